@@ -28,8 +28,13 @@ fn bench(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder for the database");
     let options = CreateOptions::new().scheme(Scheme::External);
     let documents = (0..2 * DOCUMENTS).map(|n| Ok(document(n)));
-    let database = Database::build(folder.path().join("d.simdb"), &options, documents, 256 << 20)
-        .expect("the folder is writable");
+    let database = Database::build(
+        folder.path().join("d.simdb"),
+        &options,
+        documents,
+        256 << 20,
+    )
+    .expect("the folder is writable");
     let snapshot = database.snapshot().expect("the file can be read");
     let mut group = criterion.benchmark_group("hot");
     for (name, odd, expected) in [("hot", 1, DOCUMENTS), ("cold", 0, 1)] {
@@ -57,7 +62,9 @@ fn bench(criterion: &mut Criterion) {
                 },
                 |document| {
                     let policy = Policy::link().max_distance(0).limit(1);
-                    txn.borrow_mut().insert_if_new(&document, &policy).expect("the file can be read")
+                    txn.borrow_mut()
+                        .insert_if_new(&document, &policy)
+                        .expect("the file can be read")
                 },
                 BatchSize::SmallInput,
             );

@@ -17,16 +17,21 @@ fn document(n: u64) -> Document {
 type Insert = fn(&mut WriteTxn, std::ops::Range<u64>) -> simdb::Result<()>;
 
 fn plain(txn: &mut WriteTxn, numbers: std::ops::Range<u64>) -> simdb::Result<()> {
-    numbers.map(document).try_for_each(|document| txn.insert(&document).map(drop))
+    numbers
+        .map(document)
+        .try_for_each(|document| txn.insert(&document).map(drop))
 }
 
 fn if_new(txn: &mut WriteTxn, numbers: std::ops::Range<u64>) -> simdb::Result<()> {
-    numbers.map(document).try_for_each(|document| txn.insert_if_new(&document, &Policy::link()).map(drop))
+    numbers
+        .map(document)
+        .try_for_each(|document| txn.insert_if_new(&document, &Policy::link()).map(drop))
 }
 
 fn batch_if_new(txn: &mut WriteTxn, numbers: std::ops::Range<u64>) -> simdb::Result<()> {
     let documents: Vec<Document> = numbers.map(document).collect();
-    txn.insert_batch_if_new(&documents, &Policy::link()).map(drop)
+    txn.insert_batch_if_new(&documents, &Policy::link())
+        .map(drop)
 }
 
 fn insert(database: &Database, numbers: std::ops::Range<u64>, insert: Insert) -> simdb::Result<()> {
@@ -48,11 +53,15 @@ fn bench(criterion: &mut Criterion) {
     for (name, batch, how) in cases {
         let folder = tempfile::tempdir().expect("a folder for the database");
         let options = CreateOptions::new().scheme(Scheme::External);
-        let database =
-            Database::create(folder.path().join("d.simdb"), &options).expect("the folder is writable");
+        let database = Database::create(folder.path().join("d.simdb"), &options)
+            .expect("the folder is writable");
         let mut next = 100_000;
         insert(&database, 0..next, plain).expect("the disk has room");
-        let stored = database.snapshot().and_then(|it| it.stats()).expect("the file can be read").documents;
+        let stored = database
+            .snapshot()
+            .and_then(|it| it.stats())
+            .expect("the file can be read")
+            .documents;
         assert_eq!(stored, next);
         group.throughput(Throughput::Elements(batch));
         group.bench_function(format!("{name}/uniform/1e5+/batch-{batch}"), |bencher| {

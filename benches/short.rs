@@ -73,7 +73,9 @@ fn tokens(text: &str) -> Text {
 }
 
 fn length_of(text: &[String]) -> Option<usize> {
-    LENGTHS.iter().position(|&(least, most)| (least..=most).contains(&text.len()))
+    LENGTHS
+        .iter()
+        .position(|&(least, most)| (least..=most).contains(&text.len()))
 }
 
 fn read(folder: &Path, name: &str, aside: bool) -> Result<Set, Box<dyn std::error::Error>> {
@@ -83,25 +85,49 @@ fn read(folder: &Path, name: &str, aside: bool) -> Result<Set, Box<dyn std::erro
     let mut groups: BTreeMap<u64, Vec<Vec<Text>>> = BTreeMap::new();
     for line in lines.lines() {
         let document: serde_json::Value = serde_json::from_str(line)?;
-        let group = document["group"].as_str().or(document["id"].as_str()).unwrap_or_default();
+        let group = document["group"]
+            .as_str()
+            .or(document["id"].as_str())
+            .unwrap_or_default();
         let group = hash(group.as_bytes());
         if group.is_multiple_of(3) != aside {
             continue;
         }
-        let text = document["html"].as_str().or(document["text"].as_str()).unwrap_or_default();
+        let text = document["html"]
+            .as_str()
+            .or(document["text"].as_str())
+            .unwrap_or_default();
         let is_html = document["html"].is_string() || ["mail-spam", "zh-cctv"].contains(&name);
         let sentences: Vec<Text> = match is_html {
-            true => Unit::Sentence.cut_html(text).iter().map(|it| tokens(it)).collect(),
+            true => Unit::Sentence
+                .cut_html(text)
+                .iter()
+                .map(|it| tokens(it))
+                .collect(),
             false => Unit::Sentence.cut(text).map(tokens).collect(),
         };
-        let short = sentences.into_iter().filter(|it| length_of(it).is_some()).collect();
+        let short = sentences
+            .into_iter()
+            .filter(|it| length_of(it).is_some())
+            .collect();
         groups.entry(group).or_default().push(short);
     }
     let mut draw = Draw(7);
     let sentences = sample(&groups, &mut draw);
-    let edited = sentences.iter().flat_map(|(text, _)| edits_of(text, &sentences, &mut draw)).collect();
-    let versions = groups.values().flat_map(|versions| versions.windows(2)).flat_map(edits_between).collect();
-    Ok(Set { sentences, edited, versions })
+    let edited = sentences
+        .iter()
+        .flat_map(|(text, _)| edits_of(text, &sentences, &mut draw))
+        .collect();
+    let versions = groups
+        .values()
+        .flat_map(|versions| versions.windows(2))
+        .flat_map(edits_between)
+        .collect();
+    Ok(Set {
+        sentences,
+        edited,
+        versions,
+    })
 }
 
 /// The sentences of a set, each once, at most so many of a length.
@@ -110,11 +136,14 @@ fn sample(groups: &BTreeMap<u64, Vec<Vec<Text>>>, draw: &mut Draw) -> Vec<(Text,
     let mut by_length: [Vec<(Text, u64)>; LENGTHS.len()] = Default::default();
     for (&group, documents) in groups {
         for text in documents.iter().flatten().filter(|it| seen.insert(*it)) {
-            by_length[length_of(text).expect("only short texts are kept")].push((text.clone(), group));
+            by_length[length_of(text).expect("only short texts are kept")]
+                .push((text.clone(), group));
         }
     }
     for texts in &mut by_length {
-        (1..texts.len()).rev().for_each(|end| texts.swap(end, draw.below(end + 1)));
+        (1..texts.len())
+            .rev()
+            .for_each(|end| texts.swap(end, draw.below(end + 1)));
         texts.truncate(MOST_OF_A_LENGTH);
     }
     by_length.into_iter().flatten().collect()
@@ -145,13 +174,20 @@ fn edits_of(text: &Text, words: &[(Text, u64)], draw: &mut Draw) -> Vec<(Text, T
 
 /// The sentences of a version that are not in the next, each with the nearest new one, if a few edits lie between.
 fn edits_between(versions: &[Vec<Text>]) -> Vec<(Text, Text)> {
-    let [before, after] = versions else { return Vec::new() };
-    let (known, still): (HashSet<&Text>, HashSet<&Text>) = (before.iter().collect(), after.iter().collect());
+    let [before, after] = versions else {
+        return Vec::new();
+    };
+    let (known, still): (HashSet<&Text>, HashSet<&Text>) =
+        (before.iter().collect(), after.iter().collect());
     let new: Vec<&Text> = after.iter().filter(|it| !known.contains(it)).collect();
     let old = before.iter().filter(|it| !still.contains(it));
     let nearest = |old: &Text| {
-        let near = new.iter().filter(|it| it.len().abs_diff(old.len()) <= 1 + old.len() / 8);
-        let (edits, new) = near.map(|new| (edits(old, new), *new)).min_by_key(|it| it.0)?;
+        let near = new
+            .iter()
+            .filter(|it| it.len().abs_diff(old.len()) <= 1 + old.len() / 8);
+        let (edits, new) = near
+            .map(|new| (edits(old, new), *new))
+            .min_by_key(|it| it.0)?;
         (edits <= 1 + old.len() / 8).then(|| (old.clone(), new.clone()))
     };
     old.filter_map(nearest).collect()
@@ -165,7 +201,9 @@ fn edits(a: &[String], b: &[String]) -> usize {
         row[0] += 1;
         for at in 0..b.len() {
             let above = row[at + 1];
-            row[at + 1] = (diagonal + usize::from(*token != b[at])).min(above + 1).min(row[at] + 1);
+            row[at + 1] = (diagonal + usize::from(*token != b[at]))
+                .min(above + 1)
+                .min(row[at] + 1);
             diagonal = above;
         }
     }
@@ -188,27 +226,48 @@ impl Curve {
     }
 
     fn within(&self, distance: usize) -> f64 {
-        self.0.range(..=distance as u32).map(|(_, &count)| count).sum::<u64>() as f64
+        self.0
+            .range(..=distance as u32)
+            .map(|(_, &count)| count)
+            .sum::<u64>() as f64
     }
 
     /// The share of the pairs within each distance in %, or `None` if there are hardly any pairs.
     fn recall(&self) -> Option<Vec<f64>> {
         let pairs = self.within(64);
-        (pairs >= 10.0).then(|| DISTANCES.iter().map(|&it| 100.0 * self.within(it) / pairs).collect())
+        (pairs >= 10.0).then(|| {
+            DISTANCES
+                .iter()
+                .map(|&it| 100.0 * self.within(it) / pairs)
+                .collect()
+        })
     }
 }
 
 /// The columns of the table: recall by edits with j4 >= 0.9 and 0.8 to 0.9 and of all edits, recall by versions of
 /// the same, false matches for each million pairs.
 type Columns = [Option<Vec<f64>>; 7];
-const NAMES: [&str; 7] = ["edits 0.9", "edits 0.8", "edits all", "vers. 0.9", "vers. 0.8", "vers. all", "F"];
+const NAMES: [&str; 7] = [
+    "edits 0.9",
+    "edits 0.8",
+    "edits all",
+    "vers. 0.9",
+    "vers. 0.8",
+    "vers. all",
+    "F",
+];
 
 fn columns(set: &Set, fingerprinter: Fingerprinter, length: usize) -> Columns {
     let made = |text: &Text| fingerprinter.fingerprint(&text.join(" "));
     let mut curves = vec![Curve::default(); 6];
     for (first, pairs) in [(0, &set.edited), (3, &set.versions)] {
-        for (a, b) in pairs.iter().filter(|(a, b)| length_of(a) == Some(length) && b.len() >= 4) {
-            let (Some(x), Some(y)) = (made(a), made(b)) else { continue };
+        for (a, b) in pairs
+            .iter()
+            .filter(|(a, b)| length_of(a) == Some(length) && b.len() >= 4)
+        {
+            let (Some(x), Some(y)) = (made(a), made(b)) else {
+                continue;
+            };
             let similarity = j4(a, b);
             for (at, least, end) in [(0, 0.9, 1.1), (1, 0.8, 0.9), (2, 0.0, 1.1)] {
                 if (least..end).contains(&similarity) {
@@ -222,9 +281,18 @@ fn columns(set: &Set, fingerprinter: Fingerprinter, length: usize) -> Columns {
     columns
 }
 
-fn false_matches(set: &Set, length: usize, made: &impl Fn(&Text) -> Option<Fingerprint>) -> Option<Vec<f64>> {
-    let texts = set.sentences.iter().filter(|it| length_of(&it.0) == Some(length));
-    let texts: Vec<_> = texts.filter_map(|(text, group)| Some((text, group, made(text)?))).collect();
+fn false_matches(
+    set: &Set,
+    length: usize,
+    made: &impl Fn(&Text) -> Option<Fingerprint>,
+) -> Option<Vec<f64>> {
+    let texts = set
+        .sentences
+        .iter()
+        .filter(|it| length_of(&it.0) == Some(length));
+    let texts: Vec<_> = texts
+        .filter_map(|(text, group)| Some((text, group, made(text)?)))
+        .collect();
     let (mut curve, mut pairs) = (Curve::default(), 0u64);
     for (at, (a, group, x)) in texts.iter().enumerate() {
         for (b, _, y) in texts[at + 1..].iter().filter(|it| it.1 != *group) {
@@ -240,11 +308,20 @@ fn false_matches(set: &Set, length: usize, made: &impl Fn(&Text) -> Option<Finge
 }
 
 fn print(name: &str, columns: &Columns) {
-    println!("{name:40}{}", DISTANCES.map(|it| format!("{it:>7}")).concat());
+    println!(
+        "{name:40}{}",
+        DISTANCES.map(|it| format!("{it:>7}")).concat()
+    );
     for (name, column) in NAMES.iter().zip(columns) {
         let Some(column) = column else { continue };
         let digits = if *name == "F" { 2 } else { 1 };
-        println!("    {name:36}{}", column.iter().map(|it| format!("{it:7.digits$}")).collect::<String>());
+        println!(
+            "    {name:36}{}",
+            column
+                .iter()
+                .map(|it| format!("{it:7.digits$}"))
+                .collect::<String>()
+        );
     }
 }
 
@@ -262,15 +339,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if fingerprinter.min_tokens() > *least {
                 continue;
             }
-            let all: Vec<Columns> = sets.iter().map(|set| columns(set, fingerprinter, length)).collect();
+            let all: Vec<Columns> = sets
+                .iter()
+                .map(|set| columns(set, fingerprinter, length))
+                .collect();
             let mean = |column: usize| {
                 let rows: Vec<_> = all.iter().filter_map(|it| it[column].as_ref()).collect();
-                let at = |at: usize| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64;
+                let at =
+                    |at: usize| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64;
                 (!rows.is_empty()).then(|| (0..DISTANCES.len()).map(at).collect())
             };
-            print(&format!("{scheme}, {least} to {most} tokens, mean"), &std::array::from_fn(mean));
+            print(
+                &format!("{scheme}, {least} to {most} tokens, mean"),
+                &std::array::from_fn(mean),
+            );
             if asked("sets") {
-                SETS.iter().zip(&all).for_each(|(name, columns)| print(&format!("  {name}"), columns));
+                SETS.iter()
+                    .zip(&all)
+                    .for_each(|(name, columns)| print(&format!("  {name}"), columns));
             }
         }
     }

@@ -27,7 +27,11 @@ fn commit_of_package() -> Option<String> {
 /// The commit of the checkout, if it is one of this project and not one that holds a copy of it.
 fn commit_of_checkout() -> Option<String> {
     let here = Path::new(".").canonicalize().ok()?;
-    if Path::new(&git(&["rev-parse", "--show-toplevel"])?).canonicalize().ok()? != here {
+    if Path::new(&git(&["rev-parse", "--show-toplevel"])?)
+        .canonicalize()
+        .ok()?
+        != here
+    {
         return None;
     }
     // The first names the branch, or the commit itself. The others hold the commit of the branch.
@@ -43,11 +47,18 @@ fn commit_of_checkout() -> Option<String> {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok().filter(|it| it.status.success())?;
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|it| it.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
 }
 
 fn short(commit: &str) -> Option<String> {
     let digits = commit.get(..7)?;
-    digits.chars().all(|c| c.is_ascii_hexdigit()).then(|| digits.to_owned())
+    digits
+        .chars()
+        .all(|c| c.is_ascii_hexdigit())
+        .then(|| digits.to_owned())
 }

@@ -164,7 +164,10 @@ impl Document {
     pub fn validate(&self) -> Result<()> {
         validate_key(&self.key)?;
         if self.scope.len() > Self::MAX_SCOPE_BYTES {
-            return Err(Error::ScopeLength { bytes: self.scope.len(), max_bytes: Self::MAX_SCOPE_BYTES });
+            return Err(Error::ScopeLength {
+                bytes: self.scope.len(),
+                max_bytes: Self::MAX_SCOPE_BYTES,
+            });
         }
         if self.payload.len() > Self::MAX_PAYLOAD_BYTES {
             return Err(Error::PayloadLength {
@@ -173,7 +176,10 @@ impl Document {
             });
         }
         if self.rank.len() > Self::MAX_RANKS {
-            return Err(Error::RankLength { numbers: self.rank.len(), max_numbers: Self::MAX_RANKS });
+            return Err(Error::RankLength {
+                numbers: self.rank.len(),
+                max_numbers: Self::MAX_RANKS,
+            });
         }
         self.seen.checked().map(drop)
     }
@@ -197,7 +203,10 @@ impl fmt::Debug for Document {
 /// Checks the length of a key.
 pub(crate) fn validate_key(key: &[u8]) -> Result<()> {
     if key.is_empty() || key.len() > Document::MAX_KEY_BYTES {
-        return Err(Error::KeyLength { bytes: key.len(), max_bytes: Document::MAX_KEY_BYTES });
+        return Err(Error::KeyLength {
+            bytes: key.len(),
+            max_bytes: Document::MAX_KEY_BYTES,
+        });
     }
     Ok(())
 }
@@ -214,20 +223,42 @@ mod tests {
     fn bounds_are_inclusive() -> Result<()> {
         document(b"k").validate()?;
         document(&[0xff; 4096]).validate()?;
-        document(b"k").with_scope("s".repeat(255)).with_payload([0; 60_000]).with_rank([0; 4]).validate()?;
-        assert!(matches!(document(b"").validate(), Err(Error::KeyLength { bytes: 0, .. })));
-        assert!(matches!(document(&[0; 4097]).validate(), Err(Error::KeyLength { bytes: 4097, .. })));
+        document(b"k")
+            .with_scope("s".repeat(255))
+            .with_payload([0; 60_000])
+            .with_rank([0; 4])
+            .validate()?;
+        assert!(matches!(
+            document(b"").validate(),
+            Err(Error::KeyLength { bytes: 0, .. })
+        ));
+        assert!(matches!(
+            document(&[0; 4097]).validate(),
+            Err(Error::KeyLength { bytes: 4097, .. })
+        ));
         let long_scope = document(b"k").with_scope("é".repeat(128));
-        assert!(matches!(long_scope.validate(), Err(Error::ScopeLength { bytes: 256, .. })));
+        assert!(matches!(
+            long_scope.validate(),
+            Err(Error::ScopeLength { bytes: 256, .. })
+        ));
         let long_payload = document(b"k").with_payload([0; 60_001]);
-        assert!(matches!(long_payload.validate(), Err(Error::PayloadLength { bytes: 60_001, .. })));
+        assert!(matches!(
+            long_payload.validate(),
+            Err(Error::PayloadLength { bytes: 60_001, .. })
+        ));
         assert!(matches!(
             document(b"k").with_rank([0; 5]).validate(),
             Err(Error::RankLength { numbers: 5, .. })
         ));
         document(b"k").with_seen(UnixSeconds::MAX).validate()?;
         let milliseconds = document(b"k").with_seen(1_700_000_000_000);
-        assert!(matches!(milliseconds.validate(), Err(Error::NotSeconds { unit: "milliseconds", .. })));
+        assert!(matches!(
+            milliseconds.validate(),
+            Err(Error::NotSeconds {
+                unit: "milliseconds",
+                ..
+            })
+        ));
         Ok(())
     }
 

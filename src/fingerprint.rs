@@ -67,7 +67,9 @@ impl FromStr for Fingerprint {
         let digits_only = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         match u64::from_str_radix(text, 16) {
             Ok(bits) if digits_only => Ok(Self(bits)),
-            _ => Err(Error::InvalidFingerprint { text: text.chars().take(40).collect() }),
+            _ => Err(Error::InvalidFingerprint {
+                text: text.chars().take(40).collect(),
+            }),
         }
     }
 }
@@ -96,7 +98,10 @@ mod tests {
         let zero = Fingerprint::from_bits(0);
         assert_eq!(zero.distance(zero), 0);
         assert_eq!(zero.distance(Fingerprint::from_bits(u64::MAX)), 64);
-        assert_eq!(Fingerprint::from_bits(0b1011).distance(Fingerprint::from_bits(0b0110)), 3);
+        assert_eq!(
+            Fingerprint::from_bits(0b1011).distance(Fingerprint::from_bits(0b0110)),
+            3
+        );
     }
 
     #[test]
@@ -106,14 +111,23 @@ mod tests {
             assert_eq!(fingerprint.to_string().len(), 16);
             assert_eq!(fingerprint.to_string().parse::<Fingerprint>()?, fingerprint);
         }
-        assert_eq!("ABCDEF0000000000".parse::<Fingerprint>()?.bits(), 0xabcd_ef00_0000_0000);
+        assert_eq!(
+            "ABCDEF0000000000".parse::<Fingerprint>()?.bits(),
+            0xabcd_ef00_0000_0000
+        );
         Ok(())
     }
 
     #[test]
     fn anything_but_sixteen_digits_is_refused() {
-        for text in ["", "0", "+123456789abcdef", "0x23456789abcdef", "00000000000000000", "g000000000000000"]
-        {
+        for text in [
+            "",
+            "0",
+            "+123456789abcdef",
+            "0x23456789abcdef",
+            "00000000000000000",
+            "g000000000000000",
+        ] {
             assert!(text.parse::<Fingerprint>().is_err(), "{text:?} was read");
         }
     }

@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(
     test,
-    allow(clippy::disallowed_methods, reason = "a test may panic if the system gives no thread")
+    allow(
+        clippy::disallowed_methods,
+        reason = "a test may panic if the system gives no thread"
+    )
 )]
 
 #[cfg(feature = "admin")]
@@ -40,12 +43,12 @@ mod unix_seconds;
 #[cfg(feature = "admin")]
 pub use admin::AdminSocket;
 pub use database::{
-    Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
-    CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation, FingerprintGroup,
-    FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches, Metrics, OnMatch,
-    OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem, Query, SetStatistics,
-    Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket, TrySubmit, Verdict, Verdicts, WriteTxn,
-    Writer, WriterOptions,
+    Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
+    Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
+    FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches,
+    Metrics, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem,
+    Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
+    TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Result};

@@ -53,7 +53,9 @@ pub(crate) struct Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { root: PathBuf::from("/") }
+        Self {
+            root: PathBuf::from("/"),
+        }
     }
 }
 
@@ -61,13 +63,17 @@ impl Memory {
     /// A system whose files are below `root`.
     #[cfg(test)]
     pub(crate) fn below(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self {
+            root: root.to_owned(),
+        }
     }
 
     /// The bytes that the process may have now: the memory of the machine, or the least limit of a control
     /// group. `None` if the system does not tell.
     pub(crate) fn bytes(&self) -> Option<u64> {
-        let machine = self.read("/proc/meminfo").and_then(|text| machine_bytes(&text));
+        let machine = self
+            .read("/proc/meminfo")
+            .and_then(|text| machine_bytes(&text));
         machine.into_iter().chain(self.group_limits()).min()
     }
 
@@ -123,23 +129,34 @@ impl<'a> Mount<'a> {
         // Version 1 has a tree for each kind of resource, version 2 one for all, which has no names.
         let (names, files): (&str, &[&str]) = match kind {
             "cgroup2" => ("", &["memory.max", "memory.high"]),
-            "cgroup" if options.split(',').any(|it| it == "memory") => ("memory", &["memory.limit_in_bytes"]),
+            "cgroup" if options.split(',').any(|it| it == "memory") => {
+                ("memory", &["memory.limit_in_bytes"])
+            }
             _ => return None,
         };
         let path = groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
-            fields.next().filter(|it| it.split(',').any(|name| name == names)).and(fields.next())
+            fields
+                .next()
+                .filter(|it| it.split(',').any(|name| name == names))
+                .and(fields.next())
         })?;
         // In a container, the group may be the root of the mount, or be told as a path that leads out of it.
         let group = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let group = if path.split('/').any(|it| it == "..") { Path::new("") } else { group };
+        let group = if path.split('/').any(|it| it == "..") {
+            Path::new("")
+        } else {
+            group
+        };
         Some(Self { at, group, files })
     }
 }
 
 /// The memory of the machine, by the text that Linux has about it.
 fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
     (kibibytes > 0).then_some(kibibytes.saturating_mul(1024))
 }
@@ -153,13 +170,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary directory");
         for (path, text) in files {
             let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory is made");
+            fs::create_dir_all(path.parent().expect("it is in a directory"))
+                .expect("a directory is made");
             fs::write(path, text).expect("a file is written");
         }
         Memory::below(folder.path()).bytes()
     }
 
-    const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  231504 kB\n");
+    const MACHINE: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:       16000000 kB\nMemFree:  231504 kB\n",
+    );
     const MACHINE_BYTES: u64 = 16_000_000 << 10;
 
     #[test]
@@ -173,23 +194,44 @@ mod tests {
     fn the_least_limit_of_the_group_and_of_those_above_it_counts() {
         let limited = |files: &[(&str, &str)]| {
             let group = ("proc/self/cgroup", "0::/a/b\n");
-            let mount = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+            let mount =
+                "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
             memory(&[&[MACHINE, group, ("proc/self/mountinfo", mount)], files].concat())
         };
         let file = |path: &'static str| move |text: &'static str| (path, text);
-        let (own_max, own_high) =
-            (file("sys/fs/cgroup/a/b/memory.max"), file("sys/fs/cgroup/a/b/memory.high"));
-        let (above, beside) = (file("sys/fs/cgroup/a/memory.high"), file("sys/fs/cgroup/c/memory.max"));
-        assert_eq!(limited(&[own_max("max\n"), beside("5\n")]), Some(MACHINE_BYTES));
-        assert_eq!(limited(&[own_max("5000000\n"), own_high("max\n")]), Some(5_000_000));
-        assert_eq!(limited(&[own_max("5000000\n"), own_high("4000000\n")]), Some(4_000_000));
-        assert_eq!(limited(&[own_max("5000000\n"), above("3000000\n")]), Some(3_000_000));
+        let (own_max, own_high) = (
+            file("sys/fs/cgroup/a/b/memory.max"),
+            file("sys/fs/cgroup/a/b/memory.high"),
+        );
+        let (above, beside) = (
+            file("sys/fs/cgroup/a/memory.high"),
+            file("sys/fs/cgroup/c/memory.max"),
+        );
+        assert_eq!(
+            limited(&[own_max("max\n"), beside("5\n")]),
+            Some(MACHINE_BYTES)
+        );
+        assert_eq!(
+            limited(&[own_max("5000000\n"), own_high("max\n")]),
+            Some(5_000_000)
+        );
+        assert_eq!(
+            limited(&[own_max("5000000\n"), own_high("4000000\n")]),
+            Some(4_000_000)
+        );
+        assert_eq!(
+            limited(&[own_max("5000000\n"), above("3000000\n")]),
+            Some(3_000_000)
+        );
         assert_eq!(limited(&[own_max("99000000000\n")]), Some(MACHINE_BYTES));
     }
 
     #[test]
     fn groups_of_version_1_count_too() {
-        let groups = ("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/box/1\n0::/\n");
+        let groups = (
+            "proc/self/cgroup",
+            "9:name=systemd:/\n4:cpu,memory:/box/1\n0::/\n",
+        );
         let mount = |root: &str| {
             format!(
                 "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
@@ -205,12 +247,23 @@ mod tests {
             ("/box/1", "sys/fs/cgroup/memory/memory.limit_in_bytes"),
         ] {
             let mounts = mount(root);
-            let files = [MACHINE, groups, ("proc/self/mountinfo", &mounts), limit(path, "7000000\n")];
+            let files = [
+                MACHINE,
+                groups,
+                ("proc/self/mountinfo", &mounts),
+                limit(path, "7000000\n"),
+            ];
             assert_eq!(memory(&files), Some(7_000_000), "{root} {path}");
         }
         let mounts = mount("/");
-        let none = limit("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-        assert_eq!(memory(&[MACHINE, groups, ("proc/self/mountinfo", &mounts), none]), Some(MACHINE_BYTES));
+        let none = limit(
+            "sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        );
+        assert_eq!(
+            memory(&[MACHINE, groups, ("proc/self/mountinfo", &mounts), none]),
+            Some(MACHINE_BYTES)
+        );
     }
 
     #[test]
@@ -223,6 +276,9 @@ mod tests {
         }
         assert_eq!(Cache::Bytes(5).bytes(memory), 5);
         assert_eq!(Cache::Bytes(usize::MAX).bytes(memory), 8 << 30);
-        assert_eq!((Cache::Bytes(5).bytes(None), Cache::default().bytes(None)), (5, 256 << 20));
+        assert_eq!(
+            (Cache::Bytes(5).bytes(None), Cache::default().bytes(None)),
+            (5, 256 << 20)
+        );
     }
 }

@@ -13,7 +13,8 @@ use std::{iter, mem, thread};
 use parking_lot::{Condvar, Mutex};
 
 /// The number of cores that the process may use.
-static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, Into::into));
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, Into::into));
 
 /// For each core, the number of results that may wait to be taken.
 const AHEAD_PER_CORE: usize = 4;
@@ -40,7 +41,10 @@ pub(crate) fn in_order<T: Send>(
     }
     let queue = Queue::new(parts, AHEAD_PER_CORE * (helpers + 1));
     let help = || {
-        let ended = EndsQueue { queue: &queue, always: false };
+        let ended = EndsQueue {
+            queue: &queue,
+            always: false,
+        };
         while let Some(part) = queue.wait_for_work() {
             queue.put(part, work(part));
         }
@@ -52,9 +56,14 @@ pub(crate) fn in_order<T: Send>(
             // Without the thread, the others do its work.
             _ = helper.spawn_scoped(scope, help);
         }
-        let _ended = EndsQueue { queue: &queue, always: true };
+        let _ended = EndsQueue {
+            queue: &queue,
+            always: true,
+        };
         for part in 0..parts {
-            let Some(result) = queue.take(&work) else { break };
+            let Some(result) = queue.take(&work) else {
+                break;
+            };
             if take(part, result).is_break() {
                 break;
             }
@@ -96,7 +105,12 @@ pub(crate) fn map_each<I: Send, T: Send>(items: Vec<I>, work: impl Fn(I) -> T + 
         Some(items.by_ref().take(together).collect()).filter(|part: &Vec<I>| !part.is_empty())
     });
     let parts: Vec<Mutex<Vec<I>>> = parts.map(Mutex::new).collect();
-    let work = |part: usize| mem::take(&mut *parts[part].lock()).into_iter().map(&work).collect::<Vec<T>>();
+    let work = |part: usize| {
+        mem::take(&mut *parts[part].lock())
+            .into_iter()
+            .map(&work)
+            .collect::<Vec<T>>()
+    };
     in_order(parts.len(), work, |_, part| {
         results.extend(part);
         ControlFlow::Continue(())
@@ -111,7 +125,11 @@ pub(crate) fn map_each_of<I: Send, T: Send>(
     work: impl Fn(I) -> T + Sync,
 ) -> Vec<T> {
     const WORTH_A_THREAD: usize = 4096;
-    if rows < WORTH_A_THREAD { items.into_iter().map(work).collect() } else { map_each(items, work) }
+    if rows < WORTH_A_THREAD {
+        items.into_iter().map(work).collect()
+    } else {
+        map_each(items, work)
+    }
 }
 
 /// Sorts rows, on all cores.
@@ -150,8 +168,18 @@ struct State<T> {
 
 impl<T> Queue<T> {
     fn new(parts: usize, most_ahead: usize) -> Self {
-        let state = State { next: 0, taken: 0, ready: VecDeque::new(), ended: false };
-        Self { parts, most_ahead, state: Mutex::new(state), changed: Condvar::new() }
+        let state = State {
+            next: 0,
+            taken: 0,
+            ready: VecDeque::new(),
+            ended: false,
+        };
+        Self {
+            parts,
+            most_ahead,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
     /// The part to do next, if one may be begun now.
@@ -243,7 +271,10 @@ mod tests {
                 }
                 part * part
             });
-            assert_eq!(results, (0..parts).map(|part| part * part).collect::<Vec<_>>());
+            assert_eq!(
+                results,
+                (0..parts).map(|part| part * part).collect::<Vec<_>>()
+            );
             assert!(done.iter().all(|it| it.load(Ordering::Relaxed) == 1));
         }
     }
@@ -256,7 +287,11 @@ mod tests {
         in_order(100_000, count, |part, _| {
             taken += 1;
             assert!(begun.load(Ordering::Relaxed) <= part + 1 + AHEAD_PER_CORE * cores());
-            if part == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if part == 10 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         assert_eq!(taken, 11);
         assert!(begun.into_inner() <= 11 + (AHEAD_PER_CORE + 1) * cores());
@@ -268,8 +303,9 @@ mod tests {
             let items: Vec<String> = (0..count).map(|it| it.to_string()).collect();
             let lengths: Vec<usize> = items.iter().map(String::len).collect();
             assert_eq!(map_each(items, |it| it.len()), lengths);
-            let mut rows: Vec<u64> =
-                (0..count).map(|it| it.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).collect();
+            let mut rows: Vec<u64> = (0..count)
+                .map(|it| it.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)
+                .collect();
             let mut sorted = rows.clone();
             sorted.sort_unstable();
             sort(&mut rows);
@@ -296,7 +332,10 @@ mod tests {
                 assert!(part != bad, "taking part {part}");
                 ControlFlow::Continue(())
             };
-            assert!(catch_unwind(AssertUnwindSafe(|| in_order(100, |_| (), take))).is_err(), "{bad}");
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| in_order(100, |_| (), take))).is_err(),
+                "{bad}"
+            );
         }
     }
 }

@@ -83,12 +83,19 @@ impl Sketch {
     ///
     /// [`Error::InvalidSketch`] if there are not 16 or 32 bytes, or no shingles.
     pub fn new(bytes: &[u8], shingles: u32) -> Result<Self> {
-        let invalid = || Error::InvalidSketch { bytes: bytes.len(), shingles };
+        let invalid = || Error::InvalidSketch {
+            bytes: bytes.len(),
+            shingles,
+        };
         let size = SketchSize::from_bytes(bytes.len()).filter(|&size| size != SketchSize::None);
         let (size, shingles) = size.zip(NonZeroU32::new(shingles)).ok_or_else(invalid)?;
         let mut all = [0; Self::MAX_BYTES];
         all[..bytes.len()].copy_from_slice(bytes);
-        Ok(Self { bytes: all, size, shingles })
+        Ok(Self {
+            bytes: all,
+            size,
+            shingles,
+        })
     }
 
     /// The sketch of these bytes in hexadecimal, as [`Display`](fmt::Display) writes them, of a text with this
@@ -105,20 +112,33 @@ impl Sketch {
         let is_sketch = odd.is_empty() && [16, 32].contains(&pairs.len());
         let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
         let bytes = bytes.filter(|_| is_sketch);
-        let invalid = || Error::InvalidSketchDigits { text: digits.chars().take(70).collect() };
+        let invalid = || Error::InvalidSketchDigits {
+            text: digits.chars().take(70).collect(),
+        };
         Self::new(&bytes.ok_or_else(invalid)?, shingles)
     }
 
     /// The sketch of samples. Sample i is bit i mod 8 of byte i / 8, counted from the least significant.
     #[cfg(feature = "text")]
-    pub(crate) fn of_samples<const BINS: usize>(samples: &[bool; BINS], shingles: NonZeroU32) -> Self {
+    pub(crate) fn of_samples<const BINS: usize>(
+        samples: &[bool; BINS],
+        shingles: NonZeroU32,
+    ) -> Self {
         const { assert!(BINS == 128 || BINS == 256) };
-        let size = if BINS == 128 { SketchSize::Bytes16 } else { SketchSize::Bytes32 };
+        let size = if BINS == 128 {
+            SketchSize::Bytes16
+        } else {
+            SketchSize::Bytes32
+        };
         let mut bytes = [0; Self::MAX_BYTES];
         for (i, &sample) in samples.iter().enumerate() {
             bytes[i / 8] |= u8::from(sample) << (i % 8);
         }
-        Self { bytes, size, shingles }
+        Self {
+            bytes,
+            size,
+            shingles,
+        }
     }
 
     /// The size.
@@ -164,7 +184,9 @@ impl fmt::Debug for Sketch {
 /// The bytes in hexadecimal: 32 or 64 digits. The number of shingles is not among them.
 impl fmt::Display for Sketch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -178,8 +200,9 @@ pub struct Similarity {
 
 impl Similarity {
     fn of(a: Sketch, b: Sketch) -> Self {
-        let differing =
-            |(a, b): (&[u8; 8], &[u8; 8])| (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones();
+        let differing = |(a, b): (&[u8; 8], &[u8; 8])| {
+            (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones()
+        };
         let (words, others) = (a.bytes.as_chunks().0, b.bytes.as_chunks().0);
         Self {
             differing: words.iter().zip(others).map(differing).sum(),
@@ -225,7 +248,14 @@ mod tests {
     fn similarity_falls_with_the_bits_that_differ() -> Result<()> {
         let zeros = sketch(&[0; 16], 100)?;
         let similarity = |bytes: [u8; 16]| zeros.similarity(&sketch(&bytes, 100)?);
-        for (byte, jaccard) in [(0u8, 1.0), (1, 0.75), (3, 0.5), (7, 0.25), (15, 0.0), (255, 0.0)] {
+        for (byte, jaccard) in [
+            (0u8, 1.0),
+            (1, 0.75),
+            (3, 0.5),
+            (7, 0.25),
+            (15, 0.0),
+            (255, 0.0),
+        ] {
             assert_eq!(similarity([byte; 16])?.jaccard(), jaccard, "{byte}");
         }
         // a third of the union is shared: half of either text
@@ -241,7 +271,10 @@ mod tests {
     fn no_estimate_exceeds_what_the_numbers_of_shingles_allow() -> Result<()> {
         let [page, part] = [sketch(&[9; 32], 400)?, sketch(&[9; 32], 100)?];
         let similarity = page.similarity(&part)?;
-        assert_eq!((similarity.jaccard(), similarity.containment()), (0.25, 1.0));
+        assert_eq!(
+            (similarity.jaccard(), similarity.containment()),
+            (0.25, 1.0)
+        );
         assert_eq!(part.similarity(&page)?.jaccard(), 0.25);
         let full = sketch(&[1; 16], u32::MAX)?;
         assert_eq!(full.similarity(&full)?.jaccard(), 1.0);
@@ -252,19 +285,52 @@ mod tests {
     #[test]
     fn only_whole_sketches_of_one_size_are_taken() -> Result<()> {
         for bytes in [0, 1, 15, 17, 31, 33, 64] {
-            assert!(matches!(sketch(&vec![0; bytes], 1), Err(Error::InvalidSketch { .. })), "{bytes}");
+            assert!(
+                matches!(sketch(&vec![0; bytes], 1), Err(Error::InvalidSketch { .. })),
+                "{bytes}"
+            );
         }
-        assert!(matches!(sketch(&[0; 16], 0), Err(Error::InvalidSketch { shingles: 0, .. })));
+        assert!(matches!(
+            sketch(&[0; 16], 0),
+            Err(Error::InvalidSketch { shingles: 0, .. })
+        ));
         let sizes = sketch(&[0; 16], 1)?.similarity(&sketch(&[0; 32], 1)?);
-        assert!(matches!(sizes, Err(Error::SketchSizes { stored: 16, given: 32 })));
+        assert!(matches!(
+            sizes,
+            Err(Error::SketchSizes {
+                stored: 16,
+                given: 32
+            })
+        ));
         let written = "0123456789abcdef".repeat(2);
         assert_eq!(Sketch::parse(&written, 9)?.to_string(), written);
-        assert_eq!(Sketch::parse(&written.to_uppercase(), 9)?, Sketch::parse(&written, 9)?);
-        assert!(matches!(Sketch::parse(&written, 0), Err(Error::InvalidSketch { bytes: 16, shingles: 0 })));
+        assert_eq!(
+            Sketch::parse(&written.to_uppercase(), 9)?,
+            Sketch::parse(&written, 9)?
+        );
+        assert!(matches!(
+            Sketch::parse(&written, 0),
+            Err(Error::InvalidSketch {
+                bytes: 16,
+                shingles: 0
+            })
+        ));
         let (odd, other) = (format!("{written}0"), format!("{}g", &written[1..]));
-        for digits in ["", "0", &written[1..], &odd, &other, &written[2..], "é", &written.repeat(3)] {
+        for digits in [
+            "",
+            "0",
+            &written[1..],
+            &odd,
+            &other,
+            &written[2..],
+            "é",
+            &written.repeat(3),
+        ] {
             let refused = Sketch::parse(digits, 9);
-            assert!(matches!(refused, Err(Error::InvalidSketchDigits { .. })), "{digits}");
+            assert!(
+                matches!(refused, Err(Error::InvalidSketchDigits { .. })),
+                "{digits}"
+            );
         }
         Ok(())
     }

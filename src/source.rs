@@ -54,11 +54,26 @@ impl Source {
 
     /// The source that has been read up to a place. What else is known of it stays.
     pub(crate) fn reached(old: SourceRecord, reached: &Reached) -> Self {
-        let Reached { name, place, identity, ended } = reached;
+        let Reached {
+            name,
+            place,
+            identity,
+            ended,
+        } = reached;
         let now = UnixSeconds::now().unchecked();
         let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
         // What became of its records is not known here.
-        Self { name, record: SourceRecord { place, identity, ended, failed: None, updated: now, ..old } }
+        Self {
+            name,
+            record: SourceRecord {
+                place,
+                identity,
+                ended,
+                failed: None,
+                updated: now,
+                ..old
+            },
+        }
     }
 
     /// Checks that it can be stored.
@@ -248,8 +263,23 @@ impl Totals {
 
     /// Takes the numbers of some of the records out again. The time stays, since it was taken.
     pub(crate) fn take_out(&mut self, other: &Self) {
-        let Self { documents, units, inserted, replaced, skipped, deleted, duplicates, .. } = self;
-        let Self { too_short, rejected, passed_over, left, .. } = other;
+        let Self {
+            documents,
+            units,
+            inserted,
+            replaced,
+            skipped,
+            deleted,
+            duplicates,
+            ..
+        } = self;
+        let Self {
+            too_short,
+            rejected,
+            passed_over,
+            left,
+            ..
+        } = other;
         for (of_all, of_other) in [
             (documents, other.documents),
             (units, other.units),
@@ -284,7 +314,9 @@ impl Numbers {
     /// The range that has this number.
     pub(crate) fn range_of(&self, number: u64) -> Option<&Range<u64>> {
         let after = self.0.partition_point(|range| range.start <= number);
-        self.0[..after].last().filter(|range| range.contains(&number))
+        self.0[..after]
+            .last()
+            .filter(|range| range.contains(&number))
     }
 
     /// Whether the ranges are as they are described, and below `end`.
@@ -325,7 +357,10 @@ impl PartialEq for Ignored {
 impl Numbers {
     /// How many of them are less than this one.
     fn before(&self, number: u64) -> u64 {
-        let lengths = self.0.iter().map(|range| number.clamp(range.start, range.end) - range.start);
+        let lengths = self
+            .0
+            .iter()
+            .map(|range| number.clamp(range.start, range.end) - range.start);
         lengths.sum()
     }
 }
@@ -347,7 +382,9 @@ impl Numbers {
         }
         let from = self.0.partition_point(|it| it.end < range.start);
         let to = self.0.partition_point(|it| it.start <= range.end);
-        let joined = self.0[from..to].iter().fold(range, |a, b| a.start.min(b.start)..a.end.max(b.end));
+        let joined = self.0[from..to]
+            .iter()
+            .fold(range, |a, b| a.start.min(b.start)..a.end.max(b.end));
         self.0.splice(from..to, [joined]);
         if self.0.len() > Self::MOST {
             self.join_nearest();
@@ -388,13 +425,20 @@ mod tests {
             [false, true, true, false, true, false]
         );
         assert!(numbers.are_valid(11) && !numbers.are_valid(10));
-        assert!(!Numbers(vec![3..5, 5..8]).are_valid(100) && !Numbers(vec![3..5, 7..7]).are_valid(100));
+        assert!(
+            !Numbers(vec![3..5, 5..8]).are_valid(100) && !Numbers(vec![3..5, 7..7]).are_valid(100)
+        );
     }
 
     #[test]
     fn too_many_ranges_are_joined_over_the_smallest_gaps() {
-        let many = (0..Numbers::MOST as u64 + 1)
-            .map(|it| if it == 100 { it * 10 - 1..it * 10 + 5 } else { it * 10..it * 10 + 5 });
+        let many = (0..Numbers::MOST as u64 + 1).map(|it| {
+            if it == 100 {
+                it * 10 - 1..it * 10 + 5
+            } else {
+                it * 10..it * 10 + 5
+            }
+        });
         let joined = numbers(many);
         assert_eq!(joined.ranges().len(), Numbers::MOST);
         assert!(joined.ranges().contains(&(990..1_005)));

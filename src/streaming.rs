@@ -36,7 +36,11 @@ pub(crate) fn in_order<T: Send>(
     work: impl Fn(usize, &mut dyn FnMut(T) -> ControlFlow<()>) + Sync,
     mut take: impl FnMut(usize, T) -> ControlFlow<()>,
 ) {
-    let queue = Queue { state: Mutex::new(State::default()), changed: Condvar::new(), parts };
+    let queue = Queue {
+        state: Mutex::new(State::default()),
+        changed: Condvar::new(),
+        parts,
+    };
     let _counted = Counted::new();
     let help = || {
         let _ended = EndsIfPanicking(&queue);
@@ -120,7 +124,13 @@ struct Found<T> {
 
 impl<T> Default for State<T> {
     fn default() -> Self {
-        Self { next: 0, current: 0, found: VecDeque::new(), waiting: 0, ended: false }
+        Self {
+            next: 0,
+            current: 0,
+            found: VecDeque::new(),
+            waiting: 0,
+            ended: false,
+        }
     }
 }
 
@@ -137,7 +147,10 @@ impl<T> Queue<T> {
             return None;
         }
         state.next += 1;
-        state.found.push_back(Found { waiting: VecDeque::new(), is_all: false });
+        state.found.push_back(Found {
+            waiting: VecDeque::new(),
+            is_all: false,
+        });
         Some(part)
     }
 
@@ -192,7 +205,8 @@ impl<T> Queue<T> {
 impl<T> State<T> {
     /// Whether a part may hand over something more.
     fn has_room(&mut self, part: usize) -> bool {
-        self.waiting < most_waiting() || part == self.current && self.of(part).waiting.len() < MOST_WAITING
+        self.waiting < most_waiting()
+            || part == self.current && self.of(part).waiting.len() < MOST_WAITING
     }
 
     fn of(&mut self, part: usize) -> &mut Found<T> {
@@ -244,7 +258,8 @@ mod tests {
                 assert!(made.load(Ordering::Relaxed) <= most);
                 ControlFlow::Continue(())
             });
-            let expected = (0..parts).flat_map(|part| (0..finds * (part % 3)).map(move |find| (part, find)));
+            let expected =
+                (0..parts).flat_map(|part| (0..finds * (part % 3)).map(move |find| (part, find)));
             assert!(taken.into_iter().eq(expected), "{parts}, {finds}");
         }
     }
@@ -267,13 +282,18 @@ mod tests {
             taken.push(found);
             ControlFlow::Continue(())
         });
-        assert_eq!(taken, [[0; 3 * MOST_WAITING], [1; 3 * MOST_WAITING]].concat());
+        assert_eq!(
+            taken,
+            [[0; 3 * MOST_WAITING], [1; 3 * MOST_WAITING]].concat()
+        );
     }
 
     #[test]
     fn streams_that_are_under_way_share_what_may_wait() {
         let alone = most_waiting();
-        let streams: Vec<Counted> = (0..MOST_PER_CORE * cores()).map(|_| Counted::new()).collect();
+        let streams: Vec<Counted> = (0..MOST_PER_CORE * cores())
+            .map(|_| Counted::new())
+            .collect();
         assert_eq!(most_waiting(), FEWEST);
         drop(streams);
         assert!((FEWEST..=MOST_PER_CORE * cores()).contains(&alone));
@@ -289,7 +309,11 @@ mod tests {
         let mut taken = 0;
         in_order(1_000, work, |part, _| {
             taken += 1;
-            if part == 0 && taken < 100 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if part == 0 && taken < 100 {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         });
         assert_eq!(taken, 100);
         assert!(broken.into_inner() <= cores());
@@ -303,13 +327,20 @@ mod tests {
                 _ = hand_over(part);
             };
             let take = |_, _| ControlFlow::Continue(());
-            assert!(catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(), "{bad}");
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(),
+                "{bad}"
+            );
             let take = |part: usize, _| {
                 assert!(part != bad, "taking part {part}");
                 ControlFlow::Continue(())
             };
-            let work = |part, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| _ = hand_over(part);
-            assert!(catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(), "{bad}");
+            let work =
+                |part, hand_over: &mut dyn FnMut(usize) -> ControlFlow<()>| _ = hand_over(part);
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| in_order(100, work, take))).is_err(),
+                "{bad}"
+            );
         }
     }
 }

@@ -42,11 +42,22 @@ impl UnixSeconds {
         if Self::is_possible(given) {
             return Ok(given);
         }
-        let units = [("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000)];
+        let units = [
+            ("milliseconds", 1_000),
+            ("microseconds", 1_000_000),
+            ("nanoseconds", 1_000_000_000),
+        ];
         let seconds = |(unit, each)| (unit, given.div_euclid(each));
-        let (unit, seconds) =
-            units.map(seconds).into_iter().find(|it| Self::is_possible(it.1)).expect("2^63 ns are 292 years");
-        Err(Error::NotSeconds { given, unit, seconds })
+        let (unit, seconds) = units
+            .map(seconds)
+            .into_iter()
+            .find(|it| Self::is_possible(it.1))
+            .expect("2^63 ns are 292 years");
+        Err(Error::NotSeconds {
+            given,
+            unit,
+            seconds,
+        })
     }
 
     fn is_possible(seconds: i64) -> bool {
@@ -77,7 +88,11 @@ impl From<SystemTime> for UnixSeconds {
             Ok(since) => whole(since.as_secs()),
             Err(error) => {
                 let before = error.duration();
-                -whole(before.as_secs().saturating_add(u64::from(before.subsec_nanos() > 0)))
+                -whole(
+                    before
+                        .as_secs()
+                        .saturating_add(u64::from(before.subsec_nanos() > 0)),
+                )
             }
         })
     }
@@ -97,10 +112,18 @@ mod tests {
         // The end of 1979, and today.
         for seconds in [315_532_799, 1_700_000_000] {
             for unit in [1_000, 1_000_000, 1_000_000_000] {
-                assert!(UnixSeconds::from(seconds * unit).checked().is_err(), "{seconds} * {unit}");
+                assert!(
+                    UnixSeconds::from(seconds * unit).checked().is_err(),
+                    "{seconds} * {unit}"
+                );
             }
         }
-        for far in [i64::MIN, UnixSeconds::MIN - 1, UnixSeconds::MAX + 1, i64::MAX] {
+        for far in [
+            i64::MIN,
+            UnixSeconds::MIN - 1,
+            UnixSeconds::MAX + 1,
+            i64::MAX,
+        ] {
             assert!(UnixSeconds::from(far).checked().is_err(), "{far}");
         }
     }
@@ -108,7 +131,10 @@ mod tests {
     #[test]
     fn the_unit_is_named_with_what_to_give_instead() {
         let message = |given: i64| {
-            UnixSeconds::from(given).checked().err().map_or_else(String::new, |it| it.to_string())
+            UnixSeconds::from(given)
+                .checked()
+                .err()
+                .map_or_else(String::new, |it| it.to_string())
         };
         for (given, unit) in [
             (1_700_000_000_123, "milliseconds"),
@@ -116,7 +142,10 @@ mod tests {
             (1_700_000_000_123_456_789, "nanoseconds"),
         ] {
             let message = message(given);
-            assert!(message.contains(&format!("{given} ")) && message.contains(unit), "{message}");
+            assert!(
+                message.contains(&format!("{given} ")) && message.contains(unit),
+                "{message}"
+            );
             assert!(message.ends_with("here 1700000000"), "{message}");
         }
         assert!(message(i64::MIN).contains("nanoseconds"));

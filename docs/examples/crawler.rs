@@ -36,7 +36,9 @@ struct Crawl {
 
 fn main() -> Result<(), Failure> {
     let mut arguments = env::args_os().skip(1).map(PathBuf::from);
-    let path = arguments.next().ok_or("usage: crawler DATABASE FOLDER-OR-FILE...")?;
+    let path = arguments
+        .next()
+        .ok_or("usage: crawler DATABASE FOLDER-OR-FILE...")?;
     let mut inputs = VecDeque::new();
     arguments.try_for_each(|input| add_files(&input, &mut inputs))?;
     // What is not there is told before anything is made.
@@ -46,7 +48,11 @@ fn main() -> Result<(), Failure> {
 
     let stop = Arc::new(AtomicBool::new(false));
     // A second Ctrl-C ends the program at once. That loses nothing either.
-    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, stop.clone())?;
+    signal_hook::flag::register_conditional_shutdown(
+        signal_hook::consts::SIGINT,
+        130,
+        stop.clone(),
+    )?;
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
 
     let database = Database::open_or_create(&path, &CreateOptions::new().admin(true))?;
@@ -68,14 +74,24 @@ fn main() -> Result<(), Failure> {
     thread::scope(|scope| -> Result<(), Failure> {
         let start = |_| thread::Builder::new().spawn_scoped(scope, || crawl.work());
         let workers = (0..threads).map(start).collect::<Result<Vec<_>, _>>()?;
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker has panicked")?)
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| "a worker has panicked")?)
     })?;
     // What was submitted becomes durable, with the places up to which the inputs were read.
     crawl.writer.close()?;
     let [new, duplicates] = [&crawl.new, &crawl.duplicates].map(|it| it.load(Ordering::Relaxed));
-    let stopped = if crawl.is_stopped() { "; stopped, the same command goes on from here" } else { "" };
+    let stopped = if crawl.is_stopped() {
+        "; stopped, the same command goes on from here"
+    } else {
+        ""
+    };
     eprintln!("{new} pages stored, {duplicates} near-duplicates{stopped}");
-    if crawl.has_failed.into_inner() { Err("not all inputs could be read".into()) } else { Ok(()) }
+    if crawl.has_failed.into_inner() {
+        Err("not all inputs could be read".into())
+    } else {
+        Ok(())
+    }
 }
 
 /// Adds a file, or all files in a folder and its folders.
@@ -86,7 +102,9 @@ fn add_files(path: &Path, files: &mut VecDeque<PathBuf>) -> Result<(), Failure> 
     }
     let mut entries = fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
-    entries.iter().try_for_each(|entry| add_files(&entry.path(), files))
+    entries
+        .iter()
+        .try_for_each(|entry| add_files(&entry.path(), files))
 }
 
 impl Crawl {
@@ -97,7 +115,11 @@ impl Crawl {
     /// Reads one input after the other, until there is none or the program is to stop.
     fn work(&self) -> Result<(), Failure> {
         while !self.is_stopped() {
-            let next = self.inputs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = self
+                .inputs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front();
             let Some(input) = next else { break };
             if let Err(error) = self.read(&input) {
                 // Another input may be good. A database that has failed refuses everything, and ends all threads.
@@ -118,7 +140,10 @@ impl Crawl {
             if chunk.is_empty() {
                 break;
             }
-            for ReadRecord { record, reached, .. } in chunk {
+            for ReadRecord {
+                record, reached, ..
+            } in chunk
+            {
                 self.submit(record, reached)?;
             }
         }
@@ -143,14 +168,21 @@ impl Crawl {
                     Ok(_) => _ = new.fetch_add(1, Ordering::Relaxed),
                     Err(error) => eprintln!("{key}: {error}"),
                 };
-                self.writer.submit_read_with(page, &Policy::skip(), reached, answered)?;
+                self.writer
+                    .submit_read_with(page, &Policy::skip(), reached, answered)?;
             }
             Some(Err(rejected)) => {
                 eprintln!("rejected: {rejected}");
-                reached.map(|reached| self.writer.submit_reached(reached)).transpose()?;
+                reached
+                    .map(|reached| self.writer.submit_reached(reached))
+                    .transpose()?;
             }
             // The end of the input.
-            None => _ = reached.map(|reached| self.writer.submit_reached(reached)).transpose()?,
+            None => {
+                _ = reached
+                    .map(|reached| self.writer.submit_reached(reached))
+                    .transpose()?
+            }
         }
         Ok(())
     }

@@ -123,14 +123,19 @@ impl AdminSocket {
 
 #[cfg(unix)]
 fn listen(store: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
-    Ok(AdminSocket { listening: Listening::start(store, path)? })
+    Ok(AdminSocket {
+        listening: Listening::start(store, path)?,
+    })
 }
 
 #[cfg(not(unix))]
 fn listen(_: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
     let reason = "an admin socket needs a system of the Unix family";
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
-    Err(Error::Io { path: path.to_owned(), source: source.into() })
+    Err(Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    })
 }
 
 /// Listens beside the file.
@@ -138,7 +143,10 @@ fn open_door(store: &Arc<Store>) -> Result<OpenDoor> {
     if !store.is_writable() {
         return Ok(OpenDoor::new(()));
     }
-    let failed = |source: std::io::Error| Error::Io { path: store.path().to_owned(), source: source.into() };
+    let failed = |source: std::io::Error| Error::Io {
+        path: store.path().to_owned(),
+        source: source.into(),
+    };
     #[cfg(unix)]
     let beside = crate::cli::socket_beside(store.path()).map_err(failed)?;
     #[cfg(not(unix))]

@@ -37,7 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Listening {
     pub(super) fn start(store: &Arc<Store>, path: &Path) -> Result<Self> {
         store.ensure_usable()?;
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let (listener, file) = SocketFile::bind(path)?;
         let listener = Kept::new(listener);
         listener.set_nonblocking(true).map_err(failed)?;
@@ -51,7 +54,13 @@ impl Listening {
         });
         let thread = Some(OfProcess::new(thread.map_err(Error::no_thread)?));
         let (path, file) = (file.path.clone(), Some(OfProcess::new(file)));
-        Ok(Self { room, path, file, stop, thread })
+        Ok(Self {
+            room,
+            path,
+            file,
+            stop,
+            thread,
+        })
     }
 
     pub(super) fn room(&self) -> &Room {
@@ -87,17 +96,23 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
     /// So long nobody is let in after the system had no handle for another.
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
-        let mut waiting =
-            [PollFd::new(listener, PollFlags::IN), PollFd::new(stopped, PollFlags::IN | PollFlags::HUP)];
+        let mut waiting = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN | PollFlags::HUP),
+        ];
         let polled = poll(&mut waiting, None);
         if !waiting[1].revents().is_empty() {
             return;
         }
-        match polled.map_err(io::Error::from).and_then(|_| listener.accept()) {
+        match polled
+            .map_err(io::Error::from)
+            .and_then(|_| listener.accept())
+        {
             Ok((stream, _)) => let_in(Kept::new(stream), room),
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
-                }
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::Interrupted
+                | io::ErrorKind::ConnectionAborted => {}
                 _ => thread::sleep(PAUSE),
             },
         }
@@ -112,14 +127,18 @@ fn let_in(stream: Kept<UnixStream>, room: &Arc<Room>) {
     let guest = match room.enter(stream) {
         Ok(guest) => guest,
         Err(stream) => {
-            let reason = format!("answers {MOST_GUESTS} requests already; try again when one has ended");
+            let reason =
+                format!("answers {MOST_GUESTS} requests already; try again when one has ended");
             return refuse(&stream, &reason);
         }
     };
     let stream = guest.stream.clone();
     let thread = thread::Builder::new().name("simdb-request".to_owned());
     if let Err(error) = thread.spawn(move || serve(&guest)) {
-        refuse(&stream, &format!("gets no thread for the request: {error}; try again later"));
+        refuse(
+            &stream,
+            &format!("gets no thread for the request: {error}; try again later"),
+        );
     }
 }
 
@@ -127,5 +146,8 @@ fn let_in(stream: Kept<UnixStream>, room: &Arc<Room>) {
 fn refuse(stream: &UnixStream, reason: &str) {
     let reason = format!("the process that has the database open {reason}");
     let exit = Frame::Exit(Answer::CouldNotTell.code());
-    Peer::send_to(stream, &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit]);
+    Peer::send_to(
+        stream,
+        &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit],
+    );
 }

@@ -47,7 +47,11 @@ pub(super) struct Peer {
 
 impl Peer {
     /// A client, whose stream does not wait.
-    pub(super) fn new(stream: Arc<Kept<UnixStream>>, room: Arc<Room>, longest_unread: Duration) -> Self {
+    pub(super) fn new(
+        stream: Arc<Kept<UnixStream>>,
+        room: Arc<Room>,
+        longest_unread: Duration,
+    ) -> Self {
         Self {
             stream,
             room,
@@ -62,15 +66,19 @@ impl Peer {
 
     /// Reads the line of the request, or says why there is none.
     pub(super) fn request(&self) -> Result<Vec<u8>, String> {
-        self.line(MOST_REQUEST_BYTES, Some(PATIENCE)).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => {
-                format!("no whole request came within {} seconds", PATIENCE.as_secs())
-            }
-            io::ErrorKind::InvalidData => {
-                format!("the request is longer than {MOST_REQUEST_BYTES} bytes")
-            }
-            _ => format!("the request cannot be read: {error}"),
-        })
+        self.line(MOST_REQUEST_BYTES, Some(PATIENCE))
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => {
+                    format!(
+                        "no whole request came within {} seconds",
+                        PATIENCE.as_secs()
+                    )
+                }
+                io::ErrorKind::InvalidData => {
+                    format!("the request is longer than {MOST_REQUEST_BYTES} bytes")
+                }
+                _ => format!("the request cannot be read: {error}"),
+            })
     }
 
     /// Whether standard input follows the request.
@@ -100,7 +108,12 @@ impl Peer {
     }
 
     /// Reads some bytes, at least one. They have to come within `most`.
-    fn receive(&self, buffer: &mut [u8], begun: Instant, most: Option<Duration>) -> io::Result<usize> {
+    fn receive(
+        &self,
+        buffer: &mut [u8],
+        begun: Instant,
+        most: Option<Duration>,
+    ) -> io::Result<usize> {
         loop {
             match (&**self.stream).read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,7 +129,10 @@ impl Peer {
     /// Waits until the stream can be read or written, or the client has gone. An error if that takes longer than
     /// `most`, or if nobody is to wait any more.
     fn wait(&self, what: PollFlags, begun: Instant, most: Option<Duration>) -> io::Result<()> {
-        let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+        let look = Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK.as_nanos() as i64,
+        };
         let mut at_end = None;
         while !self.room.is_closing() {
             let mut polled = [PollFd::new(&self.stream, what)];
@@ -148,7 +164,9 @@ impl Peer {
 
     /// Sends a line, if that is possible without waiting.
     fn send_now(&self, frame: &Frame) {
-        let Some(mut outgoing) = self.outgoing.try_lock() else { return };
+        let Some(mut outgoing) = self.outgoing.try_lock() else {
+            return;
+        };
         if self.push(&mut outgoing, false).is_ok() && outgoing.is_empty() {
             *outgoing = line_of(frame);
             _ = self.push(&mut outgoing, false);
@@ -195,7 +213,11 @@ impl Peer {
 /// signals.
 #[cfg(target_os = "linux")]
 fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)?)
+    Ok(rustix::net::send(
+        stream,
+        bytes,
+        rustix::net::SendFlags::NOSIGNAL,
+    )?)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -209,8 +231,9 @@ impl Terminal for Peer {
         let mut rest = &*text;
         while !rest.is_empty() {
             // A character is shorter than a piece, so there is such an end.
-            let mut pieces =
-                (1..=rest.len().min(PIECE_BYTES)).rev().filter_map(|end| rest.split_at_checked(end));
+            let mut pieces = (1..=rest.len().min(PIECE_BYTES))
+                .rev()
+                .filter_map(|end| rest.split_at_checked(end));
             let (piece, others) = pieces.next().unwrap_or((rest, ""));
             self.send(&Frame::Out(piece.to_owned()))?;
             rest = others;
@@ -222,7 +245,11 @@ impl Terminal for Peer {
         self.send(&Frame::Confirm(true))?;
         let line = self.line(MOST_LINE_BYTES, Some(self.longest_unread))?;
         let Written { written } = serde_json::from_slice(&line)?;
-        if written { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        if written {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
     }
 
     fn complain(&self, message: &str) {
@@ -233,7 +260,11 @@ impl Terminal for Peer {
         let mut shown = self.shown.lock();
         if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
             *shown = Some(Instant::now());
-            self.send_now(&Frame::Progress(Some((step.done, step.all, step.what.clone().into_owned()))));
+            self.send_now(&Frame::Progress(Some((
+                step.done,
+                step.all,
+                step.what.clone().into_owned(),
+            ))));
         }
     }
 
@@ -248,9 +279,15 @@ impl Terminal for Peer {
             return true;
         }
         let mut poll_it = [PollFd::new(&self.stream, PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         let polled = poll(&mut poll_it, Some(&now));
-        let is_there = polled.is_err() || !poll_it[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let is_there = polled.is_err()
+            || !poll_it[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR);
         if !is_there {
             self.has_gone.store(true, Ordering::Release);
         }
@@ -259,7 +296,11 @@ impl Terminal for Peer {
 
     fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
         let ended = !self.has_input.load(Ordering::Acquire);
-        Some(Box::new(Input { peer: self, left: 0, ended }))
+        Some(Box::new(Input {
+            peer: self,
+            left: 0,
+            ended,
+        }))
     }
 }
 
@@ -278,7 +319,10 @@ impl Read for Input {
             let line = self.peer.line(MOST_LINE_BYTES, None)?;
             let piece: Piece = serde_json::from_slice(&line)?;
             if piece.input > PIECE_BYTES {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a piece of it is too long"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a piece of it is too long",
+                ));
             }
             (self.left, self.ended) = (piece.input, piece.input == 0);
         }
@@ -288,7 +332,8 @@ impl Read for Input {
         }
         let mut incoming = self.peer.incoming.lock();
         let read = if incoming.is_empty() {
-            self.peer.receive(&mut buffer[..most], Instant::now(), None)?
+            self.peer
+                .receive(&mut buffer[..most], Instant::now(), None)?
         } else {
             let ready = most.min(incoming.len());
             buffer[..ready].copy_from_slice(&incoming[..ready]);
@@ -314,7 +359,10 @@ mod tests {
     fn pair() -> io::Result<(Peer, UnixStream)> {
         let (here, there) = UnixStream::pair()?;
         here.set_nonblocking(true)?;
-        Ok((Peer::new(Arc::new(Kept::new(here)), Room::new(Weak::new()), SHORT), there))
+        Ok((
+            Peer::new(Arc::new(Kept::new(here)), Room::new(Weak::new()), SHORT),
+            there,
+        ))
     }
 
     fn fill(peer: &Peer) -> io::Error {
@@ -368,16 +416,28 @@ mod tests {
             sent += 1;
             peer.send_now(&Frame::Progress(Some((sent, None, "steps".repeat(100)))));
         }
-        assert!(!peer.is_ended() && begun.elapsed() < SHORT, "{:?}", begun.elapsed());
+        assert!(
+            !peer.is_ended() && begun.elapsed() < SHORT,
+            "{:?}",
+            begun.elapsed()
+        );
         let reader = thread::spawn(move || {
-            let lines = BufReader::new(there).lines().collect::<io::Result<Vec<String>>>()?;
-            lines.iter().map(|line| Ok(serde_json::from_str(line)?)).collect::<io::Result<Vec<Frame>>>()
+            let lines = BufReader::new(there)
+                .lines()
+                .collect::<io::Result<Vec<String>>>()?;
+            lines
+                .iter()
+                .map(|line| Ok(serde_json::from_str(line)?))
+                .collect::<io::Result<Vec<Frame>>>()
         });
         peer.send(&Frame::Exit(0))?;
         drop(peer);
         let frames = reader.join().map_err(|_| io::ErrorKind::Other)??;
         assert_eq!(frames.last(), Some(&Frame::Exit(0)));
-        assert!((frames.len() as u64) < sent, "all {sent} went into the buffer of the socket");
+        assert!(
+            (frames.len() as u64) < sent,
+            "all {sent} went into the buffer of the socket"
+        );
         Ok(())
     }
 
@@ -400,7 +460,11 @@ mod tests {
         let begun = Instant::now();
         let waited = peer.line(MOST_LINE_BYTES, None);
         assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
-        assert!(begun.elapsed() < 2 * LONGEST_AT_END, "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < 2 * LONGEST_AT_END,
+            "{:?}",
+            begun.elapsed()
+        );
         Ok(())
     }
 }

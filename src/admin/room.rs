@@ -64,7 +64,11 @@ impl Room {
 
     /// The database, if it is still open.
     pub(super) fn store(&self) -> Option<Arc<Store>> {
-        if self.is_closing() { None } else { self.store.upgrade() }
+        if self.is_closing() {
+            None
+        } else {
+            self.store.upgrade()
+        }
     }
 
     /// Whether all requests are to end.
@@ -84,14 +88,20 @@ impl Room {
     }
 
     /// Lets a request in. Gives the stream back if there are too many.
-    pub(super) fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Guest, Kept<UnixStream>> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        stream: Kept<UnixStream>,
+    ) -> Result<Guest, Kept<UnixStream>> {
         let mut guests = self.guests.lock();
         if guests.len() >= MOST_GUESTS || self.is_closing() || self.is_full() {
             return Err(stream);
         }
         let stream = Arc::new(stream);
         guests.push(stream.clone());
-        Ok(Guest { room: self.clone(), stream })
+        Ok(Guest {
+            room: self.clone(),
+            stream,
+        })
     }
 
     /// Whether this is the process that answers. One that is forked from it has none of its threads.
@@ -116,7 +126,10 @@ impl Room {
         const LOOK: Duration = Duration::from_millis(20);
         self.is_full.store(true, Ordering::Release);
         // If this thread writes, requests that wait for their turn would wait for this thread.
-        let waits = self.store.upgrade().is_none_or(|store| !store.is_writing_here());
+        let waits = self
+            .store
+            .upgrade()
+            .is_none_or(|store| !store.is_writing_here());
         while waits && self.is_answering() && !self.is_closing() {
             thread::sleep(LOOK);
         }
@@ -127,7 +140,10 @@ impl Room {
         self.is_closing.store(true, Ordering::Release);
         let end = Instant::now() + patience;
         // If this thread writes, requests that wait for their turn would wait for this thread.
-        let waits = self.store.upgrade().is_none_or(|store| !store.is_writing_here());
+        let waits = self
+            .store
+            .upgrade()
+            .is_none_or(|store| !store.is_writing_here());
         let mut guests = self.guests.lock();
         for stream in &*guests {
             // Nobody waits for this client, or writes to it, any more.
@@ -143,7 +159,10 @@ impl Room {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.room.guests.lock().retain(|stream| !Arc::ptr_eq(stream, &self.stream));
+        self.room
+            .guests
+            .lock()
+            .retain(|stream| !Arc::ptr_eq(stream, &self.stream));
         self.room.left.notify_all();
     }
 }

@@ -14,7 +14,11 @@ use crate::store::Store;
 
 /// Answers a request. Whatever it is, this process goes on.
 pub(super) fn serve(guest: &Guest) {
-    let peer = Arc::new(Peer::new(guest.stream.clone(), guest.room.clone(), LONGEST_UNREAD));
+    let peer = Arc::new(Peer::new(
+        guest.stream.clone(),
+        guest.room.clone(),
+        LONGEST_UNREAD,
+    ));
     if peer.send(&Frame::SimdbAdmin(VERSION)).is_err() {
         return;
     }
@@ -58,7 +62,9 @@ fn open_database(room: &Room, file: (u64, u64)) -> Result<Arc<Store>, String> {
     const TRIES: usize = 20;
     const PAUSE: Duration = Duration::from_millis(10);
     for _ in 0..TRIES {
-        let store = room.store().ok_or("the process has closed the database: run the command again")?;
+        let store = room
+            .store()
+            .ok_or("the process has closed the database: run the command again")?;
         let metadata = store.metadata().map_err(|error| error.to_string())?;
         if identity_of(&metadata) == file {
             return Ok(store);
@@ -74,7 +80,9 @@ fn open_database(room: &Room, file: (u64, u64)) -> Result<Arc<Store>, String> {
 #[cfg(target_os = "linux")]
 fn ensure_same_user(guest: &Guest) -> Result<(), String> {
     let peer = rustix::net::sockopt::socket_peercred(&*guest.stream);
-    let peer = peer.map_err(|error| format!("the system does not tell who asks: {error}"))?.uid;
+    let peer = peer
+        .map_err(|error| format!("the system does not tell who asks: {error}"))?
+        .uid;
     if peer.is_root() || peer == rustix::process::geteuid() {
         return Ok(());
     }

@@ -23,11 +23,17 @@ impl SocketFile {
     /// there is no moment in which others could connect. The mask of the process for new files could do the same, but
     /// belongs to all its threads.
     pub(super) fn bind(path: &Path) -> Result<(UnixListener, Self)> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let path = path::absolute(path).map_err(failed)?;
         ensure_free(&path)?;
         let directory = path.parent().unwrap_or(&path);
-        let private = tempfile::Builder::new().prefix(".simdb-").suffix(".tmp").tempdir_in(directory);
+        let private = tempfile::Builder::new()
+            .prefix(".simdb-")
+            .suffix(".tmp")
+            .tempdir_in(directory);
         let private = private.map_err(failed)?;
         let place = private.path().join(NAME);
         let listener = bind_in(private.path(), &place).map_err(failed)?;
@@ -40,7 +46,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity_of(&there) == self.identity) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity_of(&there) == self.identity)
+        {
             _ = fs::remove_file(&self.path);
         }
     }
@@ -73,20 +80,33 @@ fn bind_in_long(_: &Path, error: io::Error) -> io::Result<UnixListener> {
 
 /// Refuses a path at which somebody listens, or at which something else than a socket stands.
 fn ensure_free(path: &Path) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+    let failed = |source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
         Ok(there) if !there.file_type().is_socket() => {
-            return Err(Error::AlreadyExists { path: path.to_owned() });
+            return Err(Error::AlreadyExists {
+                path: path.to_owned(),
+            });
         }
         Ok(_) => {}
     }
     match connect(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+            ) =>
+        {
             Ok(())
         }
         Err(error) => Err(failed(error)),
-        Ok(_) => Err(failed(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"))),
+        Ok(_) => Err(failed(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another process listens there",
+        ))),
     }
 }

@@ -26,7 +26,10 @@ pub(super) fn name_database(error: Failure, database: Option<&Path>) -> Failure 
             | Error::Input { .. }
     );
     match database {
-        Some(path) if !names_its_file => Box::new(About { path: path.to_owned(), error: *error }),
+        Some(path) if !names_its_file => Box::new(About {
+            path: path.to_owned(),
+            error: *error,
+        }),
         _ => error,
     }
 }

@@ -51,7 +51,13 @@ pub(super) struct Globals {
 #[derive(Args)]
 pub(super) struct Reading {
     /// How the inputs are cut into documents
-    #[arg(long, alias = "format", value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(
+        long,
+        alias = "format",
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
     input_format: Format,
 
     /// The JSON field that names a document, instead of `key`, `id` or `url`
@@ -142,8 +148,10 @@ impl Reading {
             Format::Fingerprints => InputFormat::Fingerprints,
             Format::Warc => InputFormat::Warc,
         };
-        let mut options =
-            ReadOptions::new().format(format).max_record_bytes(self.max_record).unit(self.unit());
+        let mut options = ReadOptions::new()
+            .format(format)
+            .max_record_bytes(self.max_record)
+            .unit(self.unit());
         if let Some(field) = &self.key_field {
             options = options.key_field(field);
         }
@@ -153,7 +161,10 @@ impl Reading {
         if let Some(field) = &self.html_field {
             options = options.html_field(field);
         }
-        options = self.ignore_field.iter().fold(options, ReadOptions::ignore_field);
+        options = self
+            .ignore_field
+            .iter()
+            .fold(options, ReadOptions::ignore_field);
         self.glob.iter().fold(options, ReadOptions::glob)
     }
 }
@@ -184,12 +195,17 @@ impl From<Preference> for Prefer {
 pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
     |text| {
         let distance = text.parse().ok().filter(|it| (0..=64).contains(it));
-        distance.ok_or_else(|| format!("{text} is not in 0..=64, the bits in which fingerprints may differ"))
+        distance.ok_or_else(|| {
+            format!("{text} is not in 0..=64, the bits in which fingerprints may differ")
+        })
     }
 }
 
 /// Parses how many documents there will be: no more than a database can number.
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program makes databases"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program makes databases")
+)]
 pub(super) fn expected_documents(text: &str) -> Result<u64, String> {
     match count(text)? {
         number if number > 1 << 40 => Err("a database takes at most 1.1e12 documents".to_owned()),

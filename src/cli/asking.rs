@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::ingest::{Fingerprinting, InputFormat};
 use crate::{
-    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot, Unit,
+    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot,
+    Unit,
 };
 use clap::ValueEnum;
 
@@ -123,9 +124,19 @@ impl<'a> Asking<'a> {
             );
         }
         let inputs = arguments.asked.file.iter().chain(&arguments.asked.input);
-        arguments.verify.check(&arguments.reading, inputs, console)?;
-        let verification = arguments.verify.open(&arguments.reading, database, console)?;
-        Ok(Self { arguments, database, snapshot, verification, console: console.clone() })
+        arguments
+            .verify
+            .check(&arguments.reading, inputs, console)?;
+        let verification = arguments
+            .verify
+            .open(&arguments.reading, database, console)?;
+        Ok(Self {
+            arguments,
+            database,
+            snapshot,
+            verification,
+            console: console.clone(),
+        })
     }
 
     /// Which contents are taken. Ready fingerprints are of the scheme `named`.
@@ -143,12 +154,22 @@ impl<'a> Asking<'a> {
     }
 
     pub(super) fn texts(&self) -> TextsAre {
-        if self.verification.is_some() { TextsAre::Needed } else { TextsAre::NotNeeded }
+        if self.verification.is_some() {
+            TextsAre::Needed
+        } else {
+            TextsAre::NotNeeded
+        }
     }
 
     /// The question of the arguments. If it is a key that is not stored, prints a message and returns `None`.
     pub(super) fn question(&self) -> Result<Option<Question>, Failure> {
-        let Asked { text, file, fingerprint, key, input } = &self.arguments.asked;
+        let Asked {
+            text,
+            file,
+            fingerprint,
+            key,
+            input,
+        } = &self.arguments.asked;
         if self.arguments.reading.unit() != Unit::Document {
             return Err(
                 "only the texts of a query are cut into units: `--unit` needs --text, --file or --input \
@@ -170,40 +191,81 @@ impl<'a> Asking<'a> {
         }
         let Some(text) = text else {
             let judged = fingerprint.map(|fingerprint| (fingerprint, None));
-            return Ok(Some(Question { key: None, judged, text: None }));
+            return Ok(Some(Question {
+                key: None,
+                judged,
+                text: None,
+            }));
         };
         let judged = self.database.fingerprinter()?.fingerprint_and_sketch(text);
-        Ok(Some(Question { key: None, judged, text: self.needed(|| text.as_str().into()) }))
+        Ok(Some(Question {
+            key: None,
+            judged,
+            text: self.needed(|| text.as_str().into()),
+        }))
     }
 
     fn question_of_file(&self, path: &Path) -> Result<Option<Question>, Failure> {
         let (rule, texts) = (self.rule(None)?, self.texts());
         let options = self.arguments.reading.options().format(InputFormat::Text);
         let mut records = self.console.records(path, options)?;
-        let chunk =
-            records.next_chunk(|record| Question::of_record(record, rule, Unit::Document, texts))?.pop();
-        let question = chunk.transpose().map_err(Error::from)?.and_then(|mut asked| asked.pop());
-        let nothing = Question { key: None, judged: None, text: None };
-        Ok(Some(question.map_or(nothing, |question| Question { key: None, ..question })))
+        let chunk = records
+            .next_chunk(|record| Question::of_record(record, rule, Unit::Document, texts))?
+            .pop();
+        let question = chunk
+            .transpose()
+            .map_err(Error::from)?
+            .and_then(|mut asked| asked.pop());
+        let nothing = Question {
+            key: None,
+            judged: None,
+            text: None,
+        };
+        Ok(Some(question.map_or(nothing, |question| Question {
+            key: None,
+            ..question
+        })))
     }
 
     fn question_of_key(&self, key: Vec<u8>) -> Result<Option<Question>, Failure> {
         let Some(document) = self.snapshot.get(&key)? else {
-            self.console.complain(&format!("{}: no such key", printable(&key)));
+            self.console
+                .complain(&format!("{}: no such key", printable(&key)));
             return Ok(None);
         };
-        let judged = document.fingerprint().map(|fingerprint| (fingerprint, document.sketch().copied()));
-        let text = self.verification.as_ref().map(|it| it.text_of(&document)).transpose()?.flatten();
-        Ok(Some(Question { key: Some(key), judged, text: text.map(Arc::from) }))
+        let judged = document
+            .fingerprint()
+            .map(|fingerprint| (fingerprint, document.sketch().copied()));
+        let text = self
+            .verification
+            .as_ref()
+            .map(|it| it.text_of(&document))
+            .transpose()?
+            .flatten();
+        Ok(Some(Question {
+            key: Some(key),
+            judged,
+            text: text.map(Arc::from),
+        }))
     }
 
     /// What was asked for in vain.
     pub(super) fn told_of_no_match(&self, question: &Question) -> String {
-        let Arguments { max_distance, min_similarity, since, scope, .. } = self.arguments;
-        let mut told =
-            format!("no match within distance {}", max_distance.unwrap_or(self.database.max_distance()));
+        let Arguments {
+            max_distance,
+            min_similarity,
+            since,
+            scope,
+            ..
+        } = self.arguments;
+        let mut told = format!(
+            "no match within distance {}",
+            max_distance.unwrap_or(self.database.max_distance())
+        );
         let has_sketch = question.judged.is_some_and(|(_, sketch)| sketch.is_some());
-        let least = min_similarity.or(self.database.min_similarity()).filter(|&it| has_sketch && it > 0.0);
+        let least = min_similarity
+            .or(self.database.min_similarity())
+            .filter(|&it| has_sketch && it > 0.0);
         if let Some(least) = least {
             told += &format!(" and of similarity {least} or more");
         }
@@ -218,7 +280,8 @@ impl<'a> Asking<'a> {
 
     /// Looks for the text of a question that brings none, by its key.
     pub(super) fn find_text(&self, question: &mut Question) -> Result<(), Failure> {
-        if let Some((verification, (fingerprint, _))) = self.verification.as_ref().zip(question.judged)
+        if let Some((verification, (fingerprint, _))) =
+            self.verification.as_ref().zip(question.judged)
             && question.text.is_none()
         {
             let document = Document::new(question.key.clone().unwrap_or_default(), fingerprint);
@@ -230,7 +293,9 @@ impl<'a> Asking<'a> {
     /// The query of a question. `None` if its text is too short to judge.
     pub(super) fn query(&self, question: &Question) -> Option<Query> {
         let query = self.arguments.query(question)?;
-        let Some(verification) = self.verification.clone() else { return Some(query) };
+        let Some(verification) = self.verification.clone() else {
+            return Some(query);
+        };
         let text = question.text.clone();
         Some(query.verify(move |stored| match &text {
             Some(text) => verification.matches(text, stored),
@@ -250,12 +315,15 @@ impl<'a> Asking<'a> {
         matches: &Matches,
     ) -> Result<Option<Verified>, Failure> {
         let both = self.verification.as_ref().zip(question.text.as_ref());
-        both.map(|(verification, text)| verification.values(text, matches)).transpose()
+        both.map(|(verification, text)| verification.values(text, matches))
+            .transpose()
     }
 
     /// Whether texts were to be compared that are missing. Says which, so it is called once, at the end.
     pub(super) fn any_without_text(&self) -> bool {
-        self.verification.as_ref().is_some_and(|it| it.complain_of_missing() > 0)
+        self.verification
+            .as_ref()
+            .is_some_and(|it| it.complain_of_missing() > 0)
     }
 
     /// The answer of the command. If nothing matched, a document without a text could be a match.
@@ -270,7 +338,8 @@ impl<'a> Asking<'a> {
 impl Arguments {
     /// Whether a fingerprint without a sketch cannot be asked for.
     fn asks_for_similarity(&self) -> bool {
-        self.min_similarity.is_some_and(|least| least > 0.0) || matches!(self.order, MatchOrder::Similarity)
+        self.min_similarity.is_some_and(|least| least > 0.0)
+            || matches!(self.order, MatchOrder::Similarity)
     }
 
     /// The files that are asked for, or read for their texts.
@@ -286,7 +355,10 @@ impl Arguments {
             MatchOrder::Distance => Order::Distance,
             MatchOrder::Similarity => Order::Similarity,
         };
-        let mut query = Query::new(fingerprint).with_sketch(sketch).order(order).limit(self.limit);
+        let mut query = Query::new(fingerprint)
+            .with_sketch(sketch)
+            .order(order)
+            .limit(self.limit);
         if let Some(min_similarity) = self.min_similarity {
             query = query.min_similarity(min_similarity);
         }

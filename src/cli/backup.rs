@@ -21,16 +21,19 @@ pub(super) struct Arguments {
 }
 
 /// Writes a dense copy of a database to another file.
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let snapshot = database.snapshot()?;
     let to = output.console().place_of(&arguments.to);
     let progress = output.console().progress();
     let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
     drop(progress);
     let made = match copied {
-        Err(Error::AlreadyExists { .. }) => {
-            ensure_is_backup(&to, database, &snapshot).map(|()| tell_complete(&arguments.to, output))
-        }
+        Err(Error::AlreadyExists { .. }) => ensure_is_backup(&to, database, &snapshot)
+            .map(|()| tell_complete(&arguments.to, output)),
         copied => copied,
     };
     made.map_err(|error| as_given(error, &to, &arguments.to))?;
@@ -38,7 +41,12 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     let bytes = std::fs::metadata(&to)?.len();
     output.print(
         || json!({"documents": documents, "file_bytes": bytes}),
-        || format!("{}: {documents} documents, {bytes} bytes", arguments.to.display()),
+        || {
+            format!(
+                "{}: {documents} documents, {bytes} bytes",
+                arguments.to.display()
+            )
+        },
     );
     Ok(Answer::Yes)
 }
@@ -48,7 +56,10 @@ fn as_given(error: Error, place: &Path, given: &Path) -> Error {
     let path = given.to_owned();
     match error {
         Error::AlreadyExists { path: named } if named == place => Error::AlreadyExists { path },
-        Error::Io { path: named, source } if named == place => Error::Io { path, source },
+        Error::Io {
+            path: named,
+            source,
+        } if named == place => Error::Io { path, source },
         error => error,
     }
 }

@@ -13,12 +13,18 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let progress = output.console().progress();
     let update = |done, all| progress.update(done, Some(all));
     let checked = match output.console().is_of_client() {
         // Others use the database meanwhile.
-        true => database.snapshot().and_then(|snapshot| snapshot.check_with(update)),
+        true => database
+            .snapshot()
+            .and_then(|snapshot| snapshot.check_with(update)),
         false => database.check_with(update),
     };
     drop(progress);
@@ -67,7 +73,12 @@ pub(super) fn answer(
 }
 
 fn summary(report: &CheckReport) -> String {
-    let CheckReport { documents, fingerprints, total_problems, .. } = report;
+    let CheckReport {
+        documents,
+        fingerprints,
+        total_problems,
+        ..
+    } = report;
     let mut summary = match total_problems {
         0 => format!("sound; {documents} documents, {fingerprints} fingerprints"),
         total => format!("damaged; {total} problems"),

@@ -12,7 +12,9 @@ use crate::{Error, Holder};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::console::{Console, Step};
-use super::protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of};
+use super::protocol::{
+    Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of,
+};
 use super::socket::{connect, identity_of, socket_beside};
 
 /// How often the client looks whether its own user still wants the answer.
@@ -22,7 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Connects to the process that has a database open. `None` if nobody listens beside the database.
 pub(super) fn connect_beside(database: &Path) -> Result<Option<UnixStream>, Failure> {
-    let failed = |path: &Path, source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+    let failed = |path: &Path, source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    };
     let socket = socket_beside(database).map_err(|source| failed(database, source))?;
     match connect(&socket) {
         Ok(stream) => Ok(Some(stream)),
@@ -45,27 +50,49 @@ pub(super) fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
 }
 
 /// Asks the process at the other end, and prints what it answers.
-pub(super) fn ask(stream: &UnixStream, database: &Path, has_input: bool, console: &Console) -> CommandResult {
-    let about = |source: io::Error| Error::Io { path: database.to_owned(), source: source.into() };
-    let file = fs::metadata(database).map(|it| identity_of(&it)).map_err(about)?;
+pub(super) fn ask(
+    stream: &UnixStream,
+    database: &Path,
+    has_input: bool,
+    console: &Console,
+) -> CommandResult {
+    let about = |source: io::Error| Error::Io {
+        path: database.to_owned(),
+        source: source.into(),
+    };
+    let file = fs::metadata(database)
+        .map(|it| identity_of(&it))
+        .map_err(about)?;
     let directory = std::env::current_dir()?;
-    let request = line_of(&Request::new(std::env::args_os().skip(1), &directory, file, has_input));
+    let request = line_of(&Request::new(
+        std::env::args_os().skip(1),
+        &directory,
+        file,
+        has_input,
+    ));
     if request.len() > MOST_REQUEST_BYTES {
-        let reason = "the arguments are too many for a database that is in use: give fewer of them at once";
+        let reason =
+            "the arguments are too many for a database that is in use: give fewer of them at once";
         return Err(format!("{}: {reason}", database.display()).into());
     }
     let mut answers = Answers::new(stream)?;
     // If it is refused, the answer says why.
     _ = (&*stream).write_all(&request);
-    answers.greet(console).map_err(|reason| reason.about(database))?;
+    answers
+        .greet(console)
+        .map_err(|reason| reason.about(database))?;
     if has_input {
         let stream = stream.try_clone()?;
         // The thread ends with the process. It may wait for standard input for ever.
-        let thread = thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream));
+        let thread =
+            thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream));
         thread.map_err(Error::no_thread)?;
     }
     loop {
-        match answers.next(console, None).map_err(|reason| reason.about(database))? {
+        match answers
+            .next(console, None)
+            .map_err(|reason| reason.about(database))?
+        {
             Frame::Out(text) => match console.write(text.as_bytes()) {
                 // Nobody reads the rest, so nobody asks for it.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
@@ -74,7 +101,11 @@ pub(super) fn ask(stream: &UnixStream, database: &Path, has_input: bool, console
             Frame::Confirm(_) => (&*stream).write_all(&line_of(&Written { written: true }))?,
             Frame::Message(message) => console.complain(&message),
             Frame::Progress(Some((done, all, what))) => {
-                console.show(&Step { done, all, what: what.into() });
+                console.show(&Step {
+                    done,
+                    all,
+                    what: what.into(),
+                });
             }
             Frame::Progress(None) => console.hide(),
             Frame::Exit(code) => return Ok(Answer::of_code(code)),
@@ -132,7 +163,10 @@ struct Answers<'a> {
 impl<'a> Answers<'a> {
     fn new(stream: &'a UnixStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(LOOK))?;
-        Ok(Self { reader: BufReader::with_capacity(PIECE_BYTES, stream), line: Vec::new() })
+        Ok(Self {
+            reader: BufReader::with_capacity(PIECE_BYTES, stream),
+            line: Vec::new(),
+        })
     }
 
     /// Reads the version of the other end.
@@ -143,7 +177,9 @@ impl<'a> Answers<'a> {
                 "the process that has it open answers version {version} of the protocol, and this program asks by \
                  version {VERSION}: use the same release of simdb for both"
             ))),
-            _ => Err(Unanswered::Unknown("what listens on its socket does not name its version".to_owned())),
+            _ => Err(Unanswered::Unknown(
+                "what listens on its socket does not name its version".to_owned(),
+            )),
         }
     }
 
@@ -165,11 +201,17 @@ impl<'a> Answers<'a> {
                     }
                 }
                 Err(error) if error.kind() == ConnectionReset => return Err(Unanswered::Ended),
-                Err(error) => return Err(Unanswered::Unknown(format!("its socket cannot be read: {error}"))),
+                Err(error) => {
+                    return Err(Unanswered::Unknown(format!(
+                        "its socket cannot be read: {error}"
+                    )));
+                }
             }
         }
         serde_json::from_slice(&self.line).map_err(|error| {
-            Unanswered::Unknown(format!("what listens on its socket does not answer as simdb does: {error}"))
+            Unanswered::Unknown(format!(
+                "what listens on its socket does not answer as simdb does: {error}"
+            ))
         })
     }
 }
@@ -177,10 +219,15 @@ impl<'a> Answers<'a> {
 /// The error if nobody answers for a database that is in use.
 pub(super) fn nobody_answers(busy: &Error) -> Failure {
     let name = match busy {
-        Error::Busy { holder: Holder::Process(number), .. } => name_of_process(*number),
+        Error::Busy {
+            holder: Holder::Process(number),
+            ..
+        } => name_of_process(*number),
         _ => None,
     };
-    let name = name.map(|name| format!(" (it is called {name})")).unwrap_or_default();
+    let name = name
+        .map(|name| format!(" (it is called {name})"))
+        .unwrap_or_default();
     format!(
         "{busy}{name}; it answers no commands itself: `simdb ingest` does, and so does a program that opens the \
          database with `OpenOptions::admin(true)`; if it listens at another place, say so with `--socket PATH`; then \

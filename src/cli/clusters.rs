@@ -40,7 +40,12 @@ pub(super) struct Arguments {
     pairs: bool,
 
     /// With --pairs: write the clusters into this Parquet file, a row for each fingerprint
-    #[arg(long, value_name = "FILE", requires = "pairs", conflicts_with = "summary")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "pairs",
+        conflicts_with = "summary"
+    )]
     output: Option<PathBuf>,
 
     /// Put the new file in the place of an old one
@@ -101,8 +106,13 @@ impl Arguments {
 impl ClusterArguments {
     /// The clusters of the documents that were seen at a time or later, and are of some scopes.
     pub(super) fn among(&self, since: Option<i64>, scopes: &[String]) -> Clustering {
-        let clustering = since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
-        if scopes.is_empty() { clustering } else { clustering.scopes(scopes) }
+        let clustering =
+            since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
+        if scopes.is_empty() {
+            clustering
+        } else {
+            clustering.scopes(scopes)
+        }
     }
 
     pub(super) fn clustering(&self) -> Clustering {
@@ -133,12 +143,21 @@ impl ClusterArguments {
 
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
-        let Self { max_distance, min_similarity, survivor, connected } = self;
+        let Self {
+            max_distance,
+            min_similarity,
+            survivor,
+            connected,
+        } = self;
         max_distance.is_some() || min_similarity.is_some() || *connected || !survivor.is_empty()
     }
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
     let (mut finds, mut number) = (Finds::of(output), 0u64);
     let totals = database.snapshot()?.clusters(&clustering, |event| {
@@ -165,7 +184,15 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
 
 /// Tells the numbers, and what chains do.
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
-    let ClusterTotals { clusters, documents, largest, diameter, without_diameter, beyond, .. } = totals;
+    let ClusterTotals {
+        clusters,
+        documents,
+        largest,
+        diameter,
+        without_diameter,
+        beyond,
+        ..
+    } = totals;
     let diameter = match without_diameter {
         0 => format!("the greatest distance in a cluster is {diameter}"),
         without => format!(
@@ -179,7 +206,9 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
         totals.duplicates()
     ));
     if is_connected {
-        output.remark(&format!("{beyond} documents are near to their survivor by a chain only"));
+        output.remark(&format!(
+            "{beyond} documents are near to their survivor by a chain only"
+        ));
     } else if totals.connected < *clusters || totals.largest_connected > *largest {
         output.remark(&format!(
             "chains of near documents would join them to {} clusters, the largest of {} documents (`--connected`)",
@@ -199,7 +228,13 @@ fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
             object.insert("distance".to_owned(), json!(it.distance));
             Value::Object(object)
         };
-        let line = || format!("{number}\t{}\t{printed}\t{}", printable(&it.key), it.distance);
+        let line = || {
+            format!(
+                "{number}\t{}\t{printed}\t{}",
+                printable(&it.key),
+                it.distance
+            )
+        };
         output.print(object, line);
     }
 }
@@ -214,8 +249,14 @@ fn print_cluster(output: &mut Output, number: u64, cluster: &Cluster) {
         Value::Object(object)
     };
     let line = || {
-        let diameter = cluster.diameter.map_or_else(|| "-".to_owned(), |it| it.to_string());
-        format!("{number}\t{}\t{}\t{diameter}", printable(survivor), cluster.documents.len())
+        let diameter = cluster
+            .diameter
+            .map_or_else(|| "-".to_owned(), |it| it.to_string());
+        format!(
+            "{number}\t{}\t{}\t{diameter}",
+            printable(survivor),
+            cluster.documents.len()
+        )
     };
     output.print(object, line);
 }

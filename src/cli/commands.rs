@@ -20,14 +20,16 @@ use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
-    bench, completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan, running,
-    watching,
+    bench, completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan,
+    running, watching,
 };
 
 /// An embedded index of near-duplicate documents.
 #[derive(Parser)]
 #[command(name = "simdb", version = version(), about, long_about = None, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 yes, done; 1 no match, no such key, damage found; 2 could not tell.")]
+#[command(
+    after_help = "Exit codes: 0 yes, done; 1 no match, no such key, damage found; 2 could not tell."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -90,7 +92,12 @@ pub fn main() -> ExitCode {
     let console = Console::new(Arc::new(Process::new(ending.clone())), None);
     let mut output = Output::new(console.quiet(cli.globals.quiet), cli.globals.json);
     let answer = run(&cli.command, &mut output, &ending);
-    let finished = finish(answer, &mut output, cli.command.database(), cli.command.told_when_ended());
+    let finished = finish(
+        answer,
+        &mut output,
+        cli.command.database(),
+        cli.command.told_when_ended(),
+    );
     let answer = finished.unwrap_or_else(|error| {
         if ending.is_asked() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
             ending.end_process();
@@ -156,7 +163,11 @@ impl Command {
             #[cfg(feature = "parquet")]
             Self::Import(import::Arguments { database, .. }) => Some(&database.database),
             Self::Live(live) => Some(live.database()),
-            Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) | Self::Bench(_) => None,
+            Self::Fingerprint(_)
+            | Self::Distance(_)
+            | Self::Eval(_)
+            | Self::Plan(_)
+            | Self::Bench(_) => None,
             Self::Completions(_) | Self::Manual | Self::Dedup(_) => None,
         }
     }

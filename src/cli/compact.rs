@@ -18,7 +18,11 @@ pub(super) struct Arguments {
 }
 
 /// Puts a dense copy in the place of a database. Prints its size before and after.
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let before = database.snapshot()?.stats()?;
     let progress = output.console().progress();
     let update = |done, all| progress.update(done, Some(all));

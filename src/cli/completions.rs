@@ -12,7 +12,11 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-pub(super) fn run(arguments: &Arguments, mut program: clap::Command, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    mut program: clap::Command,
+    output: &mut Output,
+) -> CommandResult {
     let mut script = Vec::new();
     generate(arguments.shell, &mut program, "simdb", &mut script);
     output.print_text(&String::from_utf8_lossy(&script));

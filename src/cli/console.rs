@@ -63,7 +63,11 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(terminal: Arc<dyn Terminal>, directory: Option<&Path>) -> Self {
-        Self { terminal, quiet: false, directory: directory.map(Arc::from) }
+        Self {
+            terminal,
+            quiet: false,
+            directory: directory.map(Arc::from),
+        }
     }
 
     /// The same console, on which remarks and progress are not shown if `quiet`.
@@ -127,12 +131,18 @@ impl Console {
 
     /// Refuses to go on if nobody wants it.
     pub(super) fn ensure_wanted(&self) -> Result<(), Error> {
-        if self.is_ended() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_ended() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Where the file of a path is that was given as an argument.
     pub(super) fn place_of(&self, path: &Path) -> PathBuf {
-        self.directory.as_ref().map_or(path.to_owned(), |directory| directory.join(path))
+        self.directory
+            .as_ref()
+            .map_or(path.to_owned(), |directory| directory.join(path))
     }
 
     /// Opens an input that was given as an argument; `-` is standard input. It is read as long as somebody wants it.
@@ -147,7 +157,9 @@ impl Console {
         options: ReadOptions,
     ) -> Result<Records, Error> {
         let paths = paths.into_iter();
-        paths.clone().try_for_each(|path| self.ensure_has_end(path))?;
+        paths
+            .clone()
+            .try_for_each(|path| self.ensure_has_end(path))?;
         let terminal = self.terminal.clone();
         let options = options.stop_when(move || terminal.is_ended());
         let options = match &self.directory {
@@ -185,7 +197,11 @@ impl Console {
 
     /// The progress of work that counts something.
     pub(super) fn progress_of(&self, what: &'static str) -> Progress {
-        Progress { terminal: self.terminal.clone(), is_shown: !self.quiet, what }
+        Progress {
+            terminal: self.terminal.clone(),
+            is_shown: !self.quiet,
+            what,
+        }
     }
 }
 
@@ -200,9 +216,17 @@ impl Progress {
     /// Shows how far the work is. Breaks if nobody wants the rest.
     pub(super) fn update(&self, done: u64, all: Option<u64>) -> ControlFlow<()> {
         if self.is_shown {
-            self.terminal.show(&Step { done, all, what: self.what.into() });
+            self.terminal.show(&Step {
+                done,
+                all,
+                what: self.what.into(),
+            });
         }
-        if self.terminal.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.terminal.is_ended() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 

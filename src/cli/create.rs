@@ -4,8 +4,8 @@ use crate::{CreateOptions, Database, Scheme};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{
-    DatabaseArgument, Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme,
-    similarity_parser,
+    DatabaseArgument, Preference, SketchBytes, expected_documents, max_distance_parser,
+    parse_scheme, similarity_parser,
 };
 use super::output::Output;
 use super::stats::stats_object;
@@ -36,7 +36,13 @@ pub(super) struct Arguments {
     expect: u64,
 
     /// What matters in the choice of the tables
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, conflicts_with = "plan")]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value_t,
+        conflicts_with = "plan"
+    )]
     prefer: Preference,
 
     /// The tables, by name: `simdb plan` lists them
@@ -71,7 +77,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     output.print(
         || stats_object(&stats),
         || {
-            let similarity = stats.min_similarity.map(|least| format!(", least similarity {least}"));
+            let similarity = stats
+                .min_similarity
+                .map(|least| format!(", least similarity {least}"));
             format!(
                 "created {}: scheme {}, plan {}, max distance {}{}",
                 arguments.database.database.display(),

@@ -87,7 +87,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                 if output.is_full() {
                     failed = output.flush().err();
                 }
-                if failed.is_some() || output.is_closed() { Err(Error::Interrupted) } else { Ok(()) }
+                if failed.is_some() || output.is_closed() {
+                    Err(Error::Interrupted)
+                } else {
+                    Ok(())
+                }
             },
         );
         let any_failed = telling.finish()?;
@@ -104,7 +108,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             "{groups} groups of {listed} records, of which {} are duplicates",
             listed - groups
         ));
-        return Ok(if any_failed { Answer::CouldNotTell } else { Answer::Yes });
+        return Ok(if any_failed {
+            Answer::CouldNotTell
+        } else {
+            Answer::Yes
+        });
     }
     let cleaned = dedup.run(|event| telling.tell(&event));
     telling.finish()?;
@@ -113,7 +121,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             print_totals(output, &totals);
             let nothing = totals.records > 0 && totals.rejected == totals.records;
             if nothing {
-                let became = if arguments.drop_unjudged { "none was" } else { "all were" };
+                let became = if arguments.drop_unjudged {
+                    "none was"
+                } else {
+                    "all were"
+                };
                 output.complain(&format!("no record could be judged, so {became} copied"));
             }
             if totals.failed > 0 {
@@ -122,7 +134,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
                     totals.failed
                 ));
             }
-            Ok(if nothing || totals.failed > 0 { Answer::CouldNotTell } else { Answer::Yes })
+            Ok(if nothing || totals.failed > 0 {
+                Answer::CouldNotTell
+            } else {
+                Answer::Yes
+            })
         }
         Err(error) => {
             let folder = dedup.work_folder();
@@ -161,7 +177,9 @@ impl Arguments {
         if let Some(report) = &self.report {
             let title = self.title();
             dedup = dedup.report(report, move |removals| {
-                Ok(Findings::of_removals(title.clone(), removals, SAMPLES)?.to_html().into_bytes())
+                Ok(Findings::of_removals(title.clone(), removals, SAMPLES)?
+                    .to_html()
+                    .into_bytes())
             });
         }
         if let Some(scheme) = self.scheme {
@@ -177,10 +195,9 @@ impl Arguments {
 impl Arguments {
     /// What the report is about.
     fn title(&self) -> String {
-        let first = self
-            .inputs
-            .first()
-            .map_or_else(String::new, |it| printable(it.as_os_str().as_encoded_bytes()).into_owned());
+        let first = self.inputs.first().map_or_else(String::new, |it| {
+            printable(it.as_os_str().as_encoded_bytes()).into_owned()
+        });
         match self.inputs.len() {
             0 | 1 => format!("simdb dedup of {first}"),
             inputs => format!("simdb dedup of {first} and {} more", inputs - 1),
@@ -201,15 +218,25 @@ struct Telling {
 impl Telling {
     fn new(output: &Output, arguments: &Arguments) -> Result<Self, Failure> {
         let console = output.console().clone();
-        let rejections = Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
-        Ok(Self { console, rejections, step: None, any_failed: false, failed: None })
+        let rejections =
+            Rejections::new(&console, arguments.rejected.as_deref(), output.is_json())?;
+        Ok(Self {
+            console,
+            rejections,
+            step: None,
+            any_failed: false,
+            failed: None,
+        })
     }
 
     fn tell(&mut self, event: &DedupEvent<'_>) {
         match event {
             DedupEvent::Rejected(rejected) => {
                 // Before it is committed that the record was read.
-                let told = self.rejections.add(rejected).and_then(|()| self.rejections.flush());
+                let told = self
+                    .rejections
+                    .add(rejected)
+                    .and_then(|()| self.rejections.flush());
                 self.failed = self.failed.take().or(told.err());
             }
             DedupEvent::Failed { error, .. } => {
@@ -241,7 +268,8 @@ impl Telling {
         drop(self.step.take());
         self.rejections.flush()?;
         self.rejections.tell_others();
-        self.failed.map_or(Ok(self.any_failed), |error| Err(error.into()))
+        self.failed
+            .map_or(Ok(self.any_failed), |error| Err(error.into()))
     }
 }
 
@@ -294,12 +322,24 @@ fn print_group(output: &mut Output, group: &DedupGroup) {
     let survivor = &group.records[group.survivor];
     let others = || group.records.iter().filter(|it| *it != survivor);
     let object = || {
-        let records: Vec<Value> = [survivor].into_iter().chain(others()).map(record_object).collect();
+        let records: Vec<Value> = [survivor]
+            .into_iter()
+            .chain(others())
+            .map(record_object)
+            .collect();
         json!({ "records": records })
     };
     let line = || {
-        let farthest = group.records.iter().map(|it| it.distance).max().unwrap_or(0);
-        let mut text = format!("{} records, at most {farthest} bits from the first:", group.records.len());
+        let farthest = group
+            .records
+            .iter()
+            .map(|it| it.distance)
+            .max()
+            .unwrap_or(0);
+        let mut text = format!(
+            "{} records, at most {farthest} bits from the first:",
+            group.records.len()
+        );
         for record in [survivor].into_iter().chain(others()) {
             text += &format!("\n    {}", record_line(record));
         }
@@ -313,7 +353,10 @@ fn print_group(output: &mut Output, group: &DedupGroup) {
 
 fn record_object(record: &GroupedRecord) -> Value {
     let mut object = Map::new();
-    object.extend(name_fields("input", record.input.as_os_str().as_encoded_bytes()));
+    object.extend(name_fields(
+        "input",
+        record.input.as_os_str().as_encoded_bytes(),
+    ));
     if let Some(number) = record.number {
         object.insert("record".to_owned(), number.into());
     }

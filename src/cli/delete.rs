@@ -52,11 +52,21 @@ impl Arguments {
 
 /// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
 /// documents of a scope go in many transactions, and their number is printed.
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     if arguments.duplicates {
         let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
         let is_connected = arguments.clusters.is_connected();
-        return delete_duplicates(database, &clustering, is_connected, arguments.dry_run, output);
+        return delete_duplicates(
+            database,
+            &clustering,
+            is_connected,
+            arguments.dry_run,
+            output,
+        );
     }
     if arguments.clusters.is_given() || arguments.since.is_some() {
         return Err(Failure::from("these options are for `delete --duplicates`"));
@@ -94,7 +104,9 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
             output.complain(&format!("{}: no such key", printable(key)));
         }
     }
-    Ok(Answer::yes_if(deleted.iter().all(|(_, was_there)| *was_there)))
+    Ok(Answer::yes_if(
+        deleted.iter().all(|(_, was_there)| *was_there),
+    ))
 }
 
 /// Prints which of the keys would be deleted.

@@ -35,28 +35,67 @@ pub(super) fn delete_duplicates(
         finds.flow(output)
     };
     let deleted = match is_dry_run {
-        true => database.snapshot()?.duplicates(clustering, &mut observe).map(|()| 0)?,
+        true => database
+            .snapshot()?
+            .duplicates(clustering, &mut observe)
+            .map(|()| 0)?,
         false => database.delete_duplicates(clustering, &mut observe)?,
     };
     let was_ended = finds.end(output)?;
     match (is_dry_run, was_ended) {
-        (true, false) => output.remark(&format!("would delete {told} documents; nothing was changed")),
+        (true, false) => output.remark(&format!(
+            "would delete {told} documents; nothing was changed"
+        )),
         (true, true) => {}
         (false, false) => output.remark(&format!("deleted {deleted} documents")),
         (false, true) => {
-            output.complain(&format!("ended; {deleted} documents are deleted, and the same command goes on"));
+            output.complain(&format!(
+                "ended; {deleted} documents are deleted, and the same command goes on"
+            ));
         }
     }
-    if was_ended { Err(Error::Interrupted.into()) } else { Ok(Answer::Yes) }
+    if was_ended {
+        Err(Error::Interrupted.into())
+    } else {
+        Ok(Answer::Yes)
+    }
 }
 
-fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, is_connected: bool) {
-    let Duplicate { document, survivor, distance, .. } = duplicate;
-    let object = || object(duplicate, if is_dry_run { "would_delete" } else { "deleted" }, true);
+fn print_duplicate(
+    output: &mut Output,
+    duplicate: &Duplicate,
+    is_dry_run: bool,
+    is_connected: bool,
+) {
+    let Duplicate {
+        document,
+        survivor,
+        distance,
+        ..
+    } = duplicate;
+    let object = || {
+        object(
+            duplicate,
+            if is_dry_run {
+                "would_delete"
+            } else {
+                "deleted"
+            },
+            true,
+        )
+    };
     let line = || {
-        let deleted = if is_dry_run { "would delete" } else { "deleted" };
+        let deleted = if is_dry_run {
+            "would delete"
+        } else {
+            "deleted"
+        };
         let [key, survivor] = [document.key(), survivor].map(printable);
-        let near = if is_connected { "connected with" } else { "near" };
+        let near = if is_connected {
+            "connected with"
+        } else {
+            "near"
+        };
         format!("{deleted} {key}, which is {near} {survivor} (distance {distance})")
     };
     output.print(object, line);
@@ -72,7 +111,12 @@ fn print_kept(output: &mut Output, duplicate: &Duplicate) {
 }
 
 fn object(duplicate: &Duplicate, deleted: &str, is_deleted: bool) -> Value {
-    let Duplicate { document, survivor, distance, .. } = duplicate;
+    let Duplicate {
+        document,
+        survivor,
+        distance,
+        ..
+    } = duplicate;
     let mut object = key_fields(Some(document.key()));
     object.insert(deleted.to_owned(), is_deleted.into());
     object.extend(name_fields("survivor", survivor));

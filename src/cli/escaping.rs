@@ -58,7 +58,8 @@ pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
 
 /// A text that may hold something from outside, with its risky characters escaped, but for those in `kept`.
 pub(super) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') || byte < 128 && kept.contains(&byte.into());
+    let is_plain =
+        |byte: u8| matches!(byte, b' '..=b'~') || byte < 128 && kept.contains(&byte.into());
     if text.bytes().all(is_plain) || !is_risky_text(text) {
         return Cow::Borrowed(text);
     }
@@ -96,7 +97,9 @@ impl Formatter for Escaping {
         for c in fragment.chars() {
             let mut units = [0; 2];
             if is_risky(c) {
-                c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(writer, "\\u{unit:04x}"))?;
+                c.encode_utf16(&mut units)
+                    .iter()
+                    .try_for_each(|unit| write!(writer, "\\u{unit:04x}"))?;
             } else {
                 write!(writer, "{c}")?;
             }
@@ -124,13 +127,17 @@ mod tests {
     #[test]
     fn nothing_risky_is_left_in_keys_lines_and_json() {
         let key = format!("a{RISKY}b");
-        assert_eq!(printable(key.as_bytes()), "a\\u{202e}\\u{9b}\\u{2028}\\u{200b}\\u{feff}\\u{e0041}b");
+        assert_eq!(
+            printable(key.as_bytes()),
+            "a\\u{202e}\\u{9b}\\u{2028}\\u{200b}\\u{feff}\\u{e0041}b"
+        );
         assert_eq!(harmless("a\t\u{1b}[31m\n", &['\t']), "a\t\\u{1b}[31m\\n");
         let value = json!({ key.as_str(): [key, "plain é"] });
         let line = json_line(&value);
         assert!(!line.chars().any(is_risky), "{line}");
         assert!(
-            line.contains("\\u202e\\u009b\\u2028\\u200b\\ufeff\\udb40\\udc41") && line.contains("plain é")
+            line.contains("\\u202e\\u009b\\u2028\\u200b\\ufeff\\udb40\\udc41")
+                && line.contains("plain é")
         );
         assert_eq!(serde_json::from_str::<Value>(&line).ok(), Some(value));
     }

@@ -13,8 +13,10 @@ use super::output::Output;
 use super::rejections;
 
 #[derive(clap::Args)]
-#[command(after_help = "Methods: see docs/guide.md. F is the number of false matches in a million pairs of \
-                        different groups whose 4-token shingles have a Jaccard similarity below 0.5.")]
+#[command(
+    after_help = "Methods: see docs/guide.md. F is the number of false matches in a million pairs of \
+                        different groups whose 4-token shingles have a Jaccard similarity below 0.5."
+)]
 pub(super) struct Arguments {
     /// Documents, in any input format; `-` is standard input
     #[arg(value_name = "DOCUMENTS", required = true)]
@@ -86,7 +88,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     arguments.plot.as_deref().map_or(Ok(()), check_folder)?;
     let console = output.console().clone();
     let mut rejected = 0u64;
-    let records = Records::open(&arguments.documents, arguments.reading.options().only_content())?;
+    let records = Records::open(
+        &arguments.documents,
+        arguments.reading.options().only_content(),
+    )?;
     let corpus = Corpus::read(records, |record| {
         rejected += 1;
         console.complain(&rejections::message(&record));
@@ -129,15 +134,26 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         let picture = plot(&curves, &format!("{} documents", corpus.len()))?;
         std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(if rejected > 0 { Answer::CouldNotTell } else { Answer::Yes })
+    Ok(if rejected > 0 {
+        Answer::CouldNotTell
+    } else {
+        Answer::Yes
+    })
 }
 
 /// Whether a file can be put there, as far as that can be told without doing it.
 fn check_folder(file: &Path) -> Result<(), String> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|it| !it.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     match folder.is_dir() {
         true => Ok(()),
-        false => Err(format!("{}: there is no folder {}", file.display(), folder.display())),
+        false => Err(format!(
+            "{}: there is no folder {}",
+            file.display(),
+            folder.display()
+        )),
     }
 }
 

@@ -15,8 +15,11 @@ pub(super) fn print_yardstick(output: &mut Output, corpus: &Corpus, yardstick: &
                    "unrelated_pairs": yardstick.unrelated()})
         },
         || {
-            let counts: Vec<String> =
-                BANDS.iter().zip(bands).map(|(name, count)| format!("{name}: {count}")).collect();
+            let counts: Vec<String> = BANDS
+                .iter()
+                .zip(bands)
+                .map(|(name, count)| format!("{name}: {count}"))
+                .collect();
             format!(
                 "{} documents, {} unrelated pairs; pairs by Jaccard similarity: {}",
                 corpus.len(),
@@ -37,15 +40,26 @@ pub(super) fn print_curve(output: &mut Output, curve: &Curve) {
     }
     let mut line = |text: String| output.print(|| Value::Null, || text);
     line(String::new());
-    let Curve { method, bytes, describe_us, pair_ns, .. } = curve;
+    let Curve {
+        method,
+        bytes,
+        describe_us,
+        pair_ns,
+        ..
+    } = curve;
     line(format!(
         "{method}: {bytes:.0} bytes a document, {describe_us:.0} us to describe one, {pair_ns:.1} ns a pair"
     ));
     if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
-        line(format!("{:>10} {rmse:.3} is the RMSE of the estimated similarity over {pairs} pairs", ""));
+        line(format!(
+            "{:>10} {rmse:.3} is the RMSE of the estimated similarity over {pairs} pairs",
+            ""
+        ));
     }
     let mut header = format!("{:>10}", curve.threshold_name());
-    BANDS.iter().for_each(|band| header.push_str(&format!("{band:>9}")));
+    BANDS
+        .iter()
+        .for_each(|band| header.push_str(&format!("{band:>9}")));
     header.push_str(&format!("{:>10}", "F"));
     if curve.points.iter().any(|it| it.verdicts.is_some()) {
         header.push_str(&format!("{:>11}{:>8}{:>7}", "precision", "recall", "F1"));
@@ -63,8 +77,14 @@ fn point_line(point: &Point) -> String {
     }
     line.push_str(&format!("{:>10}", rounded(point.false_per_million())));
     if let Some(verdicts) = point.verdicts {
-        let (precision, recall) = (percent(verdicts.precision()), percent(verdicts.same.recall()));
-        line.push_str(&format!("{precision:>11}{recall:>8}{:>7}", f1_text(verdicts.f1())));
+        let (precision, recall) = (
+            percent(verdicts.precision()),
+            percent(verdicts.same.recall()),
+        );
+        line.push_str(&format!(
+            "{precision:>11}{recall:>8}{:>7}",
+            f1_text(verdicts.f1())
+        ));
     }
     line
 }
@@ -107,7 +127,10 @@ pub(super) fn print_bests(output: &mut Output, curves: &[Curve]) {
     ));
     for curve in curves {
         let best = curve.best_f1();
-        let (f1, at) = (f1_text(best.map(|it| it.1)), best.map_or("-".to_owned(), |it| threshold(it.0)));
+        let (f1, at) = (
+            f1_text(best.map(|it| it.1)),
+            best.map_or("-".to_owned(), |it| threshold(it.0)),
+        );
         let mut text = format!("{:<25}{:>8.0}{f1:>9}{at:>9}", curve.method, curve.bytes);
         text.push_str(&match curve.at_one_false() {
             Some(point) => format!(
@@ -132,7 +155,13 @@ fn percent(share: Option<f64>) -> String {
 }
 
 fn rounded(rate: Option<f64>) -> String {
-    rate.map_or("-".to_owned(), |it| if it < 10.0 { format!("{it:.2}") } else { format!("{it:.0}") })
+    rate.map_or("-".to_owned(), |it| {
+        if it < 10.0 {
+            format!("{it:.2}")
+        } else {
+            format!("{it:.0}")
+        }
+    })
 }
 
 fn f1_text(f1: Option<f64>) -> String {

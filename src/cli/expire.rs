@@ -28,11 +28,23 @@ pub(super) struct Arguments {
     dry_run: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let expiry = Expiry::new().before(arguments.before);
     let scopes = &arguments.scope;
-    let expiry = if scopes.is_empty() { expiry } else { expiry.scopes(scopes) };
-    if arguments.dry_run { tell(database, &expiry, output) } else { expire(database, &expiry, output) }
+    let expiry = if scopes.is_empty() {
+        expiry
+    } else {
+        expiry.scopes(scopes)
+    };
+    if arguments.dry_run {
+        tell(database, &expiry, output)
+    } else {
+        expire(database, &expiry, output)
+    }
 }
 
 impl Arguments {
@@ -52,7 +64,10 @@ pub(super) fn expire(database: &Database, expiry: &Expiry, output: &mut Output) 
         next
     })?;
     drop(progress);
-    output.print(|| json!({"removed": removed}), || format!("removed {removed} documents"));
+    output.print(
+        || json!({"removed": removed}),
+        || format!("removed {removed} documents"),
+    );
     if was_ended {
         output.flush()?;
         output.complain("ended before all were removed; the same command removes the others");

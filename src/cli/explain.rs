@@ -9,10 +9,16 @@ use super::answer::{Answer, CommandResult};
 use super::asking::{Arguments, Asking};
 use super::output::Output;
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let snapshot = database.snapshot()?;
     let asking = Asking::new(arguments, database, &snapshot, output.console())?;
-    let Some(question) = asking.question()? else { return Ok(Answer::No) };
+    let Some(question) = asking.question()? else {
+        return Ok(Answer::No);
+    };
     let Some(query) = asking.query(&question) else {
         output.complain("the text is too short to judge, so nothing is read for it");
         return Ok(Answer::No);
@@ -21,7 +27,9 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     if output.is_json() {
         output.print(|| object(&explanation), String::new);
     } else {
-        lines(&explanation).into_iter().for_each(|line| output.print(|| Value::Null, || line));
+        lines(&explanation)
+            .into_iter()
+            .for_each(|line| output.print(|| Value::Null, || line));
     }
     Ok(asking.answer(matches.total() > 0))
 }
@@ -31,8 +39,10 @@ fn micros(time: Duration) -> f64 {
 }
 
 fn lines(it: &Explanation) -> Vec<String> {
-    let mut lines =
-        vec![format!("plan {}, max distance {}, {} sources", it.plan, it.max_distance, it.sources)];
+    let mut lines = vec![format!(
+        "plan {}, max distance {}, {} sources",
+        it.plan, it.max_distance, it.sources
+    )];
     if it.probes.is_empty() {
         lines.push("all fingerprints are compared".to_owned());
     }

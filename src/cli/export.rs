@@ -30,16 +30,24 @@ pub(super) struct Arguments {
 }
 
 /// Writes all documents to a Parquet file.
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let snapshot = database.snapshot()?;
     let to = output.console().place_of(&arguments.to);
     ensure_replaceable(&to, Some(database.path()), [])?;
     let progress = output.console().progress_of("documents");
-    let export = Export::of(&snapshot).payloads(arguments.payload).replace(arguments.replace);
+    let export = Export::of(&snapshot)
+        .payloads(arguments.payload)
+        .replace(arguments.replace);
     let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
     drop(progress);
     let exported = exported.map_err(|error| match error {
-        Error::AlreadyExists { .. } => Error::AlreadyExists { path: arguments.to.clone() },
+        Error::AlreadyExists { .. } => Error::AlreadyExists {
+            path: arguments.to.clone(),
+        },
         error => error,
     })?;
     if exported.payloads_left_out > 0 {
@@ -50,7 +58,14 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     }
     output.print(
         || json!({"documents": exported.documents, "file_bytes": exported.bytes}),
-        || format!("{}: {} documents, {} bytes", arguments.to.display(), exported.documents, exported.bytes),
+        || {
+            format!(
+                "{}: {} documents, {} bytes",
+                arguments.to.display(),
+                exported.documents,
+                exported.bytes
+            )
+        },
     );
     Ok(Answer::Yes)
 }

@@ -19,7 +19,12 @@ pub(super) struct Finds {
 impl Finds {
     pub(super) fn of(output: &Output) -> Self {
         let progress = output.console().progress();
-        Self { progress, failed: None, was_ended: false, goes_on_unread: false }
+        Self {
+            progress,
+            failed: None,
+            was_ended: false,
+            goes_on_unread: false,
+        }
     }
 
     /// Lets the search go on when nobody reads what it prints.
@@ -49,7 +54,8 @@ impl Finds {
         if output.is_full() {
             self.flush(output);
         }
-        match self.was_ended || self.failed.is_some() || !self.goes_on_unread && output.is_closed() {
+        match self.was_ended || self.failed.is_some() || !self.goes_on_unread && output.is_closed()
+        {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -57,7 +63,11 @@ impl Finds {
 
     /// Whether the search should go on, if what it finds goes elsewhere.
     pub(super) fn wanted(&self) -> ControlFlow<()> {
-        if self.was_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.was_ended {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     /// Takes the progress from the screen, and writes the rest. Whether the search was ended from outside.

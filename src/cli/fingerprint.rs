@@ -34,21 +34,23 @@ pub(super) struct Arguments {
 /// `--input-format fingerprints` reads has the key first.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
-    let rule =
-        Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?.sketch_size(arguments.sketch.into());
+    let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?
+        .sketch_size(arguments.sketch.into());
     let mut records = Records::open(&arguments.files, arguments.reading.options().only_content())?;
     let mut rejected_any = false;
     let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
     while !output.is_closed() {
         let unit = arguments.reading.unit();
-        let chunk =
-            records.next_chunk(|record| Question::of_record(record, rule, unit, TextsAre::NotNeeded))?;
+        let chunk = records
+            .next_chunk(|record| Question::of_record(record, rule, unit, TextsAre::NotNeeded))?;
         if chunk.is_empty() {
             break;
         }
         for record in chunk {
             match record {
-                Ok(questions) => questions.iter().for_each(|question| print_one(output, question)),
+                Ok(questions) => questions
+                    .iter()
+                    .for_each(|question| print_one(output, question)),
                 Err(rejected) => {
                     rejected_any = true;
                     output.complain(&rejections::message(&rejected));
@@ -58,7 +60,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         output.flush()?;
         _ = progress.update(reading.bytes_read(), reading.bytes_total());
     }
-    Ok(if rejected_any { Answer::CouldNotTell } else { Answer::Yes })
+    Ok(if rejected_any {
+        Answer::CouldNotTell
+    } else {
+        Answer::Yes
+    })
 }
 
 fn print_one(output: &mut Output, question: &Question) {
@@ -67,11 +73,16 @@ fn print_one(output: &mut Output, question: &Question) {
         || {
             let mut object = key_fields(Some(key));
             add_fingerprint(&mut object, question.fingerprint());
-            add_sketch(&mut object, question.judged.and_then(|(_, sketch)| sketch).as_ref());
+            add_sketch(
+                &mut object,
+                question.judged.and_then(|(_, sketch)| sketch).as_ref(),
+            );
             Value::Object(object)
         },
         || {
-            let digits = question.fingerprint().map_or("too short       ".to_owned(), |it| it.to_string());
+            let digits = question
+                .fingerprint()
+                .map_or("too short       ".to_owned(), |it| it.to_string());
             format!("{digits}\t{}", printable(key))
         },
     );

@@ -18,7 +18,11 @@ pub(super) struct Arguments {
     pub(super) key: OsString,
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let key = key_bytes(&arguments.key);
     let Some(document) = database.snapshot()?.get(&key)? else {
         output.complain(&format!("{}: no such key", printable(&key)));

@@ -49,7 +49,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let stats = database.snapshot()?.stats()?;
     output.print(
         || stats_object(&stats),
-        || format!("{}: {} documents", arguments.database.database.display(), stats.documents),
+        || {
+            format!(
+                "{}: {} documents",
+                arguments.database.database.display(),
+                stats.documents
+            )
+        },
     );
     Ok(Answer::Yes)
 }
@@ -84,7 +90,13 @@ fn build(arguments: &Arguments, import: &Import, output: &Output) -> Result<Data
     });
     let pack = |done, all| packing.update(done, Some(all));
     let path = &arguments.database.database;
-    Ok(Database::build_with(path, &options, documents, arguments.memory, pack)?)
+    Ok(Database::build_with(
+        path,
+        &options,
+        documents,
+        arguments.memory,
+        pack,
+    )?)
 }
 
 /// Inserts the documents into a database that is there. Those of known keys replace the stored ones.
@@ -103,7 +115,11 @@ fn add(arguments: &Arguments, import: Import, output: &Output) -> Result<Databas
             )
             .into());
         }
-        return Err(Error::SchemeMismatch { stored: database.scheme().name(), given: scheme.name() }.into());
+        return Err(Error::SchemeMismatch {
+            stored: database.scheme().name(),
+            given: scheme.name(),
+        }
+        .into());
     }
     let import = import.stored_in(scheme, database.sketch_size());
     let progress = output.console().progress_of("documents");

@@ -16,7 +16,8 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::are_same_file;
 use super::arguments::{
-    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
+    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme,
+    similarity_parser,
 };
 use super::ingest_report::{IngestReport, Reporting, print_ingested, print_largest_groups};
 use super::open::{answer_others, open_to_write};
@@ -121,15 +122,31 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let began = Instant::now();
     arguments.ensure_touch_counts()?;
     let inputs = arguments.inputs.iter().map(PathBuf::as_path);
-    let mut records = output.console().records_of(inputs, arguments.reading.options())?;
+    let mut records = output
+        .console()
+        .records_of(inputs, arguments.reading.options())?;
     arguments.ensure_rejected_apart(&records)?;
-    arguments.verify.check(&arguments.reading, arguments.inputs.iter(), output.console())?;
+    arguments.verify.check(
+        &arguments.reading,
+        arguments.inputs.iter(),
+        output.console(),
+    )?;
     let (database, is_new) = open_or_create(arguments, &mut records)?;
     let socket = answer_others(&database, output.console());
-    let verification = arguments.verify.open(&arguments.reading, &database, output.console())?;
+    let verification = arguments
+        .verify
+        .open(&arguments.reading, &database, output.console())?;
     let prepared = began.elapsed();
-    let goes_on = arguments.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
-    let taken = ingest(arguments, &database, records, verification.as_ref(), goes_on, output);
+    let goes_on =
+        arguments.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
+    let taken = ingest(
+        arguments,
+        &database,
+        records,
+        verification.as_ref(),
+        goes_on,
+        output,
+    );
     let is_useless = taken.as_ref().map_or(true, |ingested| {
         let totals = &ingested.now;
         let took_nothing = totals.documents == 0 && totals.passed_over == 0;
@@ -159,7 +176,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if arguments.reporting().is_summary(output) {
         print_largest_groups(output, &database)?;
     }
-    Ok(if is_useless || ingested.failed > 0 { Answer::CouldNotTell } else { Answer::Yes })
+    Ok(if is_useless || ingested.failed > 0 {
+        Answer::CouldNotTell
+    } else {
+        Answer::Yes
+    })
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
@@ -193,7 +214,9 @@ fn ingest(
     let console = output.console().clone();
     let ingest = arguments.ingest(database, verification);
     let mut report = IngestReport::new(output, &records, verification, arguments.reporting())?;
-    let ingested = ingest.stop_when(move || console.is_ended()).run(records, |event| report.observe(&event));
+    let ingested = ingest
+        .stop_when(move || console.is_ended())
+        .run(records, |event| report.observe(&event));
     let stored = report.stored();
     report.finish()?;
     if let Some((stored, error)) = stored.zip(ingested.as_ref().err()) {
@@ -221,8 +244,9 @@ impl Arguments {
     /// What is asked for and never changes in a database. The distance and the similarity are those of the question
     /// too, so a database that is there may have others.
     fn options(&self) -> CreateOptions {
-        let options =
-            self.sketch.map_or_else(CreateOptions::new, |it| CreateOptions::new().sketch_size(it.into()));
+        let options = self.sketch.map_or_else(CreateOptions::new, |it| {
+            CreateOptions::new().sketch_size(it.into())
+        });
         self.scheme.map_or(options.clone(), |it| options.scheme(it))
     }
 
@@ -243,11 +267,15 @@ impl Arguments {
 
     /// Refuses to write rejected records into the database or an input.
     fn ensure_rejected_apart(&self, records: &Records) -> Result<(), Failure> {
-        let Some(rejected) = &self.rejected else { return Ok(()) };
+        let Some(rejected) = &self.rejected else {
+            return Ok(());
+        };
         let is_same = |path: &Path| are_same_file(rejected, path);
         let path = rejected.display();
         if is_same(&self.database.database) {
-            return Err(format!("{path}: rejected records cannot be written into the database").into());
+            return Err(
+                format!("{path}: rejected records cannot be written into the database").into(),
+            );
         }
         match records.paths().iter().any(|input| is_same(input)) {
             true => Err(format!(
@@ -260,10 +288,17 @@ impl Arguments {
     }
 
     fn reporting(&self) -> Reporting<'_> {
-        Reporting { print: self.print, rejected: self.rejected.as_deref() }
+        Reporting {
+            print: self.print,
+            rejected: self.rejected.as_deref(),
+        }
     }
 
-    fn ingest<'d>(&self, database: &'d Database, verification: Option<&Arc<Verification>>) -> Ingest<'d> {
+    fn ingest<'d>(
+        &self,
+        database: &'d Database,
+        verification: Option<&Arc<Verification>>,
+    ) -> Ingest<'d> {
         let on_match = match self.on_duplicate {
             OnDuplicate::Link => OnMatch::Link,
             OnDuplicate::Skip => OnMatch::Skip,
@@ -277,9 +312,13 @@ impl Arguments {
             policy = policy.min_similarity(min_similarity);
         }
         if let Some(verification) = verification.cloned() {
-            policy = policy.verify(move |document, stored| verification.matches_document(document, stored));
+            policy = policy
+                .verify(move |document, stored| verification.matches_document(document, stored));
         }
-        let mut ingest = Ingest::new(database).policy(policy).batch(self.batch).strict(self.strict);
+        let mut ingest = Ingest::new(database)
+            .policy(policy)
+            .batch(self.batch)
+            .strict(self.strict);
         if let Some(verification) = verification.cloned() {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
@@ -303,11 +342,13 @@ impl Arguments {
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
     let path: &Path = &arguments.database.database;
     let opened = match open_to_write(path) {
-        Err(Error::NotFound { .. }) => match Database::create(path, &arguments.options_of_new(records)?) {
-            // Somebody else created it in the meantime, and most likely has it in use.
-            Err(Error::AlreadyExists { .. }) => open_to_write(path),
-            created => return created.map(|database| (database, true)),
-        },
+        Err(Error::NotFound { .. }) => {
+            match Database::create(path, &arguments.options_of_new(records)?) {
+                // Somebody else created it in the meantime, and most likely has it in use.
+                Err(Error::AlreadyExists { .. }) => open_to_write(path),
+                created => return created.map(|database| (database, true)),
+            }
+        }
         opened => opened,
     }?;
     opened.ensure_created_with(&arguments.options())?;

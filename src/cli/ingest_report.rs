@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::answer::Failure;
 use super::output::{
-    Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, name_fields, printable,
+    Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, name_fields,
+    printable,
 };
 use super::rejections::{self, Rejections};
 use super::verification::Verification;
@@ -78,19 +79,31 @@ impl<'o> IngestReport<'o> {
     pub(super) fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         let told = self.tell(event);
         self.failed = told.err().or(self.failed.take());
-        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.failed.is_some() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Result<(), Failure> {
         match event {
             Event::Duplicate { document, verdict } if self.prints => {
-                let verified =
-                    self.verification.as_ref().map(|it| it.values_of_document(document, verdict.matches()));
-                print_duplicate(self.output, document, verdict, verified.transpose()?.as_ref());
+                let verified = self
+                    .verification
+                    .as_ref()
+                    .map(|it| it.values_of_document(document, verdict.matches()));
+                print_duplicate(
+                    self.output,
+                    document,
+                    verdict,
+                    verified.transpose()?.as_ref(),
+                );
             }
             Event::Rejected(rejected) => {
                 if self.output.is_json() {
-                    self.output.print(|| rejections::object(rejected), String::new);
+                    self.output
+                        .print(|| rejections::object(rejected), String::new);
                 }
                 let rejections = &mut self.rejections;
                 self.bar.above(|| rejections.add(rejected))?;
@@ -137,7 +150,9 @@ impl<'o> IngestReport<'o> {
 
     fn tell_failed(&mut self, path: &Path, error: &Error) {
         self.bar.above(|| self.output.complain(&error.to_string()));
-        let Error::Input { line, reason, .. } = error else { return };
+        let Error::Input { line, reason, .. } = error else {
+            return;
+        };
         let object = || {
             let mut object = name_fields("input", path.as_os_str().as_encoded_bytes());
             object.insert("failed".to_owned(), reason.as_str().into());
@@ -175,7 +190,9 @@ impl<'o> IngestReport<'o> {
         self.rejections.tell_others();
         if self.told_inputs > MOST_TOLD_INPUTS {
             let more = self.told_inputs - MOST_TOLD_INPUTS;
-            self.output.remark(&format!("{more} more inputs were read before; `simdb sources` lists them"));
+            self.output.remark(&format!(
+                "{more} more inputs were read before; `simdb sources` lists them"
+            ));
         }
         self.failed.map_or(Ok(()), Err)
     }
@@ -196,16 +213,25 @@ fn words_of(resumed: Resumed) -> &'static str {
     match resumed {
         Resumed::New => "is read for the first time",
         Resumed::Repeated => "is given more than once, and is read once",
-        Resumed::PassedOver => "was read to its end before, and is passed over; --again reads it once more",
+        Resumed::PassedOver => {
+            "was read to its end before, and is passed over; --again reads it once more"
+        }
         Resumed::Continued => "goes on where its reading was stopped",
         Resumed::Grown => "has become longer since it was read; what is new is read",
-        Resumed::Changed => "has another content than when it was read before; it is read from its beginning",
+        Resumed::Changed => {
+            "has another content than when it was read before; it is read from its beginning"
+        }
         Resumed::Again => "is read once more, from its beginning",
         Resumed::Failed => "could not be read before, and has not changed",
     }
 }
 
-fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, verified: Option<&Verified>) {
+fn print_duplicate(
+    output: &mut Output,
+    document: &Document,
+    verdict: &Verdict,
+    verified: Option<&Verified>,
+) {
     output.print(
         || {
             let mut object = key_fields(Some(document.key()));
@@ -217,8 +243,10 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, 
             };
             object.insert("verdict".to_owned(), verdict_name.into());
             if !verdict.deleted().is_empty() {
-                let keys =
-                    verdict.deleted().iter().map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
+                let keys = verdict
+                    .deleted()
+                    .iter()
+                    .map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
                 object.insert("deleted".to_owned(), keys.collect());
             }
             add_matches(&mut object, verdict.matches(), verified);
@@ -227,11 +255,16 @@ fn print_duplicate(output: &mut Output, document: &Document, verdict: &Verdict, 
         || {
             let what_was_done = match verdict.change() {
                 Change::Skipped => ", skipped".to_owned(),
-                _ if !verdict.deleted().is_empty() => format!(", deleted {}", verdict.deleted().len()),
+                _ if !verdict.deleted().is_empty() => {
+                    format!(", deleted {}", verdict.deleted().len())
+                }
                 _ => String::new(),
             };
             let matches = matches_line(verdict.matches(), verified);
-            format!("{} is near {matches}{what_was_done}", printable(document.key()))
+            format!(
+                "{} is near {matches}{what_was_done}",
+                printable(document.key())
+            )
         },
     );
 }
@@ -273,12 +306,22 @@ fn ingested_object(ingested: &Ingested, unit: Unit, without_text: Option<usize>)
 
 /// A number and what it counts, if there is any.
 fn counted(number: u64, what: &str) -> String {
-    if number > 0 { format!(", {number} {what}") } else { String::new() }
+    if number > 0 {
+        format!(", {number} {what}")
+    } else {
+        String::new()
+    }
 }
 
 /// What was read now, and what the inputs hold in all if that is more.
 fn ingested_lines(ingested: &Ingested, unit: Unit, without_text: Option<usize>) -> String {
-    let Ingested { now, in_all, unchanged, failed, .. } = ingested;
+    let Ingested {
+        now,
+        in_all,
+        unchanged,
+        failed,
+        ..
+    } = ingested;
     let seconds = format!(", {:.2} s", now.elapsed.as_secs_f64());
     let inputs = counted(*unchanged, "inputs unchanged") + &counted(*failed, "inputs not read");
     let without_text = counted(without_text.unwrap_or_default() as u64, "without text");
@@ -329,7 +372,10 @@ pub(super) fn print_ingested(
     without_text: Option<usize>,
 ) {
     match output.is_json() {
-        true => output.print(|| ingested_object(ingested, unit, without_text), String::new),
+        true => output.print(
+            || ingested_object(ingested, unit, without_text),
+            String::new,
+        ),
         false => output.print_lines(&ingested_lines(ingested, unit, without_text)),
     }
 }
@@ -339,11 +385,21 @@ const GROUPS: usize = 5;
 const MOST_READ: u64 = 1 << 22;
 
 /// Prints the fingerprints that most documents have.
-pub(super) fn print_largest_groups(output: &mut Output, database: &Database) -> Result<(), Failure> {
+pub(super) fn print_largest_groups(
+    output: &mut Output,
+    database: &Database,
+) -> Result<(), Failure> {
     let largest = database.snapshot()?.largest_groups(GROUPS, MOST_READ)?;
-    let groups: Vec<_> = largest.groups.iter().filter(|it| it.documents > 1).collect();
+    let groups: Vec<_> = largest
+        .groups
+        .iter()
+        .filter(|it| it.documents > 1)
+        .collect();
     if !groups.is_empty() {
-        output.print(|| Value::Null, || "the largest groups of documents with one fingerprint:".to_owned());
+        output.print(
+            || Value::Null,
+            || "the largest groups of documents with one fingerprint:".to_owned(),
+        );
     }
     for group in groups {
         let line = || format!("{:>10}  {}", group.documents, printable(&group.newest_key));
@@ -361,10 +417,16 @@ struct Bar {
 impl Bar {
     fn new(progress: Progress, is_quiet: bool) -> Self {
         if is_quiet {
-            return Self { bar: ProgressBar::hidden(), progress };
+            return Self {
+                bar: ProgressBar::hidden(),
+                progress,
+            };
         }
         let (bar, template) = match progress.bytes_total() {
-            Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {percent} %, {msg}, {eta} left"),
+            Some(bytes) => (
+                ProgressBar::new(bytes),
+                "{wide_bar} {percent} %, {msg}, {eta} left",
+            ),
             None => (ProgressBar::no_length(), "{spinner} {bytes}, {msg}"),
         };
         let style = ProgressStyle::with_template(template).expect("the template is a constant");

@@ -33,7 +33,10 @@ pub(super) struct Lines {
 impl Lines {
     /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
     pub(super) fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let input = match path.as_os_str() == "-" {
             true => Input::Standard,
             false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
@@ -48,7 +51,13 @@ impl Lines {
         let thread = thread::Builder::new().spawn(move || read(input, &send));
         thread.map_err(Error::no_thread)?;
         let (name, part) = (path.display().to_string(), Vec::new().into_iter());
-        Ok(Self { name, parts, part, line: 0, is_ended: Box::new(is_ended) })
+        Ok(Self {
+            name,
+            parts,
+            part,
+            line: 0,
+            is_ended: Box::new(is_ended),
+        })
     }
 
     /// The next line that is not blank. `None` at the end.
@@ -80,7 +89,11 @@ impl Lines {
 
     /// An error about the line that was read last.
     pub(super) fn failed(&self, reason: &str) -> Error {
-        Error::Input { source_name: self.name.clone(), line: Some(self.line), reason: reason.to_owned() }
+        Error::Input {
+            source_name: self.name.clone(),
+            line: Some(self.line),
+            reason: reason.to_owned(),
+        }
     }
 }
 
@@ -111,7 +124,9 @@ fn read(input: Input, send: &SyncSender<Part>) {
     loop {
         let line = next_line(&mut input);
         let is_last = !matches!(line, Some(Ok(_)));
-        bytes += line.as_ref().map_or(0, |it| it.as_ref().map_or(0, String::len));
+        bytes += line
+            .as_ref()
+            .map_or(0, |it| it.as_ref().map_or(0, String::len));
         part.extend(line);
         if is_last || bytes >= HANDED_BYTES {
             bytes = 0;

@@ -17,8 +17,8 @@ use super::output::Output;
 #[cfg(feature = "cli")]
 use super::pair_clusters::OfPairs;
 use super::{
-    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query, report,
-    sources, stats, top,
+    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query,
+    report, sources, stats, top,
 };
 
 #[derive(Subcommand)]
@@ -122,10 +122,12 @@ impl Live {
     /// What is to be known when the command was ended before it was done, unless it has told that itself.
     pub(super) fn told_when_ended(&self) -> Option<&'static str> {
         match self {
-            Self::Check(_) => Some("ended before all was checked, so the database may be damaged or not"),
-            Self::Compact(_) => {
-                Some("ended before it was done: the database is as it was; the same command begins anew")
+            Self::Check(_) => {
+                Some("ended before all was checked, so the database may be damaged or not")
             }
+            Self::Compact(_) => Some(
+                "ended before it was done: the database is as it was; the same command begins anew",
+            ),
             Self::Backup(_) => {
                 Some("ended before it was done: no copy was made; the same command begins anew")
             }
@@ -236,7 +238,9 @@ impl Live {
             && let Some(other) = self.swapped().filter(|it| it.is_file())
         {
             let path = other.display();
-            output.complain(&format!("the database comes before the key: is {path} the database?"));
+            output.complain(&format!(
+                "the database comes before the key: is {path} the database?"
+            ));
         }
         match self {
             Self::Check(arguments) => check::answer(arguments, Err(error), output),
@@ -261,7 +265,11 @@ impl LiveCommand {
     pub(crate) fn of(arguments: Vec<OsString>) -> Result<Self, String> {
         Self::try_parse_from(arguments).map_err(|error| {
             let error = error.to_string();
-            let first = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let first = error
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ");
             format!("the process that has the database open does not answer this: {first}")
         })
     }
@@ -270,7 +278,12 @@ impl LiveCommand {
     pub(crate) fn run(&self, database: &Database, console: &Console) -> Answer {
         let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
         let answer = self.live.run(database, &mut output);
-        let finished = finish(answer, &mut output, Some(self.live.database()), self.live.told_when_ended());
+        let finished = finish(
+            answer,
+            &mut output,
+            Some(self.live.database()),
+            self.live.told_when_ended(),
+        );
         finished.unwrap_or_else(|error| {
             console.complain(&chain(error.as_ref()));
             Answer::CouldNotTell

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize, Snapshot};
+use crate::{
+    CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize, Snapshot,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
@@ -75,9 +77,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let scheme: Scheme = header.scheme.parse()?;
     let sketch_size = SketchSize::from_bytes(header.sketch_bytes)
         .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
-    let options = CreateOptions::new().scheme(scheme).max_distance(header.max_distance);
-    let options = header.created.map_or(options.clone(), |created| options.created(created));
-    let options = options.sketch_size(sketch_size).min_similarity(header.min_similarity);
+    let options = CreateOptions::new()
+        .scheme(scheme)
+        .max_distance(header.max_distance);
+    let options = header
+        .created
+        .map_or(options.clone(), |created| options.created(created));
+    let options = options
+        .sketch_size(sketch_size)
+        .min_similarity(header.min_similarity);
     let options = match &header.plan {
         Some(plan) => options.plan(plan),
         None => options.expected_documents(header.documents),
@@ -100,11 +108,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             return Some(Err(Error::Interrupted));
         }
         let Some(line) = lines.next() else {
-            let reason = format!("it ends after {read} documents, and its header says {}", header.documents);
+            let reason = format!(
+                "it ends after {read} documents, and its header says {}",
+                header.documents
+            );
             return (read != header.documents).then(|| Err(lines.failed(&reason)));
         };
         read += 1;
-        Some(line.and_then(|line| document(&line, &options).map_err(|reason| lines.failed(&reason))))
+        Some(
+            line.and_then(|line| document(&line, &options).map_err(|reason| lines.failed(&reason))),
+        )
     });
     let pack = |done, all| packing.update(done, Some(all));
     let snapshot = match standing {
@@ -113,13 +126,21 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             tell_complete(path, output);
             standing.snapshot
         }
-        None => Database::build_with(path, &options, documents, arguments.memory, pack)?.snapshot()?,
+        None => {
+            Database::build_with(path, &options, documents, arguments.memory, pack)?.snapshot()?
+        }
     };
     drop((progress, packing));
     let stats = snapshot.stats()?;
     output.print(
         || stats_object(&stats),
-        || format!("{}: {} documents", arguments.database.database.display(), stats.documents),
+        || {
+            format!(
+                "{}: {} documents",
+                arguments.database.database.display(),
+                stats.documents
+            )
+        },
     );
     Ok(Answer::Yes)
 }
@@ -145,14 +166,20 @@ fn expected(
 
 /// Reads the first line. It must be the header of a dump that this release can read.
 fn header(lines: &mut Lines) -> Result<Header, Error> {
-    let line = lines.next().ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
+    let line = lines
+        .next()
+        .ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
     let header: Header = serde_json::from_str(&line).map_err(|error| {
-        lines.failed(&format!("it does not begin with the header of a dump: {}", told(&error)))
+        lines.failed(&format!(
+            "it does not begin with the header of a dump: {}",
+            told(&error)
+        ))
     })?;
     match header.simdb_dump {
         DUMP_VERSION => Ok(header),
         found => {
-            let reason = format!("it is a dump of version {found}, and this release reads {DUMP_VERSION}");
+            let reason =
+                format!("it is a dump of version {found}, and this release reads {DUMP_VERSION}");
             Err(lines.failed(&reason))
         }
     }
@@ -162,20 +189,32 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
 fn document(line: &str, options: &CreateOptions) -> Result<Document, String> {
     let line: Line = serde_json::from_str(line).map_err(|error| told(&error))?;
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
-    let fingerprint = line.fingerprint.map(|text| text.parse::<Fingerprint>()).transpose();
+    let fingerprint = line
+        .fingerprint
+        .map(|text| text.parse::<Fingerprint>())
+        .transpose();
     let fingerprint = fingerprint.map_err(|error| error.to_string())?;
     match (fingerprint, line.too_short) {
         (None, false) => return Err("it has neither a fingerprint nor `too_short`".to_owned()),
-        (Some(_), true) => return Err("it has a fingerprint, and is said to be too short for one".to_owned()),
+        (Some(_), true) => {
+            return Err("it has a fingerprint, and is said to be too short for one".to_owned());
+        }
         _ => {}
     }
-    let sketch = line.sketch.map(|digits| Sketch::parse(&digits, line.shingles)).transpose();
+    let sketch = line
+        .sketch
+        .map(|digits| Sketch::parse(&digits, line.shingles))
+        .transpose();
     let sketch = sketch.map_err(|error| error.to_string())?;
     let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
-    let document =
-        Document::new(key, fingerprint).with_sketch(sketch).with_seen(line.seen).with_rank(line.rank);
+    let document = Document::new(key, fingerprint)
+        .with_sketch(sketch)
+        .with_seen(line.seen)
+        .with_rank(line.rank);
     let document = document.with_scope(line.scope).with_payload(payload);
-    options.validate(&document).map_err(|error| error.to_string())?;
+    options
+        .validate(&document)
+        .map_err(|error| error.to_string())?;
     Ok(document)
 }
 
@@ -190,13 +229,18 @@ fn told(error: &serde_json::Error) -> String {
 }
 
 /// Bytes that are given as text or as base64. `None` if they are not given.
-fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Option<Vec<u8>>, String> {
+fn bytes(
+    text: Option<String>,
+    base64: Option<String>,
+    name: &str,
+) -> Result<Option<Vec<u8>>, String> {
     match (text, base64) {
         (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
         (Some(text), None) => Ok(Some(text.into_bytes())),
-        (None, Some(encoded)) => {
-            BASE64.decode(encoded).map(Some).map_err(|error| format!("{name}_base64: {error}"))
-        }
+        (None, Some(encoded)) => BASE64
+            .decode(encoded)
+            .map(Some)
+            .map_err(|error| format!("{name}_base64: {error}")),
         (None, None) => Ok(None),
     }
 }

@@ -17,7 +17,10 @@ pub(super) fn run(mut program: clap::Command, output: &mut Output) -> CommandRes
     whole.render_options_section(&mut page)?;
     whole.render_extra_section(&mut page)?;
     let mut page = String::from_utf8(page)?;
-    for command in program.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
+    for command in program
+        .get_subcommands()
+        .filter(|it| !it.is_hide_set() && it.get_name() != "help")
+    {
         page += &section(command)?;
     }
     output.print_text(&page);
@@ -40,5 +43,8 @@ fn section(command: &clap::Command) -> Result<String, Failure> {
         man.render_extra_section(&mut parts)?;
     }
     let parts = String::from_utf8(parts)?.replace(".SH ", ".SS ");
-    Ok(format!(".SH \"SIMDB {}\"\n{parts}", command.get_name().to_uppercase()))
+    Ok(format!(
+        ".SH \"SIMDB {}\"\n{parts}",
+        command.get_name().to_uppercase()
+    ))
 }

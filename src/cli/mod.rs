@@ -4,7 +4,10 @@
 //! library shows to everybody, so it tells whether that suffices.
 
 mod about;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program uses the rest")
+)]
 mod answer;
 mod apart;
 mod arguments;
@@ -21,7 +24,10 @@ mod commands;
 mod compact;
 #[cfg(feature = "cli")]
 mod completions;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program uses the rest")
+)]
 mod console;
 #[cfg(feature = "cli")]
 mod create;
@@ -75,11 +81,17 @@ mod parsing;
 mod plan;
 #[cfg(feature = "cli")]
 mod process;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program uses the rest")
+)]
 mod protocol;
 mod query;
 mod question;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program uses the rest")
+)]
 mod rejections;
 mod report;
 mod resumable;
@@ -98,7 +110,10 @@ mod top;
 mod units;
 #[cfg(feature = "cli")]
 mod uses;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the program uses the rest"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program uses the rest")
+)]
 mod verification;
 #[cfg(feature = "cli")]
 mod watching;
@@ -125,12 +140,19 @@ mod tests {
                 ensure_public(&path)?;
                 continue;
             }
-            for used in fs::read_to_string(&path)?.split(concat!("use ", "crate::")).skip(1) {
+            for used in fs::read_to_string(&path)?
+                .split(concat!("use ", "crate::"))
+                .skip(1)
+            {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let is_shown = name.starts_with(char::is_uppercase)
                     || ["cli", "dedup", "ingest", "eval", "parquet"].contains(&&*name);
-                assert!(is_shown, "{} uses the module {name} of the library", path.display());
+                assert!(
+                    is_shown,
+                    "{} uses the module {name} of the library",
+                    path.display()
+                );
             }
         }
         Ok(())

@@ -6,7 +6,9 @@ use std::path::Path;
 /// What to do instead of a command that there is not. `None` if there is nothing better to say than clap does.
 pub(super) fn instead(name: &str) -> Option<String> {
     let told = match name {
-        "keys" => "`simdb dump DB` prints all documents; `simdb stats DB` tells what a database holds",
+        "keys" => {
+            "`simdb dump DB` prints all documents; `simdb stats DB` tells what a database holds"
+        }
         "forget" => {
             "`simdb expire DB --before TIME` deletes old documents, `simdb delete DB KEY` those with a key"
         }
@@ -16,7 +18,9 @@ pub(super) fn instead(name: &str) -> Option<String> {
         "optimize" | "defragment" | "merge" | "shrink" => {
             "`simdb compact DB` makes a file dense; merges go on by themselves"
         }
-        "integrity_check" | "integrity" | "test" => "`simdb check DB` checks every page and every invariant",
+        "integrity_check" | "integrity" | "test" => {
+            "`simdb check DB` checks every page and every invariant"
+        }
         #[cfg(not(feature = "parquet"))]
         "export" | "import" => {
             "this program was built without Parquet: build it with `--features parquet`. `simdb dump` prints all \
@@ -33,7 +37,9 @@ pub(super) fn instead(name: &str) -> Option<String> {
         "update" | "upsert" | "put" | "replace" => {
             "`simdb ingest DB INPUT` stores documents, and one with the key of a stored document replaces it"
         }
-        "count" => "`simdb stats DB` counts documents, `simdb query DB --text T --limit 0` near-duplicates",
+        "count" => {
+            "`simdb stats DB` counts documents, `simdb query DB --text T --limit 0` near-duplicates"
+        }
         "diff" | "compare" => "`simdb distance HEX HEX` compares two fingerprints",
         "mount" | "serve" | "server" | "open" | "shell" => {
             "simdb is no server and has no prompt: each command opens the file, and ends"
@@ -48,6 +54,7 @@ pub(super) fn instead(name: &str) -> Option<String> {
 /// Who writes the database first means a command after it.
 fn instead_of_path(name: &str) -> Option<String> {
     let path = Path::new(name);
-    let is_path = name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some() || path.is_file();
+    let is_path =
+        name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some() || path.is_file();
     is_path.then(|| format!("the command stands before the database: `simdb stats {name}`"))
 }

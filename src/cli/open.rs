@@ -63,10 +63,14 @@ pub(super) fn answer_others(database: &Database, console: &Console) -> Option<Ad
     let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
     let refused = |error: &Error| {
         let reason = match error {
-            Error::AlreadyExists { path } => format!("{}: is in the way of the socket", path.display()),
+            Error::AlreadyExists { path } => {
+                format!("{}: is in the way of the socket", path.display())
+            }
             error => chain(error),
         };
-        console.complain(&format!("no other command can be answered until this one ends: {reason}"));
+        console.complain(&format!(
+            "no other command can be answered until this one ends: {reason}"
+        ));
     };
     let socket = database.admin_socket(path).inspect_err(refused).ok()?;
     let own = console.clone();

@@ -37,14 +37,25 @@ impl OtherSide {
     ) -> Result<Self, Failure> {
         let place = output.console().place_of(path);
         output.console().ensure_has_end(path)?;
-        let is_itself =
-            place.canonicalize().is_ok_and(|it| like.path().canonicalize().is_ok_and(|own| own == it));
+        let is_itself = place
+            .canonicalize()
+            .is_ok_and(|it| like.path().canonicalize().is_ok_and(|own| own == it));
         if is_itself {
-            return Ok(Self { snapshot: like.snapshot()?, rejected: 0, folder: None });
+            return Ok(Self {
+                snapshot: like.snapshot()?,
+                rejected: 0,
+                folder: None,
+            });
         }
         match open_beside(&place) {
-            Ok(database) => Ok(Self { snapshot: database.snapshot()?, rejected: 0, folder: None }),
-            Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => Self::read(path, like, reading, output),
+            Ok(database) => Ok(Self {
+                snapshot: database.snapshot()?,
+                rejected: 0,
+                folder: None,
+            }),
+            Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => {
+                Self::read(path, like, reading, output)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -62,15 +73,26 @@ impl OtherSide {
         key
     }
 
-    fn read(path: &Path, like: &Database, reading: &Reading, output: &Output) -> Result<Self, Failure> {
+    fn read(
+        path: &Path,
+        like: &Database,
+        reading: &Reading,
+        output: &Output,
+    ) -> Result<Self, Failure> {
         if reading.unit() != Unit::Document {
-            return Err("--unit is for databases of units: ingest the input, and give that database".into());
+            return Err(
+                "--unit is for databases of units: ingest the input, and give that database".into(),
+            );
         }
         let not_needed = ["rank", "payload", "payload_base64"];
-        let options = not_needed.into_iter().fold(reading.options(), ReadOptions::ignore_field);
+        let options = not_needed
+            .into_iter()
+            .fold(reading.options(), ReadOptions::ignore_field);
         let mut records = output.console().records(path, options)?;
         let folder = tempfile::tempdir()?;
-        let options = CreateOptions::new().scheme(like.scheme()).sketch_size(like.sketch_size());
+        let options = CreateOptions::new()
+            .scheme(like.scheme())
+            .sketch_size(like.sketch_size());
         let database = Database::create(folder.path().join("other.simdb"), &options)?;
         let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?;
         let rule = rule.sketch_size(like.sketch_size()).stores(true);
@@ -93,17 +115,26 @@ impl OtherSide {
             }
             if is_last || waiting.len() >= TOGETHER {
                 let mut txn = database.begin_write()?;
-                waiting.drain(..).try_for_each(|document| txn.insert(&document).map(drop))?;
+                waiting
+                    .drain(..)
+                    .try_for_each(|document| txn.insert(&document).map(drop))?;
                 txn.commit()?;
             }
-            if progress.update(reading.bytes_read(), reading.bytes_total()).is_break() {
+            if progress
+                .update(reading.bytes_read(), reading.bytes_total())
+                .is_break()
+            {
                 return Err(Error::Interrupted.into());
             }
             if is_last {
                 break;
             }
         }
-        Ok(Self { snapshot: database.snapshot()?, rejected, folder: Some(folder) })
+        Ok(Self {
+            snapshot: database.snapshot()?,
+            rejected,
+            folder: Some(folder),
+        })
     }
 }
 

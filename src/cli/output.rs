@@ -35,7 +35,12 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(console: Console, json: bool) -> Self {
-        Self { console, waiting: Vec::new(), json, closed: false }
+        Self {
+            console,
+            waiting: Vec::new(),
+            json,
+            closed: false,
+        }
     }
 
     /// The console, for messages and progress.
@@ -109,7 +114,11 @@ impl Output {
     /// Writes to standard output what was printed so far.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let nothing = self.closed || self.waiting.is_empty();
-        let written = if nothing { Ok(()) } else { self.console.write(&self.waiting) };
+        let written = if nothing {
+            Ok(())
+        } else {
+            self.console.write(&self.waiting)
+        };
         self.waiting.clear();
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -118,7 +127,10 @@ impl Output {
             }
             // The error alone does not say which file is meant.
             written => written.map_err(|error| {
-                io::Error::new(error.kind(), format!("standard output cannot be written: {error}"))
+                io::Error::new(
+                    error.kind(),
+                    format!("standard output cannot be written: {error}"),
+                )
             }),
         }
     }
@@ -144,7 +156,9 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
     match object.get(field).and_then(Value::as_str) {
         Some(text) => Some(text.as_bytes().to_vec()),
-        None => BASE64.decode(object.get(&format!("{field}_base64"))?.as_str()?).ok(),
+        None => BASE64
+            .decode(object.get(&format!("{field}_base64"))?.as_str()?)
+            .ok(),
     }
 }
 
@@ -167,7 +181,10 @@ pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
 
 /// Adds `fingerprint`. If there is none, adds `too_short` too.
 pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Option<Fingerprint>) {
-    object.insert("fingerprint".to_owned(), fingerprint.map(|it| it.to_string()).into());
+    object.insert(
+        "fingerprint".to_owned(),
+        fingerprint.map(|it| it.to_string()).into(),
+    );
     if fingerprint.is_none() {
         object.insert("too_short".to_owned(), true.into());
     }
@@ -200,7 +217,11 @@ pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
 }
 
 /// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
-pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches, verified: Option<&Verified>) {
+pub(super) fn add_matches(
+    object: &mut Map<String, Value>,
+    matches: &Matches,
+    verified: Option<&Verified>,
+) {
     let list: Vec<Value> = matches
         .iter()
         .enumerate()
@@ -208,8 +229,14 @@ pub(super) fn add_matches(object: &mut Map<String, Value>, matches: &Matches, ve
             let mut fields = document_fields(&found.document);
             fields.insert("distance".to_owned(), found.distance.into());
             if let Some(similarity) = found.similarity {
-                fields.insert("similarity".to_owned(), rounded(similarity.jaccard()).into());
-                fields.insert("containment".to_owned(), rounded(similarity.containment()).into());
+                fields.insert(
+                    "similarity".to_owned(),
+                    rounded(similarity.jaccard()).into(),
+                );
+                fields.insert(
+                    "containment".to_owned(),
+                    rounded(similarity.containment()).into(),
+                );
             }
             if let Some((name, value)) = verified.and_then(|it| it.of(index)) {
                 fields.insert(name.to_owned(), rounded(value).into());
@@ -240,7 +267,9 @@ pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> St
         .iter()
         .enumerate()
         .map(|(index, found)| {
-            let similarity = found.similarity.map(|it| format!(", similarity {:.2}", it.jaccard()));
+            let similarity = found
+                .similarity
+                .map(|it| format!(", similarity {:.2}", it.jaccard()));
             let (key, distance) = (printable(found.document.key()), found.distance);
             let verified = verified.and_then(|it| it.of(index));
             let verified = verified.map(|(name, value)| format!(", {name} {value:.2}"));
@@ -252,7 +281,11 @@ pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> St
         })
         .collect();
     let more = matches.total() - listed.len() as u64;
-    let at_least = if matches.total_is_exact() { "" } else { "at least " };
+    let at_least = if matches.total_is_exact() {
+        ""
+    } else {
+        "at least "
+    };
     match (listed.is_empty(), more) {
         (_, 0) => listed.join(", "),
         (true, more) => format!("{at_least}{more} documents"),

@@ -35,12 +35,23 @@ impl Overview {
 
     /// The lines: a heading of up to 16 characters, and what is to be said.
     pub(super) fn lines(&self) -> Vec<String> {
-        let Statistics { documents, too_short, fingerprints, .. } = self.stats;
+        let Statistics {
+            documents,
+            too_short,
+            fingerprints,
+            ..
+        } = self.stats;
         let mut rows = vec![("documents", told_count(documents))];
         if too_short > 0 {
-            rows.push(("", format!("{} of them too short to judge", told_count(too_short))));
+            rows.push((
+                "",
+                format!("{} of them too short to judge", told_count(too_short)),
+            ));
         }
-        rows.push(("fingerprints", format!("about {} different ones", told_count(fingerprints))));
+        rows.push((
+            "fingerprints",
+            format!("about {} different ones", told_count(fingerprints)),
+        ));
         rows.push(("size", self.size()));
         rows.push(("created", told_time(self.stats.created)));
         rows.push(("texts", self.texts()));
@@ -52,61 +63,115 @@ impl Overview {
         rows.extend(headed("largest groups", self.groups()));
         rows.extend(headed("fullest prefixes", self.prefixes()));
         rows.extend(headed("advice", self.advice()));
-        rows.into_iter().map(|(heading, told)| format!("{heading:<18}{told}")).collect()
+        rows.into_iter()
+            .map(|(heading, told)| format!("{heading:<18}{told}"))
+            .collect()
     }
 
     fn size(&self) -> String {
-        let Statistics { file_bytes, allocated_bytes, documents, format_version, .. } = self.stats;
+        let Statistics {
+            file_bytes,
+            allocated_bytes,
+            documents,
+            format_version,
+            ..
+        } = self.stats;
         let each = match documents {
             0 => String::new(),
-            documents => format!(", {} a document", told_bytes(allocated_bytes as f64 / documents as f64)),
+            documents => format!(
+                ", {} a document",
+                told_bytes(allocated_bytes as f64 / documents as f64)
+            ),
         };
         let sparse = match allocated_bytes < file_bytes / 10 * 9 {
-            true => format!(", {} of them on the disk", told_bytes(allocated_bytes as f64)),
+            true => format!(
+                ", {} of them on the disk",
+                told_bytes(allocated_bytes as f64)
+            ),
             false => String::new(),
         };
-        format!("{}{sparse}{each}, format version {format_version}", told_bytes(file_bytes as f64))
+        format!(
+            "{}{sparse}{each}, format version {format_version}",
+            told_bytes(file_bytes as f64)
+        )
     }
 
     fn texts(&self) -> String {
         match self.stats.sketch_size.bytes() {
             0 => format!("fingerprints of scheme {}, no sketches", self.stats.scheme),
-            bytes => format!("fingerprints of scheme {}, sketches of {bytes} bytes", self.stats.scheme),
+            bytes => format!(
+                "fingerprints of scheme {}, sketches of {bytes} bytes",
+                self.stats.scheme
+            ),
         }
     }
 
     fn matches(&self) -> String {
         let least = self.stats.min_similarity.filter(|&it| it > 0.0);
-        let least = least.map_or_else(String::new, |least| format!(" and of similarity {least} or more"));
-        format!("within distance {}{least}, unless a query says otherwise", self.stats.max_distance)
+        let least = least.map_or_else(String::new, |least| {
+            format!(" and of similarity {least} or more")
+        });
+        format!(
+            "within distance {}{least}, unless a query says otherwise",
+            self.stats.max_distance
+        )
     }
 
     fn tables(&self) -> String {
-        let Statistics { plan, probed_distance, levels, marks, .. } = &self.stats;
+        let Statistics {
+            plan,
+            probed_distance,
+            levels,
+            marks,
+            ..
+        } = &self.stats;
         let waiting = match (levels, marks) {
             (0 | 1, 0) => String::new(),
             (levels, 0) => format!(", in up to {levels} parts that wait to be merged"),
             (levels, marks) => {
-                format!(", in {levels} parts, {} deletions wait to be merged", told_count(*marks))
+                format!(
+                    ", in {levels} parts, {} deletions wait to be merged",
+                    told_count(*marks)
+                )
             }
         };
         format!("plan {plan}, one look at each up to distance {probed_distance}{waiting}")
     }
 
     fn cache(&self) -> String {
-        let Statistics { cache_limit_bytes, tables_need_bytes, queries_need_bytes, tables_fit, .. } =
-            self.stats;
-        let [limit, tables, queries] =
-            [cache_limit_bytes, tables_need_bytes, queries_need_bytes].map(|it| told_bytes(it as f64));
-        let fit = if tables_fit { "the tables fit" } else { "the tables do not fit" };
+        let Statistics {
+            cache_limit_bytes,
+            tables_need_bytes,
+            queries_need_bytes,
+            tables_fit,
+            ..
+        } = self.stats;
+        let [limit, tables, queries] = [cache_limit_bytes, tables_need_bytes, queries_need_bytes]
+            .map(|it| told_bytes(it as f64));
+        let fit = if tables_fit {
+            "the tables fit"
+        } else {
+            "the tables do not fit"
+        };
         format!("at most {limit}: {fit}, which need {tables}, with the postings {queries}")
     }
 
     /// What the process that has it open has done with it. Nothing is told of one that has only looked.
     fn activity(&self) -> Vec<String> {
-        let Metrics { open_for, documents_stored, documents_deleted, documents_expired, queries, .. } =
-            self.metrics;
-        let Metrics { commit_times, queue_length, waiting_changes, .. } = &self.metrics;
+        let Metrics {
+            open_for,
+            documents_stored,
+            documents_deleted,
+            documents_expired,
+            queries,
+            ..
+        } = self.metrics;
+        let Metrics {
+            commit_times,
+            queue_length,
+            waiting_changes,
+            ..
+        } = &self.metrics;
         let commits = commit_times.count();
         if commits == 0 && queries == 0 {
             return Vec::new();
@@ -129,37 +194,55 @@ impl Overview {
             ),
         ];
         if let Some(median) = commit_times.quantile(0.5) {
-            told.push(format!("{} commits, half of them within {median:.1?}", told_count(commits)));
+            told.push(format!(
+                "{} commits, half of them within {median:.1?}",
+                told_count(commits)
+            ));
         }
         if queue_length + waiting_changes > 0 {
             let (queue, changes) = (told_count(*queue_length), told_count(*waiting_changes));
-            told.push(format!("{queue} documents wait to be stored, {changes} changes to be merged"));
+            told.push(format!(
+                "{queue} documents wait to be stored, {changes} changes to be merged"
+            ));
         }
         told
     }
 
     /// What others keep from being used again.
     fn pinned(&self) -> Option<String> {
-        let Metrics { snapshots, pinned_bytes, oldest_pin, .. } = &self.metrics;
-        let oldest =
-            oldest_pin.map_or_else(String::new, |it| format!(", for {}", told_seconds(it.as_secs() as i64)));
+        let Metrics {
+            snapshots,
+            pinned_bytes,
+            oldest_pin,
+            ..
+        } = &self.metrics;
+        let oldest = oldest_pin.map_or_else(String::new, |it| {
+            format!(", for {}", told_seconds(it.as_secs() as i64))
+        });
         let pinned = told_bytes(*pinned_bytes as f64);
-        (*pinned_bytes > 0)
-            .then(|| format!("{snapshots} in use{oldest}; they keep {pinned} from being used again"))
+        (*pinned_bytes > 0).then(|| {
+            format!("{snapshots} in use{oldest}; they keep {pinned} from being used again")
+        })
     }
 
     fn groups(&self) -> Vec<String> {
         let groups = self.groups.iter().flat_map(|it| &it.groups);
         let told = groups.map(|group| {
             let key = printable(&group.newest_key);
-            format!("{} documents have the fingerprint of {key}", told_count(group.documents))
+            format!(
+                "{} documents have the fingerprint of {key}",
+                told_count(group.documents)
+            )
         });
         told.collect()
     }
 
     fn prefixes(&self) -> Vec<String> {
-        let prefixes =
-            self.prefixes.iter().flat_map(|it| &it.prefixes).filter(|it| it.times_expected() >= 2.0);
+        let prefixes = self
+            .prefixes
+            .iter()
+            .flat_map(|it| &it.prefixes)
+            .filter(|it| it.times_expected() >= 2.0);
         let told = prefixes.map(|prefix| {
             let (rows, expected) = (told_count(prefix.rows), prefix.expected);
             let (table, bits) = (prefix.table, prefix.prefix_bits);
@@ -189,7 +272,8 @@ impl Overview {
         }
         if stats.marks > 10_000 && stats.marks > stats.documents {
             advice.push(
-                "there are more deletions than documents: `simdb compact` makes the file smaller".to_owned(),
+                "there are more deletions than documents: `simdb compact` makes the file smaller"
+                    .to_owned(),
             );
         }
         if stats.levels > MANY_LEVELS {
@@ -199,7 +283,11 @@ impl Overview {
                 stats.levels
             ));
         }
-        let crowded = self.groups.iter().flat_map(|it| &it.groups).any(|it| it.documents > MANY_OF_A_GROUP);
+        let crowded = self
+            .groups
+            .iter()
+            .flat_map(|it| &it.groups)
+            .any(|it| it.documents > MANY_OF_A_GROUP);
         if crowded {
             advice.push(
                 "the largest groups are mostly pages without content of their own, such as errors; every query near \
@@ -207,10 +295,15 @@ impl Overview {
                     .to_owned(),
             );
         }
-        if self.metrics.oldest_pin.is_some_and(|it| it.as_secs() > 3600)
+        if self
+            .metrics
+            .oldest_pin
+            .is_some_and(|it| it.as_secs() > 3600)
             && self.metrics.pinned_bytes > 1 << 30
         {
-            advice.push("a snapshot is kept for long, and the file grows until it is dropped".to_owned());
+            advice.push(
+                "a snapshot is kept for long, and the file grows until it is dropped".to_owned(),
+            );
         }
         advice
     }
@@ -229,23 +322,45 @@ fn unless_damaged<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 /// The lines of a list, the first with the heading.
-fn headed(heading: &'static str, lines: Vec<String>) -> impl Iterator<Item = (&'static str, String)> {
-    std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
+fn headed(
+    heading: &'static str,
+    lines: Vec<String>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    std::iter::once(heading)
+        .chain(std::iter::repeat(""))
+        .zip(lines)
 }
 
 /// A time in the local zone, and how long ago that is.
 fn told_time(seconds: i64) -> String {
-    let Ok(time) = Timestamp::from_second(seconds) else { return format!("{seconds} (Unix seconds)") };
+    let Ok(time) = Timestamp::from_second(seconds) else {
+        return format!("{seconds} (Unix seconds)");
+    };
     let ago = Timestamp::now().as_second() - seconds;
-    let ago = if ago < 0 { "in the future".to_owned() } else { format!("{} ago", told_seconds(ago)) };
-    format!("{} ({ago})", time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M"))
+    let ago = if ago < 0 {
+        "in the future".to_owned()
+    } else {
+        format!("{} ago", told_seconds(ago))
+    };
+    format!(
+        "{} ({ago})",
+        time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M")
+    )
 }
 
 /// A time span in its largest unit.
 fn told_seconds(seconds: i64) -> String {
-    let units =
-        [(365 * 86_400, "year"), (30 * 86_400, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute")];
-    let (length, unit) = units.into_iter().find(|(length, _)| seconds >= *length).unwrap_or((1, "second"));
+    let units = [
+        (365 * 86_400, "year"),
+        (30 * 86_400, "month"),
+        (86_400, "day"),
+        (3_600, "hour"),
+        (60, "minute"),
+    ];
+    let (length, unit) = units
+        .into_iter()
+        .find(|(length, _)| seconds >= *length)
+        .unwrap_or((1, "second"));
     let count = seconds / length;
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }

@@ -19,7 +19,10 @@ use super::output::Output;
 use super::standing::ensure_may_stand;
 
 /// How clusters are made of pairs, and where they go.
-#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "without Parquet there are no such files"))]
+#[cfg_attr(
+    not(feature = "parquet"),
+    expect(dead_code, reason = "without Parquet there are no such files")
+)]
 pub(super) struct OfPairs<'a> {
     pub(super) pairs: &'a Path,
     pub(super) max_distance: Option<u32>,

@@ -40,7 +40,10 @@ impl PairArguments {
     /// Whether lines go to standard output.
     #[cfg(feature = "cli")]
     pub(super) fn prints_lines(&self) -> bool {
-        let is_screen = self.output.as_ref().is_none_or(|path| path.as_os_str() == "-");
+        let is_screen = self
+            .output
+            .as_ref()
+            .is_none_or(|path| path.as_os_str() == "-");
         is_screen && !matches!(self.format, Some(PairFormat::Jsonl | PairFormat::Parquet))
     }
 
@@ -127,24 +130,40 @@ impl Sink {
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
-                let keys = if arguments.binary_keys { KeyColumns::Binary } else { KeyColumns::Text };
+                let keys = if arguments.binary_keys {
+                    KeyColumns::Binary
+                } else {
+                    KeyColumns::Text
+                };
                 let file = PairFile::create(path, keys, arguments.replace)?;
-                let file = if sides == Sides::One { file } else { file.of_two_databases() };
+                let file = if sides == Sides::One {
+                    file
+                } else {
+                    file.of_two_databases()
+                };
                 Ok((Self::Parquet(Box::new(file)), None))
             }
             #[cfg(not(feature = "parquet"))]
-            (PairFormat::Parquet, Some(_)) => {
-                Err("this program was built without Parquet: build it with `--features parquet`".into())
-            }
-            (PairFormat::Parquet, None) => {
-                Err("--format parquet needs a file: give --output, such as --output pairs.parquet".into())
-            }
+            (PairFormat::Parquet, Some(_)) => Err(
+                "this program was built without Parquet: build it with `--features parquet`".into(),
+            ),
+            (PairFormat::Parquet, None) => Err(
+                "--format parquet needs a file: give --output, such as --output pairs.parquet"
+                    .into(),
+            ),
             (_, None) => Ok((Self::Screen, None)),
             (format, Some(path)) => {
-                if !arguments.replace && !Resumable::is_begun(&path) && path.symlink_metadata().is_ok() {
+                if !arguments.replace
+                    && !Resumable::is_begun(&path)
+                    && path.symlink_metadata().is_ok()
+                {
                     return Ok((Self::Standing(StandingFile::open(&path)?), None));
                 }
-                let name = if format == PairFormat::Jsonl { "jsonl" } else { "tsv" };
+                let name = if format == PairFormat::Jsonl {
+                    "jsonl"
+                } else {
+                    "tsv"
+                };
                 let question = format!("{name} {question}");
                 let opened = Resumable::open(&path, question, sides != Sides::AndInput);
                 opened.map(|(file, position)| (Self::Lines(file), position))
@@ -210,7 +229,11 @@ impl Sink {
     }
 
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
-    pub(super) fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
+    pub(super) fn reach(
+        &mut self,
+        position: PairPosition,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
         match self {
             Self::Lines(file) => {
                 file.write(&output.take())?;
@@ -233,22 +256,32 @@ impl Sink {
     }
 
     /// The search has ended before it was done. Returns what to do. So many lines are `behind` the position.
-    pub(super) fn stop(&self, reached: Option<PairPosition>, behind: u64) -> Result<String, Failure> {
+    pub(super) fn stop(
+        &self,
+        reached: Option<PairPosition>,
+        behind: u64,
+    ) -> Result<String, Failure> {
         let again = match behind {
             0 => String::new(),
             lines => format!(", and prints the last {lines} lines again"),
         };
         match self {
-            Self::Screen => {
-                Ok(reached.map(|it| format!("; `--from {it}` goes on from there{again}")).unwrap_or_default())
-            }
+            Self::Screen => Ok(reached
+                .map(|it| format!("; `--from {it}` goes on from there{again}"))
+                .unwrap_or_default()),
             Self::Standing(_) => Ok("; the file was there before, and stays as it is".to_owned()),
             Self::Lines(file) => file.save().map(|()| {
-                let anew = if file.goes_on() { "goes on from there" } else { "begins anew" };
+                let anew = if file.goes_on() {
+                    "goes on from there"
+                } else {
+                    "begins anew"
+                };
                 format!("; the same command {anew}")
             }),
             #[cfg(feature = "parquet")]
-            Self::Parquet(_) => Ok("; no file was made, and the same command begins anew".to_owned()),
+            Self::Parquet(_) => {
+                Ok("; no file was made, and the same command begins anew".to_owned())
+            }
         }
     }
 
@@ -264,9 +297,15 @@ impl Sink {
 #[cfg(feature = "parquet")]
 fn with_advice(error: Error) -> Error {
     match error {
-        Error::Input { source_name, line, reason } => {
-            Error::Input { source_name, line, reason: format!("{reason}: give --binary-keys") }
-        }
+        Error::Input {
+            source_name,
+            line,
+            reason,
+        } => Error::Input {
+            source_name,
+            line,
+            reason: format!("{reason}: give --binary-keys"),
+        },
         error => error,
     }
 }

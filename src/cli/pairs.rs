@@ -65,7 +65,14 @@ impl Arguments {
 
     /// What is asked, on one line.
     fn question(&self, max_distance: u32) -> String {
-        let Self { min_similarity, since, scope, with, groups, .. } = self;
+        let Self {
+            min_similarity,
+            since,
+            scope,
+            with,
+            groups,
+            ..
+        } = self;
         format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {groups}")
     }
 
@@ -80,21 +87,37 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     if let Some(file) = arguments.written.file(output) {
-        let with = arguments.with.as_ref().map(|path| output.console().place_of(path));
+        let with = arguments
+            .with
+            .as_ref()
+            .map(|path| output.console().place_of(path));
         ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
     }
     let snapshot = database.snapshot()?;
-    let max_distance = arguments.max_distance.unwrap_or_else(|| database.max_distance());
-    let other =
-        arguments.with.as_ref().map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
+    let max_distance = arguments
+        .max_distance
+        .unwrap_or_else(|| database.max_distance());
+    let other = arguments
+        .with
+        .as_ref()
+        .map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
     let other = other.transpose()?;
-    let mut pairs = snapshot.pairs(max_distance).each_document(!arguments.groups);
+    let mut pairs = snapshot
+        .pairs(max_distance)
+        .each_document(!arguments.groups);
     if let Some(other) = &other {
         pairs = pairs.with(&other.snapshot);
     }
-    let least = arguments.min_similarity.or(database.min_similarity()).filter(|&least| least > 0.0);
+    let least = arguments
+        .min_similarity
+        .or(database.min_similarity())
+        .filter(|&least| least > 0.0);
     if let Some(min_similarity) = arguments.min_similarity {
         pairs = pairs.min_similarity(min_similarity);
     }
@@ -110,10 +133,21 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
         Some(_) => Sides::Two,
     };
     if sides == Sides::AndInput && arguments.from.is_some() {
-        return Err("--from is for databases: an input is read anew, and its pairs are found anew".into());
+        return Err(
+            "--from is for databases: an input is read anew, and its pairs are found anew".into(),
+        );
     }
-    let (mut sink, known) = Sink::open(&arguments.written, &arguments.question(max_distance), sides, output)?;
-    let goes_on = if known.is_some() { " since the search went on" } else { "" };
+    let (mut sink, known) = Sink::open(
+        &arguments.written,
+        &arguments.question(max_distance),
+        sides,
+        output,
+    )?;
+    let goes_on = if known.is_some() {
+        " since the search went on"
+    } else {
+        ""
+    };
     if let Some(from) = arguments.from.clone().or(known) {
         pairs = pairs.from(from);
     }
@@ -129,7 +163,10 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
                 }
                 (found, behind) = (found + 1, behind + 1);
                 sink.pair(&pair, output, |it| {
-                    it.print(|| pair_object(&pair, has_groups), || pair_line(&pair, has_groups));
+                    it.print(
+                        || pair_object(&pair, has_groups),
+                        || pair_line(&pair, has_groups),
+                    );
                 })
             }
             PairEvent::Group(group) => {
@@ -137,7 +174,11 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
                 let line = || group_line(&group, least.is_some());
                 sink.group(&group, output, |it| it.print(|| group_object(&group), line))
             }
-            PairEvent::Progress { done, all, position } => {
+            PairEvent::Progress {
+                done,
+                all,
+                position,
+            } => {
                 if reached.as_ref() != Some(&position) {
                     (reached, behind) = (Some(position.clone()), 0);
                 }
@@ -146,7 +187,11 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
             }
         };
         failed = taken.err();
-        if failed.is_some() { ControlFlow::Break(()) } else { sink.flow(&mut finds, output) }
+        if failed.is_some() {
+            ControlFlow::Break(())
+        } else {
+            sink.flow(&mut finds, output)
+        }
     });
     searched.map_err(|error| sink.explained(error))?;
     if let Some(error) = failed {
@@ -168,10 +213,23 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     };
     output.remark(&format!("{found} pairs{groups}{goes_on}"));
     let is_whole = other.is_none_or(|it| it.rejected == 0);
-    Ok(if is_whole { Answer::Yes } else { Answer::CouldNotTell })
+    Ok(if is_whole {
+        Answer::Yes
+    } else {
+        Answer::CouldNotTell
+    })
 }
 
-fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair, has_groups: bool) -> String {
+fn pair_line(
+    Pair {
+        a,
+        b,
+        distance,
+        similarity,
+        ..
+    }: &Pair,
+    has_groups: bool,
+) -> String {
     let similarity = similarity.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
     let [key_a, key_b] = [a, b].map(|it| printable(&it.newest_key));
     let documents = match has_groups {
@@ -184,11 +242,19 @@ fn pair_line(Pair { a, b, distance, similarity, .. }: &Pair, has_groups: bool) -
 /// A group. Where sketches are compared, its documents have the same.
 fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
     let similarity = if has_similarity { "1.00" } else { "-" };
-    format!("0\t{}\t\t{}\t0\t{similarity}", printable(&group.newest_key), group.documents)
+    format!(
+        "0\t{}\t\t{}\t0\t{similarity}",
+        printable(&group.newest_key),
+        group.documents
+    )
 }
 
 fn pair_object(pair: &Pair, has_groups: bool) -> Value {
-    let object_of = if has_groups { group_object } else { document_object };
+    let object_of = if has_groups {
+        group_object
+    } else {
+        document_object
+    };
     let mut object = Map::new();
     object.insert("a".to_owned(), object_of(&pair.a));
     object.insert("b".to_owned(), object_of(&pair.b));
@@ -201,7 +267,10 @@ fn pair_object(pair: &Pair, has_groups: bool) -> Value {
 
 fn document_object(document: &FingerprintGroup) -> Value {
     let mut object = name_fields("key", &document.newest_key);
-    object.insert("fingerprint".to_owned(), json!(document.fingerprint.to_string()));
+    object.insert(
+        "fingerprint".to_owned(),
+        json!(document.fingerprint.to_string()),
+    );
     Value::Object(object)
 }
 

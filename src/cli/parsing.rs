@@ -22,12 +22,20 @@ pub(super) fn parse<Cli: Parser>(arguments: &[OsString]) -> Result<Cli, Answer> 
         // Help and version are answers and go to standard output. Everything else means a wrong argument.
         let is_answer = !error.use_stderr();
         // That nobody reads it is no failure.
-        _ = if arguments.iter().any(|it| it.to_string_lossy().contains(is_risky)) && !is_answer {
+        _ = if arguments
+            .iter()
+            .any(|it| it.to_string_lossy().contains(is_risky))
+            && !is_answer
+        {
             io::stderr().write_all(harmless(&error.render().to_string(), &['\n']).as_bytes())
         } else {
             error.print()
         };
-        if is_answer { Answer::Yes } else { Answer::CouldNotTell }
+        if is_answer {
+            Answer::Yes
+        } else {
+            Answer::CouldNotTell
+        }
     })
 }
 
@@ -35,20 +43,31 @@ pub(super) fn parse<Cli: Parser>(arguments: &[OsString]) -> Result<Cli, Answer> 
 fn colour(arguments: &[OsString]) -> ColorChoice {
     let arguments = arguments.split(|it| it == "--").next().unwrap_or_default();
     let after = |index: usize| arguments.get(index + 1).and_then(|it| it.to_str());
-    let mut given = arguments.iter().enumerate().filter_map(|(index, argument)| match argument.to_str()? {
-        "--color" => after(index),
-        argument => argument.strip_prefix("--color="),
-    });
-    given.next_back().and_then(|it| ColorChoice::from_str(it, false).ok()).unwrap_or_default()
+    let mut given = arguments
+        .iter()
+        .enumerate()
+        .filter_map(|(index, argument)| match argument.to_str()? {
+            "--color" => after(index),
+            argument => argument.strip_prefix("--color="),
+        });
+    given
+        .next_back()
+        .and_then(|it| ColorChoice::from_str(it, false).ok())
+        .unwrap_or_default()
 }
 
 /// Says what to do instead where somebody has named a command that there is not.
 fn with_advice(error: clap::Error, command: &mut clap::Command) -> clap::Error {
-    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
     match instead(name) {
         Some(advice) if error.kind() == ErrorKind::InvalidSubcommand => {
-            let message =
-                format!("there is no command '{}'; {}", harmless(name, &[]), harmless(&advice, &[]));
+            let message = format!(
+                "there is no command '{}'; {}",
+                harmless(name, &[]),
+                harmless(&advice, &[])
+            );
             command.error(ErrorKind::InvalidSubcommand, message)
         }
         _ => error,
@@ -59,8 +78,12 @@ fn with_advice(error: clap::Error, command: &mut clap::Command) -> clap::Error {
 pub(super) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
-        let commit =
-            option_env!("SIMDB_COMMIT").map_or_else(String::new, |commit| format!("commit {commit}, "));
-        format!("{} ({commit}format {})", env!("CARGO_PKG_VERSION"), crate::FORMAT_VERSION)
+        let commit = option_env!("SIMDB_COMMIT")
+            .map_or_else(String::new, |commit| format!("commit {commit}, "));
+        format!(
+            "{} ({commit}format {})",
+            env!("CARGO_PKG_VERSION"),
+            crate::FORMAT_VERSION
+        )
     })
 }

@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme};
+use super::arguments::{
+    Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme,
+};
 use super::open::open_to_read;
 use super::output::Output;
 use super::units::{self, count, positive_count, told_bytes};
@@ -54,7 +56,13 @@ pub(super) struct Arguments {
     emit: Option<Dialect>,
 
     /// What the job joins
-    #[arg(long, value_name = "JOB", value_enum, default_value_t, requires = "emit")]
+    #[arg(
+        long,
+        value_name = "JOB",
+        value_enum,
+        default_value_t,
+        requires = "emit"
+    )]
     job: Job,
 
     /// How many queries a probe has
@@ -109,21 +117,34 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if let Some(bytes) = arguments.sketch {
         options = options.sketch_size(bytes.into());
     }
-    let sample = arguments.sample.as_ref().map_or(Ok(Vec::new()), |path| sample(path))?;
+    let sample = arguments
+        .sample
+        .as_ref()
+        .map_or(Ok(Vec::new()), |path| sample(path))?;
     let documents = arguments.expect as f64;
     let fits = |plan: &PlanEstimate| {
-        arguments.max_file.is_none_or(|most| plan.document_bytes * documents <= most as f64)
-            && arguments.max_memory.is_none_or(|most| plan.cached_bytes * documents <= most as f64)
+        arguments
+            .max_file
+            .is_none_or(|most| plan.document_bytes * documents <= most as f64)
+            && arguments
+                .max_memory
+                .is_none_or(|most| plan.cached_bytes * documents <= most as f64)
     };
     let plans = options.plans(&sample);
     // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
-    let taken = plans.iter().position(|plan| plan.preferred && fits(plan)).or(plans.iter().rposition(fits));
+    let taken = plans
+        .iter()
+        .position(|plan| plan.preferred && fits(plan))
+        .or(plans.iter().rposition(fits));
     if !output.is_json() {
         output.print(|| Value::Null, || line_of(&HEADINGS.map(str::to_owned)));
     }
     for (index, plan) in plans.iter().enumerate() {
         let taken = taken == Some(index);
-        output.print(|| object(plan, documents, taken), || line(plan, documents, taken, fits(plan)));
+        output.print(
+            || object(plan, documents, taken),
+            || line(plan, documents, taken, fits(plan)),
+        );
     }
     // Who names a distance has chosen.
     if arguments.max_distance.is_none() {
@@ -137,13 +158,18 @@ fn emit(arguments: &Arguments, dialect: Dialect, output: &mut Output) -> Command
     if output.is_json() {
         return Err("--emit prints SQL, so it cannot be used with --json".into());
     }
-    let max_distance =
-        arguments.max_distance.ok_or("--emit needs a distance: give --max-distance, for example 3")?;
+    let max_distance = arguments
+        .max_distance
+        .ok_or("--emit needs a distance: give --max-distance, for example 3")?;
     let work = match arguments.job {
         Job::SelfJoin => SqlWork::SelfJoin,
-        Job::Probe => SqlWork::Probe { queries: arguments.queries },
+        Job::Probe => SqlWork::Probe {
+            queries: arguments.queries,
+        },
     };
-    let mut job = SqlJob::new(arguments.expect, max_distance).work(work).ids(arguments.ids);
+    let mut job = SqlJob::new(arguments.expect, max_distance)
+        .work(work)
+        .ids(arguments.ids);
     if let Some(most) = arguments.most_of_key {
         job = job.most_of_key(most);
     }
@@ -174,8 +200,16 @@ fn sample(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
     Ok(sample)
 }
 
-const HEADINGS: [&str; 8] =
-    ["plan", "tables", "the paper's", "bytes/document", "file", "memory", "candidates", "us/query"];
+const HEADINGS: [&str; 8] = [
+    "plan",
+    "tables",
+    "the paper's",
+    "bytes/document",
+    "file",
+    "memory",
+    "candidates",
+    "us/query",
+];
 
 fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String {
     let cells = [

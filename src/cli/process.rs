@@ -22,7 +22,11 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(ending: Ending) -> Self {
-        Self { ending, bar: Mutex::default(), heading: Mutex::default() }
+        Self {
+            ending,
+            bar: Mutex::default(),
+            heading: Mutex::default(),
+        }
     }
 
     /// Hides the bar while `print` runs, so that the two do not mix.
@@ -36,7 +40,12 @@ impl Process {
 
 impl Terminal for Process {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let heading = self.heading.lock().take().map(|line| format!("{line}\n")).unwrap_or_default();
+        let heading = self
+            .heading
+            .lock()
+            .take()
+            .map(|line| format!("{line}\n"))
+            .unwrap_or_default();
         let mut out = io::stdout().lock();
         self.above(|| {
             out.write_all(heading.as_bytes())?;
@@ -97,5 +106,7 @@ fn new_bar(step: &Step<'_>) -> ProgressBar {
     let style = style.with_key("rate", |state: &ProgressState, to: &mut dyn fmt::Write| {
         _ = write!(to, "{}/s", told_count(state.per_sec() as u64));
     });
-    ProgressBar::no_length().with_style(style).with_message(step.what.clone().into_owned())
+    ProgressBar::no_length()
+        .with_style(style)
+        .with_message(step.what.clone().into_owned())
 }

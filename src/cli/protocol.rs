@@ -80,7 +80,9 @@ impl Bytes {
     fn of(bytes: &OsStr) -> Self {
         match bytes.to_str() {
             Some(text) => Self::Text(text.to_owned()),
-            None => Self::Other { base64: BASE64.encode(bytes.as_encoded_bytes()) },
+            None => Self::Other {
+                base64: BASE64.encode(bytes.as_encoded_bytes()),
+            },
         }
     }
 
@@ -88,7 +90,9 @@ impl Bytes {
         match self {
             Self::Text(text) => Ok(text.into()),
             Self::Other { base64 } => {
-                let bytes = BASE64.decode(base64).map_err(|error| format!("base64: {error}"))?;
+                let bytes = BASE64
+                    .decode(base64)
+                    .map_err(|error| format!("base64: {error}"))?;
                 os_string(bytes)
             }
         }
@@ -113,14 +117,22 @@ impl Request {
         input: bool,
     ) -> Self {
         let arguments = arguments.map(|it| Bytes::of(&it)).collect();
-        Self { simdb_admin: VERSION, arguments, directory: Bytes::of(directory.as_os_str()), file, input }
+        Self {
+            simdb_admin: VERSION,
+            arguments,
+            directory: Bytes::of(directory.as_os_str()),
+            file,
+            input,
+        }
     }
 
     /// Reads a line, or says what is wrong with it.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let wrong = |error: serde_json::Error| format!("this is no request: {error}");
         // A request of another version may have other fields.
-        let Versioned { simdb_admin: version } = serde_json::from_slice(line).map_err(wrong)?;
+        let Versioned {
+            simdb_admin: version,
+        } = serde_json::from_slice(line).map_err(wrong)?;
         if version != u64::from(VERSION) {
             return Err(format!(
                 "the request has version {version} of the protocol, and the process that has the database open \
@@ -166,13 +178,22 @@ mod tests {
             (Frame::Confirm(true), r#"{"confirm":true}"#),
             (Frame::Out("a\n".to_owned()), r#"{"out":"a\n"}"#),
             (Frame::Message("b".to_owned()), r#"{"message":"b"}"#),
-            (Frame::Progress(Some((1, Some(2), String::new()))), r#"{"progress":[1,2,""]}"#),
+            (
+                Frame::Progress(Some((1, Some(2), String::new()))),
+                r#"{"progress":[1,2,""]}"#,
+            ),
             (Frame::Progress(None), r#"{"progress":null}"#),
             (Frame::Exit(2), r#"{"exit":2}"#),
         ];
         for (frame, documented) in frames {
-            assert_eq!(String::from_utf8_lossy(&line_of(&frame)).trim_end(), documented);
-            assert_eq!(serde_json::from_str::<Frame>(documented).map_err(|it| it.to_string())?, frame);
+            assert_eq!(
+                String::from_utf8_lossy(&line_of(&frame)).trim_end(),
+                documented
+            );
+            assert_eq!(
+                serde_json::from_str::<Frame>(documented).map_err(|it| it.to_string())?,
+                frame
+            );
         }
         Ok(())
     }
@@ -184,7 +205,10 @@ mod tests {
         let key = OsStr::from_bytes(b"\xff\xfe key");
         let request = Request::new([key.to_owned()].into_iter(), Path::new(key), (0, 0), true);
         let read = Request::parse(&line_of(&request))?;
-        assert_eq!((read.arguments()?, read.directory()?), (vec![key.to_owned()], key.to_owned()));
+        assert_eq!(
+            (read.arguments()?, read.directory()?),
+            (vec![key.to_owned()], key.to_owned())
+        );
         Ok(())
     }
 
@@ -195,6 +219,9 @@ mod tests {
         assert!(said("[2]").contains("no request"));
         assert!(said(r#"{"simdb_admin":2}"#).contains("no request"));
         let other = said(r#"{"simdb_admin":9}"#);
-        assert!(other.contains("version 9") && other.contains("version 2"), "{other}");
+        assert!(
+            other.contains("version 9") && other.contains("version 2"),
+            "{other}"
+        );
     }
 }

@@ -7,31 +7,46 @@ use serde_json::Value;
 use super::answer::{Answer, CommandResult, Failure};
 use super::asking::{Arguments, Asked, Asking};
 use super::output::{
-    Output, Verified, add_fingerprint, add_matches, document_fields, key_fields, matches_line, printable,
+    Output, Verified, add_fingerprint, add_matches, document_fields, key_fields, matches_line,
+    printable,
 };
 use super::question::Question;
 use super::rejections;
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let snapshot = database.snapshot()?;
     let asking = Asking::new(arguments, database, &snapshot, output.console())?;
     let options = arguments.reading.options().only_content();
     match &arguments.asked {
-        Asked { input: Some(path), .. } => {
+        Asked {
+            input: Some(path), ..
+        } => {
             return run_batch(&asking, output.console().records(path, options)?, output);
         }
-        Asked { file: Some(path), .. } if arguments.reading.unit() != Unit::Document => {
-            let records = output.console().records(path, options.format(InputFormat::Text))?;
+        Asked {
+            file: Some(path), ..
+        } if arguments.reading.unit() != Unit::Document => {
+            let records = output
+                .console()
+                .records(path, options.format(InputFormat::Text))?;
             return run_batch(&asking, records, output);
         }
-        Asked { text: Some(text), .. } if arguments.reading.unit() != Unit::Document => {
+        Asked {
+            text: Some(text), ..
+        } if arguments.reading.unit() != Unit::Document => {
             let questions = questions_of_text(&asking, text)?;
             let any_match = answer_all(&asking, &questions, output)?;
             return Ok(asking.answer(any_match));
         }
         _ => {}
     }
-    let Some(question) = asking.question()? else { return Ok(Answer::No) };
+    let Some(question) = asking.question()? else {
+        return Ok(Answer::No);
+    };
     let matches = match asking.query(&question) {
         Some(query) => snapshot.query(&query)?,
         None => {
@@ -42,7 +57,13 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     if matches.total() == 0 && question.judged.is_some() {
         output.remark(&asking.told_of_no_match(&question));
     }
-    print_one(output, &question, &matches, asking.verified(&question, &matches)?.as_ref(), arguments.limit)?;
+    print_one(
+        output,
+        &question,
+        &matches,
+        asking.verified(&question, &matches)?.as_ref(),
+        arguments.limit,
+    )?;
     Ok(asking.answer(matches.total() > 0))
 }
 
@@ -57,28 +78,48 @@ fn print_one(
     limit: usize,
 ) -> Result<(), Failure> {
     if output.is_json() || limit == 0 {
-        output.print(|| answer_object(question, matches, verified), || total_of(matches));
+        output.print(
+            || answer_object(question, matches, verified),
+            || total_of(matches),
+        );
         return Ok(());
     }
     for (index, found) in matches.iter().enumerate() {
-        let similarity = found.similarity.map_or("-".to_owned(), |it| format!("{:.2}", it.jaccard()));
-        let verified = verified.and_then(|it| it.of(index)).map(|(_, value)| format!("{value:.2}\t"));
-        let (key, verified) = (printable(found.document.key()), verified.unwrap_or_default());
+        let similarity = found
+            .similarity
+            .map_or("-".to_owned(), |it| format!("{:.2}", it.jaccard()));
+        let verified = verified
+            .and_then(|it| it.of(index))
+            .map(|(_, value)| format!("{value:.2}\t"));
+        let (key, verified) = (
+            printable(found.document.key()),
+            verified.unwrap_or_default(),
+        );
         let line = || format!("{}\t{similarity}\t{verified}{key}", found.distance);
         output.print(|| Value::Object(document_fields(&found.document)), line);
     }
     if matches.total() > matches.as_slice().len() as u64 {
-        let at_least = if matches.total_is_exact() { "" } else { "at least " };
+        let at_least = if matches.total_is_exact() {
+            ""
+        } else {
+            "at least "
+        };
         let listed = matches.as_slice().len();
         output.flush()?;
-        output
-            .remark(&format!("{listed} of {at_least}{} matches shown; --limit shows more", matches.total()));
+        output.remark(&format!(
+            "{listed} of {at_least}{} matches shown; --limit shows more",
+            matches.total()
+        ));
     }
     Ok(())
 }
 
 fn total_of(matches: &Matches) -> String {
-    let at_least = if matches.total_is_exact() { "" } else { "at least " };
+    let at_least = if matches.total_is_exact() {
+        ""
+    } else {
+        "at least "
+    };
     format!("{at_least}{}", matches.total())
 }
 
@@ -105,7 +146,11 @@ fn questions_of_text(asking: &Asking<'_>, text: &str) -> Result<Vec<Question>, F
 }
 
 /// Answers questions in order, one line each. Returns whether there was any match.
-fn answer_all(asking: &Asking<'_>, questions: &[Question], output: &mut Output) -> Result<bool, Failure> {
+fn answer_all(
+    asking: &Asking<'_>,
+    questions: &[Question],
+    output: &mut Output,
+) -> Result<bool, Failure> {
     let mut any_match = false;
     for questions in questions.chunks(ANSWERED_TOGETHER) {
         if output.is_closed() {
@@ -119,12 +164,19 @@ fn answer_all(asking: &Asking<'_>, questions: &[Question], output: &mut Output) 
 /// Queries that are answered before the program looks whether somebody wants the others.
 const ANSWERED_TOGETHER: usize = 1_024;
 
-fn answer_some(asking: &Asking<'_>, questions: &[Question], output: &mut Output) -> Result<bool, Failure> {
+fn answer_some(
+    asking: &Asking<'_>,
+    questions: &[Question],
+    output: &mut Output,
+) -> Result<bool, Failure> {
     let queries: Vec<Query> = questions.iter().filter_map(|it| asking.query(it)).collect();
     let mut answers = asking.snapshot.query_batch(&queries)?.into_iter();
     let mut any_match = false;
     for question in questions {
-        let matches = question.judged.and_then(|_| answers.next()).unwrap_or_default();
+        let matches = question
+            .judged
+            .and_then(|_| answers.next())
+            .unwrap_or_default();
         any_match |= matches.total() > 0;
         let verified = asking.verified(question, &matches)?;
         let verified = verified.as_ref();
@@ -184,13 +236,19 @@ fn run_batch(asking: &Asking<'_>, mut records: Records, output: &mut Output) -> 
     drop(progress);
     output.console().ensure_wanted()?;
     let any_without_text = asking.any_without_text();
-    Ok(if any_rejected || any_without_text { Answer::CouldNotTell } else { Answer::yes_if(any_match) })
+    Ok(if any_rejected || any_without_text {
+        Answer::CouldNotTell
+    } else {
+        Answer::yes_if(any_match)
+    })
 }
 
 /// The total, a tab and the key, as the lines of a single question have their keys last.
 fn total_line(question: &Question, matches: &Matches) -> String {
     let name = question.key.as_deref().map_or("(no key)".into(), printable);
-    let total = question.judged.map_or("too short".to_owned(), |_| total_of(matches));
+    let total = question
+        .judged
+        .map_or("too short".to_owned(), |_| total_of(matches));
     format!("{total}\t{name}")
 }
 

@@ -40,8 +40,15 @@ impl Question {
         let units = record.into_units()?;
         let questions = units.map(|it| {
             let text = (texts == TextsAre::Needed).then(|| it.text(rule)).flatten();
-            let (key, judged) = (it.key().map(<[u8]>::to_vec), it.fingerprint_and_sketch(rule)?);
-            Ok(Self { key, judged, text: text.map(Arc::from) })
+            let (key, judged) = (
+                it.key().map(<[u8]>::to_vec),
+                it.fingerprint_and_sketch(rule)?,
+            );
+            Ok(Self {
+                key,
+                judged,
+                text: text.map(Arc::from),
+            })
         });
         let is_asked = |it: &Result<Self, Rejected>| {
             unit == Unit::Document || it.as_ref().map_or(true, |it| it.judged.is_some())

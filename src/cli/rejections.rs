@@ -33,22 +33,41 @@ impl Rejections {
     /// No rejected records yet. They are added to the end of the file at `path`, if there is one.
     pub(super) fn new(console: &Console, path: Option<&Path>, json: bool) -> Result<Self, Error> {
         let open = |path: &Path| {
-            let file = File::options().create(true).append(true).open(console.place_of(path));
-            file.map(|file| (path.to_owned(), BufWriter::new(file))).map_err(|source| failed(path, source))
+            let file = File::options()
+                .create(true)
+                .append(true)
+                .open(console.place_of(path));
+            file.map(|file| (path.to_owned(), BufWriter::new(file)))
+                .map_err(|source| failed(path, source))
         };
-        Ok(Self { console: console.clone(), kinds: HashMap::new(), file: path.map(open).transpose()?, json })
+        Ok(Self {
+            console: console.clone(),
+            kinds: HashMap::new(),
+            file: path.map(open).transpose()?,
+            json,
+        })
     }
 
     pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
         let kind = self.kinds.entry(rejected.reason.kind());
-        let kind = kind.or_insert_with(|| Kind { count: 0, example: String::new() });
+        let kind = kind.or_insert_with(|| Kind {
+            count: 0,
+            example: String::new(),
+        });
         kind.count += 1;
         if kind.count <= TOLD {
             kind.example = rejected.to_string();
-            self.console.complain(&format!("rejected: {}", kind.example));
+            self.console
+                .complain(&format!("rejected: {}", kind.example));
         }
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        let line = if self.json { object(rejected).to_string() } else { rejected.to_string() };
+        let Some((path, file)) = &mut self.file else {
+            return Ok(());
+        };
+        let line = if self.json {
+            object(rejected).to_string()
+        } else {
+            rejected.to_string()
+        };
         writeln!(file, "{line}").map_err(|source| failed(path, source))
     }
 
@@ -62,21 +81,32 @@ impl Rejections {
 
     /// Tells how many records were rejected that were not told one by one.
     pub(super) fn tell_others(&self) {
-        let mut others: Vec<_> = self.kinds.values().filter(|kind| kind.count > TOLD).collect();
+        let mut others: Vec<_> = self
+            .kinds
+            .values()
+            .filter(|kind| kind.count > TOLD)
+            .collect();
         others.sort_by_key(|kind| std::cmp::Reverse(kind.count));
         for Kind { count, example } in &others {
-            self.console
-                .complain(&format!("rejected: {} more records like this one: {example}", count - TOLD));
+            self.console.complain(&format!(
+                "rejected: {} more records like this one: {example}",
+                count - TOLD
+            ));
         }
         if self.file.is_none() && !others.is_empty() {
-            self.console.complain("--rejected FILE writes all rejected records to a file");
+            self.console
+                .complain("--rejected FILE writes all rejected records to a file");
         }
     }
 }
 
 /// The message about a rejected record, or about an input that cannot be read.
 pub(super) fn message(rejected: &Rejected) -> String {
-    if rejected.is_input() { rejected.to_string() } else { format!("rejected: {rejected}") }
+    if rejected.is_input() {
+        rejected.to_string()
+    } else {
+        format!("rejected: {rejected}")
+    }
 }
 
 /// A rejected record as a JSON object.
@@ -88,7 +118,10 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         "line": rejected.line,
     });
     if let Some(fields) = object.as_object_mut() {
-        fields.extend(name_fields("source", rejected.path.as_os_str().as_encoded_bytes()));
+        fields.extend(name_fields(
+            "source",
+            rejected.path.as_os_str().as_encoded_bytes(),
+        ));
     }
     match rejected.offset {
         Some(Offset::Stored(bytes)) => object["offset"] = bytes.into(),
@@ -99,5 +132,8 @@ pub(super) fn object(rejected: &Rejected) -> Value {
 }
 
 fn failed(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.to_owned(), source: source.into() }
+    Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    }
 }

@@ -47,22 +47,46 @@ impl Resumable {
         question: String,
         goes_on: bool,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let sidecar = sidecar_of(path);
         let known = match fs::read_to_string(&sidecar) {
-            Ok(text) => Some(known(&text, &question).map_err(|reason| stuck(path, &sidecar, &reason))?),
+            Ok(text) => {
+                Some(known(&text, &question).map_err(|reason| stuck(path, &sidecar, &reason))?)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(Error::Io { path: sidecar, source: source.into() }.into()),
+            Err(source) => {
+                return Err(Error::Io {
+                    path: sidecar,
+                    source: source.into(),
+                }
+                .into());
+            }
         };
-        if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.is_dir()) {
-            return Err(format!("{}: there is no directory {}", path.display(), folder.display()).into());
+        if let Some(folder) = path
+            .parent()
+            .filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
+        {
+            return Err(format!(
+                "{}: there is no directory {}",
+                path.display(),
+                folder.display()
+            )
+            .into());
         }
         if known.is_none() {
             // First it is said that nothing is known of the file. Then the file may be there.
             save(&sidecar, &question, None.as_ref())?;
         }
         let known = known.flatten().filter(|_| goes_on);
-        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -79,11 +103,25 @@ impl Resumable {
         (&file).seek(SeekFrom::Start(length)).map_err(failed)?;
         let position = known.as_ref().map(|(position, _)| position.clone());
         let (path, due) = (path.to_owned(), Instant::now());
-        Ok((Self { path, sidecar, file, question, goes_on, length, reached: known, due }, position))
+        Ok((
+            Self {
+                path,
+                sidecar,
+                file,
+                question,
+                goes_on,
+                length,
+                reached: known,
+                due,
+            },
+            position,
+        ))
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).map_err(|source| self.failed(source))?;
+        self.file
+            .write_all(bytes)
+            .map_err(|source| self.failed(source))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
@@ -93,7 +131,12 @@ impl Resumable {
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
     pub(super) fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
-        if !self.goes_on || self.reached.as_ref().is_some_and(|(known, _)| *known == position) {
+        if !self.goes_on
+            || self
+                .reached
+                .as_ref()
+                .is_some_and(|(known, _)| *known == position)
+        {
             return Ok(());
         }
         self.reached = Some((position, self.length));
@@ -112,7 +155,9 @@ impl Resumable {
     /// Makes durable what is known of the file.
     pub(super) fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
-        self.file.sync_data().map_err(|source| self.failed(source))?;
+        self.file
+            .sync_data()
+            .map_err(|source| self.failed(source))?;
         save(&self.sidecar, &self.question, self.reached.as_ref())
     }
 
@@ -120,18 +165,27 @@ impl Resumable {
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.file.sync_all().map_err(|source| self.failed(source))?;
         sync_directory(&self.path)?;
-        fs::remove_file(&self.sidecar)
-            .map_err(|source| Error::Io { path: self.sidecar.clone(), source: source.into() })?;
+        fs::remove_file(&self.sidecar).map_err(|source| Error::Io {
+            path: self.sidecar.clone(),
+            source: source.into(),
+        })?;
         sync_directory(&self.path)
     }
 
     /// What to do if the search does not know the position.
     pub(super) fn of_another_search(&self) -> Failure {
-        stuck(&self.path, &self.sidecar, "the database has changed since, or it is another one")
+        stuck(
+            &self.path,
+            &self.sidecar,
+            "the database has changed since, or it is another one",
+        )
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        Error::Io { path: self.path.clone(), source: source.into() }
+        Error::Io {
+            path: self.path.clone(),
+            source: source.into(),
+        }
     }
 }
 
@@ -157,23 +211,42 @@ fn known(text: &str, question: &str) -> Result<Option<(PairPosition, u64)>, Stri
     }
     let asked = lines.next().unwrap_or_default();
     if asked != question {
-        return Err(format!("it was begun for another question: {asked:?}, and not {question:?}"));
+        return Err(format!(
+            "it was begun for another question: {asked:?}, and not {question:?}"
+        ));
     }
-    let Some(place) = lines.next() else { return Ok(None) };
+    let Some(place) = lines.next() else {
+        return Ok(None);
+    };
     let parsed = place.split_once(' ').and_then(|(position, length)| {
-        Some((position.parse::<PairPosition>().ok()?, length.parse::<u64>().ok()?))
+        Some((
+            position.parse::<PairPosition>().ok()?,
+            length.parse::<u64>().ok()?,
+        ))
     });
-    parsed.map(Some).ok_or_else(|| format!("{place:?} is no position"))
+    parsed
+        .map(Some)
+        .ok_or_else(|| format!("{place:?} is no position"))
 }
 
 /// Writes the small file, in the place of an older one.
-fn save(sidecar: &Path, question: &str, reached: Option<&(PairPosition, u64)>) -> Result<(), Failure> {
-    let failed = |source: io::Error| Error::Io { path: sidecar.to_owned(), source: source.into() };
-    let place = reached.map_or_else(String::new, |(position, length)| format!("{position} {length}\n"));
+fn save(
+    sidecar: &Path,
+    question: &str,
+    reached: Option<&(PairPosition, u64)>,
+) -> Result<(), Failure> {
+    let failed = |source: io::Error| Error::Io {
+        path: sidecar.to_owned(),
+        source: source.into(),
+    };
+    let place = reached.map_or_else(String::new, |(position, length)| {
+        format!("{position} {length}\n")
+    });
     let mut name = OsString::from(sidecar);
     name.push(".new");
     let mut file = File::create(&name).map_err(failed)?;
-    file.write_all(format!("{VERSION}\n{question}\n{place}").as_bytes()).map_err(failed)?;
+    file.write_all(format!("{VERSION}\n{question}\n{place}").as_bytes())
+        .map_err(failed)?;
     file.sync_all().map_err(failed)?;
     fs::rename(&name, sidecar).map_err(failed)?;
     sync_directory(sidecar)
@@ -181,10 +254,16 @@ fn save(sidecar: &Path, question: &str, reached: Option<&(PairPosition, u64)>) -
 
 /// Makes the names in the directory of a file durable.
 pub(super) fn sync_directory(path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|it| !it.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if cfg!(unix) {
         let synced = File::open(parent).and_then(|it| it.sync_all());
-        synced.map_err(|source| Error::Io { path: parent.to_owned(), source: source.into() })?;
+        synced.map_err(|source| Error::Io {
+            path: parent.to_owned(),
+            source: source.into(),
+        })?;
     }
     Ok(())
 }
@@ -199,7 +278,11 @@ mod tests {
         let sidecar = folder.path().join("p.position");
         let text = "1:5/3:0/0:0:0.16.0,1.16.0:00000000000000ff";
         let position: PairPosition = text.parse()?;
-        for reached in [None, Some((position.clone(), 0)), Some((position, u64::MAX))] {
+        for reached in [
+            None,
+            Some((position.clone(), 0)),
+            Some((position, u64::MAX)),
+        ] {
             save(&sidecar, "tsv 3", reached.as_ref())?;
             let text = fs::read_to_string(&sidecar)?;
             assert_eq!(known(&text, "tsv 3")?, reached);

@@ -57,5 +57,10 @@ pub(super) fn run(live: &Live, output: &mut Output) -> CommandResult {
 #[cfg(unix)]
 fn ask(live: &Live, stream: &std::os::unix::net::UnixStream, output: &Output) -> CommandResult {
     live.ensure_others_can_read()?;
-    super::client::ask(stream, live.database(), live.reads_standard_input(), output.console())
+    super::client::ask(
+        stream,
+        live.database(),
+        live.reads_standard_input(),
+        output.console(),
+    )
 }

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) fn let_long_writes_fail() {
     // Nobody reads the flag that the signal sets. Without the handler, all is as it was.
     #[cfg(unix)]
-    drop(signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()));
+    drop(signal_hook::flag::register(
+        signal_hook::consts::SIGXFSZ,
+        Arc::default(),
+    ));
 }
 
 /// Whether somebody has asked the program to end, by Ctrl-C or by a signal. Clones are the same.
@@ -26,14 +29,17 @@ impl Ending {
     /// program at once.
     pub(super) fn listen(&self) {
         #[cfg(unix)]
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
+        for signal in [
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGHUP,
+        ] {
             use signal_hook::flag::{register, register_conditional_default, register_usize};
             // In this order, since the first asks for what the last sets. If one of them cannot be registered, the
             // signal ends the program as it always did.
             let registered = register_conditional_default(signal, self.is_asked.clone());
-            let registered =
-                registered.and_then(|_| register_usize(signal, self.signal.clone(), signal as usize));
+            let registered = registered
+                .and_then(|_| register_usize(signal, self.signal.clone(), signal as usize));
             _ = registered.and_then(|_| register(signal, self.is_asked.clone()));
         }
     }

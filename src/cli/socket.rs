@@ -41,5 +41,8 @@ fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
 #[cfg(not(target_os = "linux"))]
 fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
     _ = path;
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is longer than the address of a socket may be"))
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the path is longer than the address of a socket may be",
+    ))
 }

@@ -38,7 +38,11 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     if let Some(time) = arguments.forget_before {
         return forget_before(database, time, arguments.dry_run, output);
     }
@@ -56,7 +60,10 @@ fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResul
     let was_known = txn.forget_source(name)?;
     txn.commit()?;
     if was_known {
-        output.print(|| json!({"forgotten": true}), || format!("forgot {}", printable(name)));
+        output.print(
+            || json!({"forgotten": true}),
+            || format!("forgot {}", printable(name)),
+        );
     } else {
         output.complain(&format!("{}: no such source", printable(name)));
     }
@@ -64,7 +71,12 @@ fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResul
 }
 
 /// Forgets the sources that were given last before a time, or tells which these are.
-fn forget_before(database: &Database, time: i64, is_dry_run: bool, output: &mut Output) -> CommandResult {
+fn forget_before(
+    database: &Database,
+    time: i64,
+    is_dry_run: bool,
+    output: &mut Output,
+) -> CommandResult {
     if is_dry_run {
         let sources = database.snapshot()?.sources()?;
         let mut count = 0u64;
@@ -86,7 +98,10 @@ fn forget_before(database: &Database, time: i64, is_dry_run: bool, output: &mut 
     let mut txn = database.begin_write()?;
     let forgotten = txn.forget_sources_before(time)?;
     txn.commit()?;
-    output.print(|| json!({"forgotten": forgotten}), || format!("forgot {forgotten} sources"));
+    output.print(
+        || json!({"forgotten": forgotten}),
+        || format!("forgot {forgotten} sources"),
+    );
     Ok(Answer::Yes)
 }
 
@@ -121,15 +136,32 @@ fn line(source: &Source) -> String {
         0 => String::new(),
         rejected => format!(", {rejected} rejected"),
     };
-    let read =
-        jiff::Timestamp::from_second(source.updated()).map_or_else(|_| "-".to_owned(), |it| it.to_string());
+    let read = jiff::Timestamp::from_second(source.updated())
+        .map_or_else(|_| "-".to_owned(), |it| it.to_string());
     // Programs that read it themselves do not tell what they made of its records.
     let counted = match (totals, place.records) {
-        (Totals { documents: 0, rejected: 0, passed_over: 0, .. }, records @ 1..) => {
+        (
+            Totals {
+                documents: 0,
+                rejected: 0,
+                passed_over: 0,
+                ..
+            },
+            records @ 1..,
+        ) => {
             format!("{records} records")
         }
-        _ => format!("{} documents, {} near-duplicates{rejected}", totals.documents, totals.duplicates),
+        _ => format!(
+            "{} documents, {} near-duplicates{rejected}",
+            totals.documents, totals.duplicates
+        ),
     };
-    let failed = source.failed().map(|reason| format!("; {reason}")).unwrap_or_default();
-    format!("{}\tread {how_far}, {read}: {counted}{failed}", printable(source.name()))
+    let failed = source
+        .failed()
+        .map(|reason| format!("; {reason}"))
+        .unwrap_or_default();
+    format!(
+        "{}\tread {how_far}, {read}: {counted}{failed}",
+        printable(source.name())
+    )
 }

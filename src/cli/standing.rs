@@ -20,25 +20,47 @@ impl StandingFile {
     /// Refuses what is no file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         if !path.is_file() {
-            return Err(Error::AlreadyExists { path: path.to_owned() });
+            return Err(Error::AlreadyExists {
+                path: path.to_owned(),
+            });
         }
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let file = BufReader::with_capacity(256 << 10, File::open(path).map_err(failed)?);
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Refuses a file that goes on otherwise.
     pub(super) fn compare(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut standing = Vec::with_capacity(bytes.len());
-        let read = self.file.by_ref().take(bytes.len() as u64).read_to_end(&mut standing);
-        read.map_err(|source| Error::Io { path: self.path.clone(), source: source.into() })?;
-        if standing == bytes { Ok(()) } else { Err(self.is_another()) }
+        let read = self
+            .file
+            .by_ref()
+            .take(bytes.len() as u64)
+            .read_to_end(&mut standing);
+        read.map_err(|source| Error::Io {
+            path: self.path.clone(),
+            source: source.into(),
+        })?;
+        if standing == bytes {
+            Ok(())
+        } else {
+            Err(self.is_another())
+        }
     }
 
     /// Refuses a file with more than was compared. Tells that it is whole.
     pub(super) fn finish(mut self, output: &Output) -> Result<(), Error> {
         let more = self.file.by_ref().take(1).read_to_end(&mut Vec::new());
-        match more.map_err(|source| Error::Io { path: self.path.clone(), source: source.into() })? {
+        match more.map_err(|source| Error::Io {
+            path: self.path.clone(),
+            source: source.into(),
+        })? {
             0 => tell_complete(&self.path, output),
             _ => return Err(self.is_another()),
         }
@@ -46,13 +68,18 @@ impl StandingFile {
     }
 
     fn is_another(&self) -> Error {
-        Error::AlreadyExists { path: self.path.clone() }
+        Error::AlreadyExists {
+            path: self.path.clone(),
+        }
     }
 }
 
 /// Tells that nothing was to be done.
 pub(super) fn tell_complete(path: &Path, output: &Output) {
-    output.remark(&format!("{}: it is already there and complete", path.display()));
+    output.remark(&format!(
+        "{}: it is already there and complete",
+        path.display()
+    ));
 }
 
 /// Refuses what stands there and does not begin as the output does, before there is any work for it.
@@ -107,13 +134,22 @@ impl StandingDatabase {
         }
         // A command that was killed has not closed its file.
         let snapshot = open_beside(path).and_then(|database| database.snapshot());
-        let snapshot = snapshot.map_err(|_| Error::AlreadyExists { path: path.to_owned() })?;
-        Ok(Some(Self { path: path.to_owned(), snapshot }))
+        let snapshot = snapshot.map_err(|_| Error::AlreadyExists {
+            path: path.to_owned(),
+        })?;
+        Ok(Some(Self {
+            path: path.to_owned(),
+            snapshot,
+        }))
     }
 
     /// Refuses a database with other settings, or another number of documents.
     pub(super) fn compare(&self, expected: &Outline) -> Result<(), Error> {
-        if Outline::of(&self.snapshot.stats()?) == *expected { Ok(()) } else { Err(self.is_another()) }
+        if Outline::of(&self.snapshot.stats()?) == *expected {
+            Ok(())
+        } else {
+            Err(self.is_another())
+        }
     }
 
     /// Refuses a database with other documents, or in another order.
@@ -127,17 +163,29 @@ impl StandingDatabase {
                 return Err(self.is_another());
             }
         }
-        if standing.next().is_none() { Ok(()) } else { Err(self.is_another()) }
+        if standing.next().is_none() {
+            Ok(())
+        } else {
+            Err(self.is_another())
+        }
     }
 
     pub(super) fn is_another(&self) -> Error {
-        Error::AlreadyExists { path: self.path.clone() }
+        Error::AlreadyExists {
+            path: self.path.clone(),
+        }
     }
 }
 
 /// Refuses a file that is no backup of this snapshot of a database.
-pub(super) fn ensure_is_backup(path: &Path, database: &Database, snapshot: &Snapshot) -> Result<(), Error> {
-    let is_another = || Error::AlreadyExists { path: path.to_owned() };
+pub(super) fn ensure_is_backup(
+    path: &Path,
+    database: &Database,
+    snapshot: &Snapshot,
+) -> Result<(), Error> {
+    let is_another = || Error::AlreadyExists {
+        path: path.to_owned(),
+    };
     if are_same_file(path, database.path()) {
         return Err(is_another());
     }

@@ -24,7 +24,11 @@ pub(super) struct Arguments {
     prometheus: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     match arguments.cache {
         Some(_) if output.console().is_of_client() => {
             output.complain(
@@ -36,7 +40,9 @@ pub(super) fn run(arguments: &Arguments, database: &Database, output: &mut Outpu
     }
     if arguments.prometheus {
         if output.is_json() {
-            return Err("--prometheus prints text for Prometheus, so it cannot be used with --json".into());
+            return Err(
+                "--prometheus prints text for Prometheus, so it cannot be used with --json".into(),
+            );
         }
         if !output.console().is_of_client() {
             let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
@@ -56,7 +62,10 @@ pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
         let has_process = output.console().is_of_client();
         output.print(|| overview_object(&overview, has_process), String::new);
     } else {
-        overview.lines().into_iter().for_each(|line| output.print(|| Value::Null, || line));
+        overview
+            .lines()
+            .into_iter()
+            .for_each(|line| output.print(|| Value::Null, || line));
     }
     Ok(Answer::Yes)
 }
@@ -67,24 +76,38 @@ fn overview_object(overview: &Overview, has_process: bool) -> Value {
     let metrics = has_process.then_some(&overview.metrics);
     object["snapshots"] = metrics.map(|it| it.snapshots).into();
     object["pinned_bytes"] = metrics.map(|it| it.pinned_bytes).into();
-    object["oldest_pin_seconds"] = metrics.and_then(|it| it.oldest_pin).map(|it| it.as_secs_f64()).into();
-    let groups = overview.groups.iter().flat_map(|it| &it.groups).map(|group| {
-        let mut fields = key_fields(Some(&group.newest_key));
-        fields.insert("fingerprint".to_owned(), group.fingerprint.to_string().into());
-        fields.insert("documents".to_owned(), group.documents.into());
-        Value::Object(fields)
-    });
+    object["oldest_pin_seconds"] = metrics
+        .and_then(|it| it.oldest_pin)
+        .map(|it| it.as_secs_f64())
+        .into();
+    let groups = overview
+        .groups
+        .iter()
+        .flat_map(|it| &it.groups)
+        .map(|group| {
+            let mut fields = key_fields(Some(&group.newest_key));
+            fields.insert(
+                "fingerprint".to_owned(),
+                group.fingerprint.to_string().into(),
+            );
+            fields.insert("documents".to_owned(), group.documents.into());
+            Value::Object(fields)
+        });
     object["largest_groups"] = groups.collect();
-    let prefixes = overview.prefixes.iter().flat_map(|it| &it.prefixes).map(|prefix| {
-        json!({
-            "table": prefix.table,
-            "prefix_bits": prefix.prefix_bits,
-            "mask": format!("{:016x}", prefix.mask),
-            "bits": format!("{:016x}", prefix.bits),
-            "rows": prefix.rows,
-            "expected": prefix.expected,
-        })
-    });
+    let prefixes = overview
+        .prefixes
+        .iter()
+        .flat_map(|it| &it.prefixes)
+        .map(|prefix| {
+            json!({
+                "table": prefix.table,
+                "prefix_bits": prefix.prefix_bits,
+                "mask": format!("{:016x}", prefix.mask),
+                "bits": format!("{:016x}", prefix.bits),
+                "rows": prefix.rows,
+                "expected": prefix.expected,
+            })
+        });
     object["fullest_prefixes"] = prefixes.collect();
     object["advice"] = overview.advice().into();
     object

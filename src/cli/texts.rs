@@ -29,22 +29,39 @@ impl Texts {
     /// No texts. The file is in the folder for temporary files of the system.
     pub(super) fn new() -> io::Result<Self> {
         let (hasher, waiting) = (RandomState::new(), Vec::new());
-        Ok(Self { file: tempfile::tempfile()?, written: 0, waiting, places: HashMap::new(), hasher })
+        Ok(Self {
+            file: tempfile::tempfile()?,
+            written: 0,
+            waiting,
+            places: HashMap::new(),
+            hasher,
+        })
     }
 
     pub(super) fn add(&mut self, name: &[u8], text: &str) -> io::Result<()> {
         let place = self.written + self.waiting.len() as u64;
-        let before = self.places.insert(self.hasher.hash_one(name), place).unwrap_or(NOWHERE);
+        let before = self
+            .places
+            .insert(self.hasher.hash_one(name), place)
+            .unwrap_or(NOWHERE);
         for number in [before, name.len() as u64, text.len() as u64] {
             self.waiting.extend_from_slice(&number.to_le_bytes());
         }
         self.waiting.extend_from_slice(name);
         self.waiting.extend_from_slice(text.as_bytes());
-        if self.waiting.len() >= MOST_WAITING { self.write() } else { Ok(()) }
+        if self.waiting.len() >= MOST_WAITING {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn get(&mut self, name: &[u8]) -> io::Result<Option<String>> {
-        let mut place = self.places.get(&self.hasher.hash_one(name)).copied().unwrap_or(NOWHERE);
+        let mut place = self
+            .places
+            .get(&self.hasher.hash_one(name))
+            .copied()
+            .unwrap_or(NOWHERE);
         if place == NOWHERE {
             return Ok(None);
         }
@@ -91,14 +108,24 @@ mod tests {
         }
         // As if all names had the hash of `c`: each entry leads to the one before.
         let place = texts.places[&texts.hasher.hash_one(b"ab".as_slice())];
-        texts.places.insert(texts.hasher.hash_one(b"c".as_slice()), place);
+        texts
+            .places
+            .insert(texts.hasher.hash_one(b"c".as_slice()), place);
         texts.add(b"c", &"long ".repeat(MOST_WAITING / 4))?;
         assert_eq!(texts.get(b"a")?.as_deref(), Some("three"));
         assert_eq!(texts.get(b"b")?.as_deref(), Some(""));
-        assert_eq!(texts.get(b"c")?.map(|it| it.len()), Some(MOST_WAITING / 4 * 5));
+        assert_eq!(
+            texts.get(b"c")?.map(|it| it.len()),
+            Some(MOST_WAITING / 4 * 5)
+        );
         texts.places.clear();
-        texts.places.insert(texts.hasher.hash_one(b"a".as_slice()), 0);
-        assert_eq!((texts.get(b"a")?.as_deref(), texts.get(b"b")?), (Some("one"), None));
+        texts
+            .places
+            .insert(texts.hasher.hash_one(b"a".as_slice()), 0);
+        assert_eq!(
+            (texts.get(b"a")?.as_deref(), texts.get(b"b")?),
+            (Some("one"), None)
+        );
         Ok(())
     }
 }

@@ -30,7 +30,9 @@ fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
     })?;
     if time > now.timestamp() {
         let seconds = time.as_second();
-        return Err(format!("it is in the future; if that is meant, write @{seconds}, in Unix seconds"));
+        return Err(format!(
+            "it is in the future; if that is meant, write @{seconds}, in Unix seconds"
+        ));
     }
     Ok(time.as_second())
 }
@@ -38,7 +40,9 @@ fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
 /// A number is Unix seconds, unless it looks like something else.
 fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
     let instead = |meaning: &str, example: &str| {
-        Err(format!("it could be {meaning}; write {example}, or @{number} if Unix seconds are meant"))
+        Err(format!(
+            "it could be {meaning}; write {example}, or @{number} if Unix seconds are meant"
+        ))
     };
     if (1900..=2199).contains(&number) && text.len() == 4 {
         return instead("a year", &format!("{text}-01-01"));
@@ -54,12 +58,18 @@ fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
 
 /// Refuses a number that is a time in another unit.
 fn checked(seconds: i64) -> Result<i64, String> {
-    UnixSeconds::from(seconds).checked().map_err(|error| error.to_string())
+    UnixSeconds::from(seconds)
+        .checked()
+        .map_err(|error| error.to_string())
 }
 
 /// A date, perhaps with a time of day and a zone, or the name of a day.
 fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
-    let midnight = |date: Date| date.to_zoned(now.time_zone().clone()).ok().map(|it| it.timestamp());
+    let midnight = |date: Date| {
+        date.to_zoned(now.time_zone().clone())
+            .ok()
+            .map(|it| it.timestamp())
+    };
     match text.to_ascii_lowercase().as_str() {
         "now" => return Some(now.timestamp()),
         "today" => return midnight(now.date()),
@@ -70,7 +80,10 @@ fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
         return Some(time);
     }
     let local = text.parse::<DateTime>().ok()?;
-    local.to_zoned(now.time_zone().clone()).ok().map(|it| it.timestamp())
+    local
+        .to_zoned(now.time_zone().clone())
+        .ok()
+        .map(|it| it.timestamp())
 }
 
 /// A span before now, with or without `ago`.
@@ -114,7 +127,11 @@ mod tests {
             ("1 month ago", "2026-06-15T10:00:00Z"),
             ("-2d", "2026-07-13T10:00:00Z"),
         ] {
-            assert_eq!(time_at(text, &now), Ok(meant.parse::<Timestamp>()?.as_second()), "{text}");
+            assert_eq!(
+                time_at(text, &now),
+                Ok(meant.parse::<Timestamp>()?.as_second()),
+                "{text}"
+            );
         }
         Ok(())
     }
@@ -122,13 +139,23 @@ mod tests {
     #[test]
     fn numbers_are_unix_seconds_unless_they_look_like_something_else() -> TestResult {
         let now = noon()?;
-        for (text, meant) in [("200", 200), ("-1", -1), ("1577836800", 1_577_836_800), ("@2020", 2020)] {
+        for (text, meant) in [
+            ("200", 200),
+            ("-1", -1),
+            ("1577836800", 1_577_836_800),
+            ("@2020", 2020),
+        ] {
             assert_eq!(time_at(text, &now), Ok(meant), "{text}");
         }
-        for (text, instead) in
-            [("2020", "2020-01-01"), ("20200131", "2020-01-31"), ("1577836800000", "here 1577836800")]
-        {
-            assert!(time_at(text, &now).is_err_and(|it| it.contains(instead)), "{text}");
+        for (text, instead) in [
+            ("2020", "2020-01-01"),
+            ("20200131", "2020-01-31"),
+            ("1577836800000", "here 1577836800"),
+        ] {
+            assert!(
+                time_at(text, &now).is_err_and(|it| it.contains(instead)),
+                "{text}"
+            );
         }
         assert!(time_at("@1577836800000", &now).is_err_and(|it| it.contains("milliseconds")));
         Ok(())
@@ -149,11 +176,15 @@ mod tests {
             "@",
             "@x",
         ] {
-            assert!(time_at(text, &now).is_err_and(|it| it.contains("such as")), "{text}");
+            assert!(
+                time_at(text, &now).is_err_and(|it| it.contains("such as")),
+                "{text}"
+            );
         }
         for text in ["2062-01-01", "2026-07-15T12:00:01"] {
             assert!(
-                time_at(text, &now).is_err_and(|it| it.contains("in the future") && it.contains('@')),
+                time_at(text, &now)
+                    .is_err_and(|it| it.contains("in the future") && it.contains('@')),
                 "{text}"
             );
         }

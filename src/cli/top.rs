@@ -21,5 +21,7 @@ pub(super) struct Arguments {
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "must be 0.1 to 86400 seconds".to_owned())
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "must be 0.1 to 86400 seconds".to_owned())
 }

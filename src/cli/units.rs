@@ -6,20 +6,26 @@ use crate::Cache;
 
 /// Parses a count: `5000`, `1_000_000`, `10k`, `1.5M`, `1e8`.
 pub(super) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    parse(text, count_unit).and_then(narrow).map_err(|wrong| wrong.told("number", COUNTS))
+    parse(text, count_unit)
+        .and_then(narrow)
+        .map_err(|wrong| wrong.told("number", COUNTS))
 }
 
 /// Parses a count of at least 1.
 pub(super) fn positive_count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     match parse(text, count_unit) {
         Ok(0) => Err("it must be at least 1".to_owned()),
-        parsed => parsed.and_then(narrow).map_err(|wrong| wrong.told("number", COUNTS)),
+        parsed => parsed
+            .and_then(narrow)
+            .map_err(|wrong| wrong.told("number", COUNTS)),
     }
 }
 
 /// Parses a number of bytes: `4096`, `512k`, `1GB`, `64MiB`. A number without a unit is in bytes.
 pub(super) fn bytes<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    parse(text, byte_unit).and_then(narrow).map_err(|wrong| wrong.told("number of bytes", SIZES))
+    parse(text, byte_unit)
+        .and_then(narrow)
+        .map_err(|wrong| wrong.told("number of bytes", SIZES))
 }
 
 /// Parses the limit of a cache: bytes, or a share such as `25%`.
@@ -29,8 +35,14 @@ pub(super) fn cache(text: &str) -> Result<Cache, String> {
             .map(Cache::Bytes)
             .map_err(|reason| format!("{reason}, or a share from 0% to 100%"));
     };
-    let percent = percent.trim().parse().ok().filter(|it| (0.0..=100.0).contains(it));
-    percent.map(|it| Cache::Share(it / 100.0)).ok_or_else(|| "it must be a share from 0% to 100%".to_owned())
+    let percent = percent
+        .trim()
+        .parse()
+        .ok()
+        .filter(|it| (0.0..=100.0).contains(it));
+    percent
+        .map(|it| Cache::Share(it / 100.0))
+        .ok_or_else(|| "it must be a share from 0% to 100%".to_owned())
 }
 
 /// A number of bytes in the largest decimal unit.
@@ -41,7 +53,11 @@ pub(super) fn told_bytes(count: f64) -> String {
             (value, unit) = (value / 1000.0, larger);
         }
     }
-    if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") }
+    if unit == "B" {
+        format!("{value:.0} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// A count with a comma before each three digits.
@@ -103,7 +119,9 @@ fn byte_unit(unit: &str) -> Option<u64> {
         return Some(1);
     }
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let (letter, base) = unit.strip_suffix('i').map_or((unit, 1000u64), |letter| (letter, 1024));
+    let (letter, base) = unit
+        .strip_suffix('i')
+        .map_or((unit, 1000u64), |letter| (letter, 1024));
     let power = match letter {
         "" if base == 1000 => 0,
         "k" => 1,
@@ -119,7 +137,9 @@ fn byte_unit(unit: &str) -> Option<u64> {
 /// Parses digits, perhaps with a point and an exponent, and what `unit` understands. White space may stand between.
 fn parse(text: &str, unit: fn(&str) -> Option<u64>) -> Result<u64, Wrong> {
     let text = text.trim();
-    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (is_negative, text) = text
+        .strip_prefix('-')
+        .map_or((false, text), |rest| (true, rest));
     let (mantissa, rest) = split_at(text, |c| c.is_ascii_digit() || c == '_' || c == '.');
     let (exponent, rest) = split_exponent(rest)?;
     let factor = unit(rest.trim_start()).ok_or(Wrong::NoNumber)?;
@@ -127,7 +147,10 @@ fn parse(text: &str, unit: fn(&str) -> Option<u64>) -> Result<u64, Wrong> {
     if is_negative {
         return Err(Wrong::Negative);
     }
-    scaled(digits.checked_mul(factor.into()).ok_or(Wrong::TooLarge)?, exponent - decimals)
+    scaled(
+        digits.checked_mul(factor.into()).ok_or(Wrong::TooLarge)?,
+        exponent - decimals,
+    )
 }
 
 /// Splits where a character is not as wanted.
@@ -137,9 +160,15 @@ fn split_at(text: &str, is_wanted: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// The power of ten that follows a number, if one does. It is more than any number can have where it is large.
 fn split_exponent(text: &str) -> Result<(i64, &str), Wrong> {
-    let Some(rest) = text.strip_prefix(['e', 'E']) else { return Ok((0, text)) };
-    let (is_negative, rest) = rest.strip_prefix('-').map_or((false, rest), |rest| (true, rest));
-    let (digits, rest) = split_at(rest.strip_prefix('+').unwrap_or(rest), |c| c.is_ascii_digit());
+    let Some(rest) = text.strip_prefix(['e', 'E']) else {
+        return Ok((0, text));
+    };
+    let (is_negative, rest) = rest
+        .strip_prefix('-')
+        .map_or((false, rest), |rest| (true, rest));
+    let (digits, rest) = split_at(rest.strip_prefix('+').unwrap_or(rest), |c| {
+        c.is_ascii_digit()
+    });
     if digits.is_empty() {
         return Err(Wrong::NoNumber);
     }
@@ -150,8 +179,9 @@ fn split_exponent(text: &str) -> Result<(i64, &str), Wrong> {
 /// The digits of a number as a whole number, and how many of them follow the point.
 fn digits(mantissa: &str) -> Result<(u128, i64), Wrong> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_group =
-        |it: &str| it.is_empty() || !(it.starts_with('_') || it.ends_with('_') || it.contains("__"));
+    let is_group = |it: &str| {
+        it.is_empty() || !(it.starts_with('_') || it.ends_with('_') || it.contains("__"))
+    };
     if whole.is_empty() && fraction.is_empty()
         || !is_group(whole)
         || !is_group(fraction)
@@ -164,7 +194,10 @@ fn digits(mantissa: &str) -> Result<(u128, i64), Wrong> {
     let fraction = fraction.trim_end_matches('0');
     let digits = whole.replace('_', "") + fraction;
     let digits = if digits.is_empty() { "0" } else { &digits };
-    Ok((digits.parse().map_err(|_| Wrong::TooLarge)?, fraction.len() as i64))
+    Ok((
+        digits.parse().map_err(|_| Wrong::TooLarge)?,
+        fraction.len() as i64,
+    ))
 }
 
 /// A number times a power of ten, if it is whole.
@@ -227,10 +260,15 @@ mod tests {
 
     #[test]
     fn what_is_no_whole_number_is_refused_with_examples() {
-        for text in
-            ["", "k", "abc", "1..2", "1.2.3", "_1", "1_", "1__0", "1e", "10kk", "0x10", "1,000", "٣", "1GB"]
-        {
-            assert_eq!(count::<u64>(text), Err(Wrong::NoNumber.told("number", COUNTS)), "{text}");
+        for text in [
+            "", "k", "abc", "1..2", "1.2.3", "_1", "1_", "1__0", "1e", "10kk", "0x10", "1,000",
+            "٣", "1GB",
+        ] {
+            assert_eq!(
+                count::<u64>(text),
+                Err(Wrong::NoNumber.told("number", COUNTS)),
+                "{text}"
+            );
         }
         for (text, wrong) in [
             ("-1", Wrong::Negative),
@@ -239,12 +277,22 @@ mod tests {
             ("1e-3", Wrong::NotWhole),
             ("18446744073709551616", Wrong::TooLarge),
             ("1e999999999999999999999", Wrong::TooLarge),
-            ("99999999999999999999999999999999999999999999", Wrong::TooLarge),
+            (
+                "99999999999999999999999999999999999999999999",
+                Wrong::TooLarge,
+            ),
             ("99999999T", Wrong::TooLarge),
         ] {
-            assert_eq!(count::<u64>(text), Err(wrong.told("number", COUNTS)), "{text}");
+            assert_eq!(
+                count::<u64>(text),
+                Err(wrong.told("number", COUNTS)),
+                "{text}"
+            );
         }
-        assert_eq!(count::<u8>("256"), Err(Wrong::TooLarge.told("number", COUNTS)));
+        assert_eq!(
+            count::<u8>("256"),
+            Err(Wrong::TooLarge.told("number", COUNTS))
+        );
         assert!(bytes::<u64>("1XB").is_err_and(|it| it.contains("64MiB")));
         assert!(bytes::<u64>("1iB").is_err());
         assert!(positive_count::<u64>("0").is_err_and(|it| it.contains("at least 1")));
@@ -252,10 +300,20 @@ mod tests {
 
     #[test]
     fn numbers_are_told_with_commas_and_units() {
-        for (count, told) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+        for (count, told) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
             assert_eq!(told_count(count), told);
         }
-        for (count, told) in [(0.0, "0 B"), (999.0, "999 B"), (1_500.0, "1.5 kB"), (2e9, "2.0 GB")] {
+        for (count, told) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (1_500.0, "1.5 kB"),
+            (2e9, "2.0 GB"),
+        ] {
             assert_eq!(told_bytes(count), told);
         }
     }

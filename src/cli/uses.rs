@@ -119,14 +119,19 @@ pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents
         let others = choice.others * documents as f64 / 1e8;
         let query_us = *query_us.entry(choice.max_distance).or_insert_with(|| {
             let plans = options.clone().max_distance(choice.max_distance).plans(&[]);
-            plans.iter().find(|plan| plan.preferred).map_or(0.0, |plan| plan.query.as_secs_f64() * 1e6)
+            plans
+                .iter()
+                .find(|plan| plan.preferred)
+                .map_or(0.0, |plan| plan.query.as_secs_f64() * 1e6)
         });
-        output.print(|| choice.object(others, query_us), || choice.line(others, query_us));
+        output.print(
+            || choice.object(others, query_us),
+            || choice.line(others, query_us),
+        );
     }
 }
 
-const HEADING: &str =
-    "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  others  us/query  use";
+const HEADING: &str = "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  others  us/query  use";
 
 impl Choice {
     fn line(&self, others: f64, query_us: f64) -> String {
@@ -135,7 +140,11 @@ impl Choice {
             _ => self.min_similarity.to_string(),
         };
         let [first, second, third, fourth] = self.found.map(|share| format!("{share:.1}%"));
-        let others = if others < 0.5 { "0".to_owned() } else { format!("{others:.0}") };
+        let others = if others < 0.5 {
+            "0".to_owned()
+        } else {
+            format!("{others:.0}")
+        };
         format!(
             "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {others:>6}  \
              {query_us:>8.2}  {}",

@@ -91,15 +91,18 @@ impl VerifyArguments {
     ) -> Result<(), Failure> {
         let standard_input = Path::new("-");
         match self.texts.as_deref() {
-            Some(texts) if texts == standard_input => match inputs.any(|input| input == standard_input) {
-                true => {
-                    Err("standard input is read once: it holds the documents or the texts, not both".into())
-                }
+            Some(texts) if texts == standard_input => match inputs
+                .any(|input| input == standard_input)
+            {
+                true => Err(
+                    "standard input is read once: it holds the documents or the texts, not both"
+                        .into(),
+                ),
                 false => Ok(()),
             },
-            Some(texts) if texts != Path::new("payload") => {
-                Ok(console.records(texts, reading.options_of_texts())?.ensure_readable()?)
-            }
+            Some(texts) if texts != Path::new("payload") => Ok(console
+                .records(texts, reading.options_of_texts())?
+                .ensure_readable()?),
             _ => Ok(()),
         }
     }
@@ -111,13 +114,18 @@ impl VerifyArguments {
         database: &Database,
         console: &Console,
     ) -> Result<Option<Arc<Verification>>, Failure> {
-        let Some((measure, texts)) = self.verify.zip(self.texts.as_deref()) else { return Ok(None) };
+        let Some((measure, texts)) = self.verify.zip(self.texts.as_deref()) else {
+            return Ok(None);
+        };
         let (measure, default) = match measure {
             Measure::Words => (TextMeasure::Words, 0.8),
             Measure::Cosine => (TextMeasure::Cosine, 0.95),
         };
         let source = if texts != Path::new("payload") {
-            Source::File(texts.to_owned(), Mutex::new(Held::read(texts, reading, database, console)?))
+            Source::File(
+                texts.to_owned(),
+                Mutex::new(Held::read(texts, reading, database, console)?),
+            )
         } else if reading.unit() == Unit::Document {
             Source::Payload
         } else {
@@ -129,12 +137,23 @@ impl VerifyArguments {
         };
         let least = self.min_verified.unwrap_or(default);
         let (console, without_text) = (console.clone(), Mutex::default());
-        Ok(Some(Arc::new(Verification { measure, least, source, without_text, console })))
+        Ok(Some(Arc::new(Verification {
+            measure,
+            least,
+            source,
+            without_text,
+            console,
+        })))
     }
 }
 
 impl Held {
-    fn read(path: &Path, reading: &Reading, database: &Database, console: &Console) -> Result<Self, Failure> {
+    fn read(
+        path: &Path,
+        reading: &Reading,
+        database: &Database,
+        console: &Console,
+    ) -> Result<Self, Failure> {
         let rule = Fingerprinting::new(database.scheme(), None)?;
         let mut records = console.records(path, reading.options_of_texts())?;
         let mut texts = Texts::new()?;
@@ -147,23 +166,35 @@ impl Held {
             console.ensure_wanted()?;
             for record in chunk {
                 match record {
-                    Ok(units) => units.into_iter().try_for_each(|(key, text)| match key.zip(text) {
-                        Some((key, text)) => texts.add(&name_of_key(&key), &text),
-                        None => {
-                            useless += 1;
-                            Ok(())
-                        }
-                    })?,
+                    Ok(units) => {
+                        units
+                            .into_iter()
+                            .try_for_each(|(key, text)| match key.zip(text) {
+                                Some((key, text)) => texts.add(&name_of_key(&key), &text),
+                                None => {
+                                    useless += 1;
+                                    Ok(())
+                                }
+                            })?
+                    }
                     // What a text is compared with must not be missing.
-                    Err(rejected) if rejected.is_input() => return Err(crate::Error::from(rejected).into()),
+                    Err(rejected) if rejected.is_input() => {
+                        return Err(crate::Error::from(rejected).into());
+                    }
                     Err(rejected) => console.complain(&format!("rejected: {rejected}")),
                 }
             }
         }
         if useless > 0 {
-            console.complain(&format!("{}: {useless} records have no key or no text", path.display()));
+            console.complain(&format!(
+                "{}: {useless} records have no key or no text",
+                path.display()
+            ));
         }
-        Ok(Self { texts, failed: None })
+        Ok(Self {
+            texts,
+            failed: None,
+        })
     }
 }
 
@@ -171,7 +202,12 @@ impl Held {
 pub(super) type Named = (Option<Vec<u8>>, Option<String>);
 
 pub(super) fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<Named>, Rejected> {
-    let named = |it: Record| (it.key().map(<[u8]>::to_vec), it.text(rule).map(Cow::into_owned));
+    let named = |it: Record| {
+        (
+            it.key().map(<[u8]>::to_vec),
+            it.text(rule).map(Cow::into_owned),
+        )
+    };
     Ok(record.into_units()?.map(named).collect())
 }
 
@@ -182,7 +218,10 @@ fn name_of_key(key: &[u8]) -> Vec<u8> {
 
 /// The name of a text that an input has. A key may come again with another text, and be compared in between.
 fn name_of_document(document: &Document) -> Vec<u8> {
-    let fingerprint = document.fingerprint().map_or(0, Fingerprint::bits).to_le_bytes();
+    let fingerprint = document
+        .fingerprint()
+        .map_or(0, Fingerprint::bits)
+        .to_le_bytes();
     [b"d", fingerprint.as_slice(), document.key()].concat()
 }
 
@@ -202,13 +241,16 @@ impl Verification {
     /// The text of a document. If there is none, notes that.
     pub(super) fn text_of(&self, document: &Document) -> Result<Option<String>, Failure> {
         let text = match &self.source {
-            Source::Payload => {
-                str::from_utf8(document.payload()).ok().filter(|it| !it.is_empty()).map(str::to_owned)
-            }
+            Source::Payload => str::from_utf8(document.payload())
+                .ok()
+                .filter(|it| !it.is_empty())
+                .map(str::to_owned),
             Source::File(_, held) => {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(error) = held.failed.take() {
-                    return Err(format!("the temporary file for texts cannot be written: {error}").into());
+                    return Err(
+                        format!("the temporary file for texts cannot be written: {error}").into(),
+                    );
                 }
                 let Held { texts, .. } = &mut *held;
                 match texts.get(&name_of_document(document))? {
@@ -225,10 +267,17 @@ impl Verification {
 
     fn note_without_text(&self, key: &[u8]) {
         const MOST_NAMED: usize = 10;
-        let mut without = self.without_text.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut without = self
+            .without_text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let hash = without.hasher.hash_one(key);
         if without.all.insert(hash) && without.first.len() < MOST_NAMED {
-            let name = if key.is_empty() { "(no key)".into() } else { printable(key) };
+            let name = if key.is_empty() {
+                "(no key)".into()
+            } else {
+                printable(key)
+            };
             without.first.push(name.into_owned());
         }
     }
@@ -240,17 +289,27 @@ impl Verification {
     }
 
     /// Whether a stored document is alike enough to a new one.
-    pub(super) fn matches_document(&self, document: &Document, stored: &Document) -> Result<bool, Failure> {
-        self.text_of(document)?.map_or(Ok(false), |text| self.matches(&text, stored))
+    pub(super) fn matches_document(
+        &self,
+        document: &Document,
+        stored: &Document,
+    ) -> Result<bool, Failure> {
+        self.text_of(document)?
+            .map_or(Ok(false), |text| self.matches(&text, stored))
     }
 
     /// The values of what matches a text.
     pub(super) fn values(&self, text: &str, matches: &Matches) -> Result<Verified, Failure> {
         let value = |found: &Match| -> Result<f64, Failure> {
-            Ok(self.text_of(&found.document)?.map_or(0.0, |stored| self.measure.of(text, &stored)))
+            Ok(self
+                .text_of(&found.document)?
+                .map_or(0.0, |stored| self.measure.of(text, &stored)))
         };
         let values = matches.iter().map(value).collect::<Result<_, _>>()?;
-        Ok(Verified { name: self.measure.name(), values })
+        Ok(Verified {
+            name: self.measure.name(),
+            values,
+        })
     }
 
     /// The values of what matches a document.
@@ -264,17 +323,23 @@ impl Verification {
 
     /// The number of documents that were to be compared and had no text. Says which, unless there are many.
     pub(super) fn complain_of_missing(&self) -> usize {
-        let without = self.without_text.lock().unwrap_or_else(PoisonError::into_inner);
+        let without = self
+            .without_text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let place = match &self.source {
             Source::Payload => "its payload".to_owned(),
             Source::File(path, _) => path.display().to_string(),
         };
         for key in &without.first {
-            self.console.complain(&format!("{key}: there is no text in {place}, so it matches nothing"));
+            self.console.complain(&format!(
+                "{key}: there is no text in {place}, so it matches nothing"
+            ));
         }
         let more = without.all.len() - without.first.len();
         if more > 0 {
-            self.console.complain(&format!("{more} more documents have no text"));
+            self.console
+                .complain(&format!("{more} more documents have no text"));
         }
         without.all.len()
     }

@@ -35,7 +35,12 @@ enum State<T> {
 impl<T> Answer<T> {
     fn new(state: State<T>) -> Arc<Self> {
         let (state, given) = (Mutex::new(state), Condvar::new());
-        Arc::new(Self { state, given, mark: Mark::new(), process: Process::here() })
+        Arc::new(Self {
+            state,
+            given,
+            mark: Mark::new(),
+            process: Process::here(),
+        })
     }
 
     /// The answer, if it is there.
@@ -109,7 +114,9 @@ impl<T> Promise<T> {
     }
 
     pub(super) fn answer(&self) -> &Arc<Answer<T>> {
-        self.0.as_ref().expect("it is there until the answer is given")
+        self.0
+            .as_ref()
+            .expect("it is there until the answer is given")
     }
 
     pub(super) fn give(mut self, result: Result<T>) {
@@ -150,7 +157,10 @@ impl Mark {
     const STAGES: [Stage; 4] = [Stage::Outside, Stage::Queued, Stage::Waited, Stage::Grouped];
 
     fn new() -> Self {
-        Self { submitter: thread::current().id(), stage: AtomicU8::new(Stage::Outside as u8) }
+        Self {
+            submitter: thread::current().id(),
+            stage: AtomicU8::new(Stage::Outside as u8),
+        }
     }
 
     pub(super) fn stage(&self) -> Stage {

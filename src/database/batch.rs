@@ -43,18 +43,25 @@ const MOST_BYTES: usize = 4 << 20;
 /// Finds what is committed for each document.
 pub(super) fn known<'a>(reader: &impl Read, asked: &[Asked<'a>]) -> Result<Vec<Known<'a>>> {
     let own = reader.find_each(asked.iter().map(|(document, _)| document.key()))?;
-    let mut all: Vec<Known<'a>> = own.into_iter().map(|own| Known { own, near: None }).collect();
+    let mut all: Vec<Known<'a>> = own
+        .into_iter()
+        .map(|own| Known { own, near: None })
+        .collect();
     let mut queries = Vec::with_capacity(asked.len());
     let mut asked_of = Vec::with_capacity(asked.len());
     for (index, (document, policy)) in asked.iter().enumerate() {
         // What is out of bounds is an error in the turn of its document.
         let likeness = policy.filter.likeness(reader, document.sketch());
-        let Some((fingerprint, max_distance)) =
-            document.fingerprint().zip(likeness.and(policy.filter.distance(reader)).ok())
+        let Some((fingerprint, max_distance)) = document
+            .fingerprint()
+            .zip(likeness.and(policy.filter.distance(reader)).ok())
         else {
             continue;
         };
-        queries.push(NearQuery { fingerprint, max_distance });
+        queries.push(NearQuery {
+            fingerprint,
+            max_distance,
+        });
         asked_of.push(index);
     }
     let mut searches = Searches::default();
@@ -67,14 +74,20 @@ pub(super) fn known<'a>(reader: &impl Read, asked: &[Asked<'a>]) -> Result<Vec<K
         add_all(reader, &mut searches.searches, &near)?;
     }
     let mut bytes = 0;
-    for ((search, fingerprints), of) in
-        searches.searches.into_iter().zip(searches.fingerprints).zip(searches.asked)
+    for ((search, fingerprints), of) in searches
+        .searches
+        .into_iter()
+        .zip(searches.fingerprints)
+        .zip(searches.asked)
     {
         let mut matches = None;
         if bytes < MOST_BYTES {
             match search.first_matches(reader, asked[of].1.filter.limit) {
                 Ok(found) => {
-                    bytes += found.iter().map(|it| it.document.memory_bytes()).sum::<usize>();
+                    bytes += found
+                        .iter()
+                        .map(|it| it.document.memory_bytes())
+                        .sum::<usize>();
                     matches = Some(found);
                 }
                 // It is an error in the turn of its document.
@@ -82,7 +95,11 @@ pub(super) fn known<'a>(reader: &impl Read, asked: &[Asked<'a>]) -> Result<Vec<K
                 Err(error) => return Err(error),
             }
         }
-        all[of].near = Some(Box::new(KnownNear { fingerprints, search, matches }));
+        all[of].near = Some(Box::new(KnownNear {
+            fingerprints,
+            search,
+            matches,
+        }));
     }
     Ok(all)
 }
@@ -114,7 +131,8 @@ impl<'a> Searches<'a> {
             None => {
                 let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
                 let sought = Sought::of_document(document, fingerprint, policy);
-                self.searches.push(Search::new(reader, sought, policy.most_listed(), own)?);
+                self.searches
+                    .push(Search::new(reader, sought, policy.most_listed(), own)?);
                 self.fingerprints.push(Some(Vec::new()));
                 self.asked.push(of);
                 self.asked.len() - 1

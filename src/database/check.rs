@@ -51,7 +51,11 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {}, key {}: {}", self.table, self.key, self.problem)
+        write!(
+            f,
+            "table {}, key {}: {}",
+            self.table, self.key, self.problem
+        )
     }
 }
 
@@ -102,7 +106,12 @@ impl Database {
         let done = |report: &CheckReport, took| {
             events::checked(report.documents, report.total_problems, took);
         };
-        events::watch(Operation::Check, self.path(), || check(&self.store, &mut progress), done)
+        events::watch(
+            Operation::Check,
+            self.path(),
+            || check(&self.store, &mut progress),
+            done,
+        )
     }
 }
 
@@ -133,7 +142,10 @@ impl Snapshot {
 /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
 /// else.
 fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
-    let mut report = CheckReport { pages_verified: store.is_writable(), ..CheckReport::default() };
+    let mut report = CheckReport {
+        pages_verified: store.is_writable(),
+        ..CheckReport::default()
+    };
     if report.pages_verified {
         let whole = store.check_pages();
         if report.part("pages", whole)? == Some(false) {
@@ -142,7 +154,9 @@ fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     }
     // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
     let begun = store.begin_read();
-    let Some(reader) = report.part("pages", begun)? else { return Ok(report) };
+    let Some(reader) = report.part("pages", begun)? else {
+        return Ok(report);
+    };
     report.completed(&reader, progress)
 }
 
@@ -152,10 +166,19 @@ const PAGES_WRONG: &str =
 impl CheckReport {
     /// Adds what is found of documents and rows.
     fn completed(mut self, reader: &Reader, progress: CheckProgress<'_>) -> Result<Self> {
-        let Checked { documents, fingerprints, findings } = reader.check(progress)?;
+        let Checked {
+            documents,
+            fingerprints,
+            findings,
+        } = reader.check(progress)?;
         (self.documents, self.fingerprints) = (documents, fingerprints);
         let total = self.total_problems + findings.total();
-        for Finding { table, key, problem } in findings.into_listed() {
+        for Finding {
+            table,
+            key,
+            problem,
+        } in findings.into_listed()
+        {
             self.add(table, key, problem);
         }
         self.total_problems = total;
@@ -165,7 +188,11 @@ impl CheckReport {
     fn add(&mut self, table: &'static str, key: impl Into<String>, problem: impl Into<String>) {
         self.total_problems += 1;
         if self.problems.len() < Self::MAX_PROBLEMS {
-            self.problems.push(Problem { table, key: key.into(), problem: problem.into() });
+            self.problems.push(Problem {
+                table,
+                key: key.into(),
+                problem: problem.into(),
+            });
         }
     }
 
@@ -173,7 +200,11 @@ impl CheckReport {
     fn part<T>(&mut self, table: &'static str, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
-            Err(Error::Damaged { table, key, problem }) => {
+            Err(Error::Damaged {
+                table,
+                key,
+                problem,
+            }) => {
                 self.add(table, key, problem);
                 Ok(None)
             }

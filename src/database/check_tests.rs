@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, plan_named};
 use crate::store::{
-    DEAD, Extent, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of, permuted,
+    DEAD, Extent, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of,
+    permuted,
 };
 
 /// Small blocks, so that each set has many.
@@ -27,7 +28,9 @@ fn document(i: u64) -> Document {
     let bits = (i / 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let fingerprint = (!i.is_multiple_of(20)).then(|| Fingerprint::from_bits(bits));
     let scope = ["", "en", "fr"][i as usize % 3];
-    Document::new(format!("key {i}"), fingerprint).with_seen(i as i64).with_scope(scope)
+    Document::new(format!("key {i}"), fingerprint)
+        .with_seen(i as i64)
+        .with_scope(scope)
 }
 
 fn sound() -> Result<Database> {
@@ -58,14 +61,24 @@ fn sound() -> Result<Database> {
     }
     database.settle()?;
     let report = database.check()?;
-    assert!(report.is_sound() && report.documents == 300 && report.pages_verified, "{report:?}");
+    assert!(
+        report.is_sound() && report.documents == 300 && report.pages_verified,
+        "{report:?}"
+    );
     Ok(database)
 }
 
 /// The problems of a check, and their number.
 fn problems(database: &Database) -> Result<(Vec<String>, u64)> {
-    let CheckReport { problems, total_problems, .. } = database.check()?;
-    Ok((problems.iter().map(ToString::to_string).collect(), total_problems))
+    let CheckReport {
+        problems,
+        total_problems,
+        ..
+    } = database.check()?;
+    Ok((
+        problems.iter().map(ToString::to_string).collect(),
+        total_problems,
+    ))
 }
 
 /// Asserts that these are the problems, in any order.
@@ -81,12 +94,20 @@ fn assert_problems(database: &Database, expected: &[String]) -> Result<()> {
 
 /// A block in the middle of a set, and the index of a row in it that is wanted. The row behind it is in the
 /// block too, but does not follow without a gap.
-fn middle<R: SetRow>(blocks: &mut [Lists<R>], wanted: impl Fn(R) -> bool) -> (&mut Lists<R>, usize) {
+fn middle<R: SetRow>(
+    blocks: &mut [Lists<R>],
+    wanted: impl Fn(R) -> bool,
+) -> (&mut Lists<R>, usize) {
     let half = blocks.len() / 2;
     let found = |block: &Lists<R>| {
-        block.puts.windows(2).position(|pair| wanted(pair[0]) && pair[0].next() != Some(pair[1]))
+        block
+            .puts
+            .windows(2)
+            .position(|pair| wanted(pair[0]) && pair[0].next() != Some(pair[1]))
     };
-    let block = blocks[half..].iter_mut().find(|block| found(block).is_some());
+    let block = blocks[half..]
+        .iter_mut()
+        .find(|block| found(block).is_some());
     let block = block.expect("there is such a row");
     let at = found(block).unwrap_or(0);
     (block, at)
@@ -115,7 +136,10 @@ fn assert_rows_are_named<R: SetRow>(
         let mut row = None;
         database.store.plant_rows(set, |blocks| {
             let (block, at) = middle(blocks, &wanted);
-            let (old, new) = (block.puts[at], block.puts[at].next().expect("it is not the last row"));
+            let (old, new) = (
+                block.puts[at],
+                block.puts[at].next().expect("it is not the last row"),
+            );
             match change {
                 Change::Remove => drop(block.puts.remove(at)),
                 Change::Add => block.puts.insert(at + 1, new),
@@ -136,7 +160,10 @@ fn assert_rows_are_named<R: SetRow>(
 
 /// What is said of a row that names a document to which it does not belong.
 fn foreign(row: u128) -> String {
-    format!("a row names document {}, to which it does not belong", row & ((1 << 40) - 1))
+    format!(
+        "a row names document {}, to which it does not belong",
+        row & ((1 << 40) - 1)
+    )
 }
 
 /// Whether a row of the postings is of the list of all documents of a fingerprint. Then the fingerprint has
@@ -161,9 +188,18 @@ fn rows_of_keys_that_are_missing_added_or_altered_are_named() -> Result<()> {
         KEYS,
         is_of_kept,
         |database, row| {
-            Ok(format!("table keys, key {}: the row of the document is missing", key(database, row)))
+            Ok(format!(
+                "table keys, key {}: the row of the document is missing",
+                key(database, row)
+            ))
         },
-        |database, row| Ok(format!("table keys, key {}: {}", key(database, row), foreign(row))),
+        |database, row| {
+            Ok(format!(
+                "table keys, key {}: {}",
+                key(database, row),
+                foreign(row)
+            ))
+        },
     )
 }
 
@@ -176,9 +212,18 @@ fn rows_of_postings_that_are_missing_added_or_altered_are_named() -> Result<()> 
         is_of_any,
         |database, row| {
             let key = database.store.key_of(number_of(row))?;
-            Ok(format!("table postings, key {}: the row of document {key} is missing", fingerprint(row)))
+            Ok(format!(
+                "table postings, key {}: the row of document {key} is missing",
+                fingerprint(row)
+            ))
         },
-        |_, row| Ok(format!("table postings, key {}: {}", fingerprint(row), foreign(row))),
+        |_, row| {
+            Ok(format!(
+                "table postings, key {}: {}",
+                fingerprint(row),
+                foreign(row)
+            ))
+        },
     )
 }
 
@@ -192,7 +237,9 @@ fn rows_of_each_permuted_table_that_are_missing_added_or_altered_are_named() -> 
             |_| true,
             |_, row| {
                 let key = fingerprint(row);
-                Ok(format!("table permuted, key {key}: the row in table {table} is missing"))
+                Ok(format!(
+                    "table permuted, key {key}: the row in table {table} is missing"
+                ))
             },
             |_, row| {
                 let key = fingerprint(row);
@@ -208,7 +255,9 @@ fn rows_of_each_permuted_table_that_are_missing_added_or_altered_are_named() -> 
 fn dead_numbers_that_are_missing_or_added_are_named() -> Result<()> {
     let database = sound()?;
     let mut number = 0;
-    database.store.plant_rows(DEAD, |blocks| number = blocks[0].puts.remove(0))?;
+    database
+        .store
+        .plant_rows(DEAD, |blocks| number = blocks[0].puts.remove(0))?;
     let (found, _) = problems(&database)?;
     let key = format!("table keys, key key {number}: the row of the document is missing");
     assert!(found.contains(&key), "{found:?}");
@@ -218,7 +267,9 @@ fn dead_numbers_that_are_missing_or_added_are_named() -> Result<()> {
     );
 
     let database = sound()?;
-    database.store.plant_rows(DEAD, |blocks| blocks.last_mut().expect("a block").puts.push(5000))?;
+    database.store.plant_rows(DEAD, |blocks| {
+        blocks.last_mut().expect("a block").puts.push(5000)
+    })?;
     let problem = "table dead, key 5000: it is marked as removed, but no block has the document";
     assert_problems(&database, &[problem.to_owned()])
 }
@@ -226,18 +277,27 @@ fn dead_numbers_that_are_missing_or_added_are_named() -> Result<()> {
 #[test]
 fn a_document_that_should_not_be_there_is_named() -> Result<()> {
     let database = sound()?;
-    database.store.plant_documents(&[(331, Document::new("new", document(331).fingerprint()))])?;
+    database
+        .store
+        .plant_documents(&[(331, Document::new("new", document(331).fingerprint()))])?;
     let (found, total) = problems(&database)?;
     let expected = [
         "table keys, key new: the row of the document is missing",
         "the row of document new is missing",
         "table meta, key documents: 300, where 301 would be right",
     ];
-    assert!(expected.iter().all(|it| found.iter().any(|found| found.ends_with(it))), "{found:?}");
+    assert!(
+        expected
+            .iter()
+            .all(|it| found.iter().any(|found| found.ends_with(it))),
+        "{found:?}"
+    );
     assert_eq!(total, 3);
 
     let database = sound()?;
-    database.store.plant_documents(&[(7, document(7)), (331, document(331))])?;
+    database
+        .store
+        .plant_documents(&[(7, document(7)), (331, document(331))])?;
     let problem = "table documents, key block up to 331: it begins before the block before it ends";
     assert_problems(&database, &[problem.to_owned()])
 }
@@ -246,21 +306,37 @@ fn a_document_that_should_not_be_there_is_named() -> Result<()> {
 fn two_documents_of_one_key_are_named() -> Result<()> {
     let database = sound()?;
     database.store.plant_second(&document(7))?;
-    assert_problems(&database, &["table keys, key key 7: two documents have this key".to_owned()])
+    assert_problems(
+        &database,
+        &["table keys, key key 7: two documents have this key".to_owned()],
+    )
 }
 
 #[test]
 fn wrong_counters_are_named() -> Result<()> {
     let database = sound()?;
-    database.store.plant_counters(|counters| counters.documents += 1)?;
-    assert_problems(&database, &["table meta, key documents: 301, where 300 would be right".to_owned()])?;
+    database
+        .store
+        .plant_counters(|counters| counters.documents += 1)?;
+    assert_problems(
+        &database,
+        &["table meta, key documents: 301, where 300 would be right".to_owned()],
+    )?;
     database.store.plant_counters(|counters| {
         counters.documents -= 1;
         counters.too_short -= 1;
     })?;
-    assert_problems(&database, &["table meta, key too_short: 15, where 16 would be right".to_owned()])?;
-    database.store.plant_counters(|counters| counters.next_document = 301)?;
-    assert_problems(&database, &["table meta, key state: its next document is there already".to_owned()])
+    assert_problems(
+        &database,
+        &["table meta, key too_short: 15, where 16 would be right".to_owned()],
+    )?;
+    database
+        .store
+        .plant_counters(|counters| counters.next_document = 301)?;
+    assert_problems(
+        &database,
+        &["table meta, key state: its next document is there already".to_owned()],
+    )
 }
 
 #[test]
@@ -273,7 +349,10 @@ fn wrong_numbers_of_scopes_are_named() -> Result<()> {
         database.store.plant_scope("en", number)?;
         let (found, total) = problems(&database)?;
         assert!(found.iter().any(|found| found == problem), "{found:?}");
-        assert!(total > 100, "the postings of the scope are wrong too: {total}");
+        assert!(
+            total > 100,
+            "the postings of the scope are wrong too: {total}"
+        );
     }
     Ok(())
 }
@@ -291,10 +370,16 @@ fn only_problem<R: SetRow>(set: Set<R>, change: impl FnOnce(&mut Vec<Lists<R>>))
 fn rows_out_of_order_are_found_in_a_block_and_between_blocks() -> Result<()> {
     let out_of_order = "its rows are out of order";
     let swapped = only_problem(POSTINGS, |blocks| {
-        let same = |pair: &[u128]| pair[0] >> 64 == pair[1] >> 64 && is_of_any(pair[0]) && is_of_any(pair[1]);
+        let same = |pair: &[u128]| {
+            pair[0] >> 64 == pair[1] >> 64 && is_of_any(pair[0]) && is_of_any(pair[1])
+        };
         let block = blocks.iter_mut().find_map(|block| {
             // Not the last row, which the directory has too.
-            let at = block.puts.windows(2).position(same).filter(|at| at + 2 < block.puts.len())?;
+            let at = block
+                .puts
+                .windows(2)
+                .position(same)
+                .filter(|at| at + 2 < block.puts.len())?;
             Some((block, at))
         });
         let (block, at) = block.expect("two documents of a fingerprint stand in one block");
@@ -326,12 +411,16 @@ fn a_mark_of_a_row_that_is_not_there_and_a_wrong_filter_are_found() -> Result<()
         let (block, at) = middle(blocks, |_| true);
         block.marks = vec![block.puts[at] + 1];
     })?;
-    let problem = "table keys, key rows as counted by its directories: 299, where 300 would be right";
+    let problem =
+        "table keys, key rows as counted by its directories: 299, where 300 would be right";
     assert_problems(&database, &[problem.to_owned()])?;
     let database = sound()?;
     database.store.plant_filter(KEYS)?;
     let (found, total) = problems(&database)?;
-    assert!(found[0].ends_with("the filter does not know all its rows") && total == 1, "{found:?}");
+    assert!(
+        found[0].ends_with("the filter does not know all its rows") && total == 1,
+        "{found:?}"
+    );
     Ok(())
 }
 
@@ -353,14 +442,24 @@ fn a_wrong_block_does_not_hide_what_is_wrong_elsewhere() -> Result<()> {
     })?;
     let (found, total) = problems(&database)?;
     assert_eq!(total, 3, "{found:?}");
-    assert!(found[0].contains("its rows are out of order") || found.len() == 3, "{found:?}");
+    assert!(
+        found[0].contains("its rows are out of order") || found.len() == 3,
+        "{found:?}"
+    );
     let key = database.store.key_of(number_of(gone.0))?;
     assert!(
-        found.iter().any(|it| it.ends_with(&format!("the row of document {key} is missing"))),
+        found
+            .iter()
+            .any(|it| it.ends_with(&format!("the row of document {key} is missing"))),
         "{found:?}"
     );
     let key = database.store.key_of(number_of(gone.1))?;
-    assert!(found.iter().any(|it| it.contains(&format!("table keys, key {key}:"))), "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|it| it.contains(&format!("table keys, key {key}:"))),
+        "{found:?}"
+    );
     Ok(())
 }
 
@@ -382,8 +481,11 @@ fn very_many_differences_are_counted_and_the_first_are_listed() -> Result<()> {
 /// A wrong extent would hide documents from a search by time, or from an expiry.
 #[test]
 fn a_wrong_extent_of_a_block_is_found() -> Result<()> {
-    let changes: [fn(&mut Extent); 3] =
-        [|it| it.least_seen -= 1, |it| it.greatest_seen += 1, |it| it.unposted ^= 1 << 40];
+    let changes: [fn(&mut Extent); 3] = [
+        |it| it.least_seen -= 1,
+        |it| it.greatest_seen += 1,
+        |it| it.unposted ^= 1 << 40,
+    ];
     for change in changes {
         let database = sound()?;
         database.store.plant_extent(|_| {})?;
@@ -391,7 +493,9 @@ fn a_wrong_extent_of_a_block_is_found() -> Result<()> {
         database.store.plant_extent(change)?;
         let (found, total) = problems(&database)?;
         assert_eq!(total, 1, "{found:?}");
-        assert!(found[0].ends_with("the directory does not have the times and scopes of its documents"));
+        assert!(
+            found[0].ends_with("the directory does not have the times and scopes of its documents")
+        );
     }
     Ok(())
 }

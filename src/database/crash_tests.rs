@@ -40,7 +40,9 @@ fn transact(
         let bits = (i % 23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let fingerprint = (i % 11 != 0).then(|| Fingerprint::from_bits(bits));
         let scope = if i % 3 == 0 { "en" } else { "" };
-        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32).ok().filter(|_| i % 4 != 0);
+        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32)
+            .ok()
+            .filter(|_| i % 4 != 0);
         let document = Document::new(key(i * 7), fingerprint).with_sketch(sketch);
         put(document.with_seen(i as i64).with_scope(scope))?;
     }
@@ -86,16 +88,27 @@ fn models(commits: u64) -> Result<Vec<Model>> {
 /// Opens a file as a power cut left it, and compares it with the models that it may equal.
 fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
     let opened = Store::on_backend(Recording::of(image.clone()), None, SIZES);
-    let store =
-        opened.unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
+    let store = opened
+        .unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
     let database = Database::of_store(store.into());
-    let report = database.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let report = database
+        .check()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(report.is_sound(), "{what}: {:?}", report.problems);
-    let snapshot = database.snapshot().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
-    let found: Model = documents.collect::<Result<_>>().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let snapshot = database
+        .snapshot()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let documents = snapshot
+        .documents()
+        .map(|document| document.map(|it| (it.key().to_vec(), it)));
+    let found: Model = documents
+        .collect::<Result<_>>()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     let allowed = &models[acknowledged..models.len().min(acknowledged + 2)];
-    assert!(allowed.contains(&found), "{what}: not what {acknowledged} commits leave");
+    assert!(
+        allowed.contains(&found),
+        "{what}: not what {acknowledged} commits leave"
+    );
 }
 
 /// Every file that a power cut between two syncs could leave: the synced file with some of the unsynced
@@ -117,15 +130,23 @@ fn images(synced: &Image, unsynced: &[Event]) -> Vec<(String, Image)> {
         image.apply(&unsynced[index]);
         image
     };
-    let mut images =
-        vec![("nothing".to_owned(), synced.clone()), ("all".to_owned(), all_but(usize::MAX, None))];
+    let mut images = vec![
+        ("nothing".to_owned(), synced.clone()),
+        ("all".to_owned(), all_but(usize::MAX, None)),
+    ];
     for (index, event) in unsynced.iter().enumerate() {
         if !matches!(event, Event::Write { .. }) {
             continue;
         }
         images.push((format!("all but write {index}"), all_but(index, None)));
-        images.push((format!("all, write {index} torn"), all_but(index, Some(true))));
-        images.push((format!("all, write {index} torn at its beginning"), all_but(index, Some(false))));
+        images.push((
+            format!("all, write {index} torn"),
+            all_but(index, Some(true)),
+        ));
+        images.push((
+            format!("all, write {index} torn at its beginning"),
+            all_but(index, Some(false)),
+        ));
         images.push((format!("only write {index}"), only(index)));
     }
     images
@@ -137,7 +158,9 @@ fn cut(commits: u64) -> Result<usize> {
     let recording = Recording::default();
     let settings = Settings::for_tests();
     let open = |settings: Option<&Settings>| -> Result<Database> {
-        Ok(Database::of_store(Store::on_backend(recording.clone(), settings, SIZES)?.into()))
+        Ok(Database::of_store(
+            Store::on_backend(recording.clone(), settings, SIZES)?.into(),
+        ))
     };
     let mut database = open(Some(&settings))?;
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
@@ -159,7 +182,11 @@ fn cut(commits: u64) -> Result<usize> {
         levels = levels.max(database.snapshot()?.stats()?.levels);
     }
     assert!(levels > 1, "the history is too short for levels");
-    assert_eq!(large, commits as usize / 3, "large transactions went through the log");
+    assert_eq!(
+        large,
+        commits as usize / 3,
+        "large transactions went through the log"
+    );
     drop(database);
     Ok(examine_all(&recording, created, &models))
 }
@@ -168,7 +195,9 @@ fn cut(commits: u64) -> Result<usize> {
 fn examine_all(recording: &Recording, created: usize, models: &[Model]) -> usize {
     let events = recording.events();
     let mut synced = Image::default();
-    events[..created].iter().for_each(|event| synced.apply(event));
+    events[..created]
+        .iter()
+        .for_each(|event| synced.apply(event));
     let (mut unsynced, mut acknowledged, mut examined) = (Vec::new(), 0, 0);
     for (at, event) in events.iter().enumerate().skip(created) {
         match event {
@@ -199,15 +228,18 @@ fn every_file_that_a_power_cut_could_leave_opens_to_one_committed_prefix() -> Re
 /// The documents that are stored now.
 fn stored(database: &Database) -> Result<Model> {
     let snapshot = database.snapshot()?;
-    let documents = snapshot.documents().map(|it| it.map(|it| (it.key().to_vec(), it)));
+    let documents = snapshot
+        .documents()
+        .map(|it| it.map(|it| (it.key().to_vec(), it)));
     documents.collect()
 }
 
 #[test]
 fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<()> {
     let recording = Recording::default();
-    let database =
-        Database::of_store(Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into());
+    let database = Database::of_store(
+        Store::on_backend(recording.clone(), Some(&Settings::for_tests()), SIZES)?.into(),
+    );
     let created = recording.events().len();
     let mut models = vec![Model::new()];
     for first in (0..60).step_by(3) {
@@ -216,7 +248,9 @@ fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<(
             // Some fingerprints are shared, some documents of a block stay, and some were removed before.
             let bits = (i % 13u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let seen = if i % 9 == 5 { 100 } else { i as i64 };
-            txn.insert(&Document::new(format!("{i}"), Fingerprint::from_bits(bits)).with_seen(seen))?;
+            txn.insert(
+                &Document::new(format!("{i}"), Fingerprint::from_bits(bits)).with_seen(seen),
+            )?;
         }
         txn.delete(format!("{}", (first * 7) % 50))?;
         txn.commit()?;
@@ -236,7 +270,11 @@ fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<(
             ControlFlow::Break(())
         }
     })?;
-    assert!(failed.is_none() && models.len() > before + 8, "{} steps", models.len() - before);
+    assert!(
+        failed.is_none() && models.len() > before + 8,
+        "{} steps",
+        models.len() - before
+    );
     assert!(models[models.len() - 1].values().all(|it| it.seen() >= 50));
     database.settle()?;
     drop(database);
@@ -246,9 +284,14 @@ fn an_expiry_that_a_power_cut_ends_leaves_what_its_steps_have_left() -> Result<(
 }
 
 #[test]
-fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()> {
+fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_after() -> Result<()>
+{
     let recording = Recording::default();
-    let store = Store::on_backend(recording.clone(), Some(&Settings::for_tests()), Sizes::default())?;
+    let store = Store::on_backend(
+        recording.clone(),
+        Some(&Settings::for_tests()),
+        Sizes::default(),
+    )?;
     let database = Database::of_store(store.into());
     let insert = |key: &str, bits: u64| {
         let mut txn = database.begin_write()?;
@@ -261,10 +304,16 @@ fn what_is_cached_of_a_commit_that_damage_took_back_is_not_taken_for_what_comes_
     assert!(database.snapshot()?.get("b")?.is_some());
     // The byte that says which of two commits is the last.
     recording.flip(9, 1);
-    assert!(!database.check()?.is_sound(), "a commit that was acknowledged is gone");
+    assert!(
+        !database.check()?.is_sound(),
+        "a commit that was acknowledged is gone"
+    );
     assert_eq!(database.snapshot()?.get("b")?, None);
     insert("c", u64::MAX)?;
-    let found = database.snapshot()?.get("c")?.map(|document| document.key().to_vec());
+    let found = database
+        .snapshot()?
+        .get("c")?
+        .map(|document| document.key().to_vec());
     assert_eq!(found.as_deref(), Some(&b"c"[..]));
     assert!(database.check()?.is_sound());
     Ok(())

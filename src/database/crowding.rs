@@ -113,16 +113,28 @@ impl Snapshot {
         for crowd in list.into_iter().filter(|crowd| crowd.rows > 1) {
             let fingerprint = Fingerprint::from_bits(crowd.prefix);
             let newest_key = self.newest_key(fingerprint)?;
-            groups.push(FingerprintGroup { fingerprint, documents: crowd.rows, newest_key });
+            groups.push(FingerprintGroup {
+                fingerprint,
+                documents: crowd.rows,
+                newest_key,
+            });
         }
-        Ok(LargestGroups { groups, complete_from: all_from.max(2) })
+        Ok(LargestGroups {
+            groups,
+            complete_from: all_from.max(2),
+        })
     }
 
     fn newest_key(&self, fingerprint: Fingerprint) -> Result<Vec<u8>> {
         let all = DocumentNumber::MIN..DocumentNumber::MAX;
         let mut newest = None;
         for &scope in ScopeNumber::ALL_DOCUMENTS {
-            newest = newest.max(self.reader()?.newest(fingerprint, scope, all.clone(), 1)?.first().copied());
+            newest = newest.max(
+                self.reader()?
+                    .newest(fingerprint, scope, all.clone(), 1)?
+                    .first()
+                    .copied(),
+            );
         }
         // A group has documents, as they were counted in the same snapshot.
         newest.map_or(Ok(Vec::new()), |it| self.reader()?.linked_key(it))
@@ -149,24 +161,39 @@ impl Snapshot {
     pub fn fullest_prefixes(&self, most: usize) -> Result<FullestPrefixes> {
         let plan = &self.reader()?.settings().plan;
         let rows = self.reader()?.fingerprints() as f64;
-        let mut fullest = FullestPrefixes { prefixes: Vec::new(), complete_from: 2 };
+        let mut fullest = FullestPrefixes {
+            prefixes: Vec::new(),
+            complete_from: 2,
+        };
         for (index, table) in plan.tables().iter().enumerate() {
-            let Crowds { list, all_from } = fullest_prefixes(self.reader()?, index, most, MOST_READ)?;
+            let Crowds { list, all_from } =
+                fullest_prefixes(self.reader()?, index, most, MOST_READ)?;
             fullest.complete_from = fullest.complete_from.max(all_from);
-            let (prefix_bits, mask) = (table.prefix_bits, table.permutation.prefix_mask(table.prefix_bits));
+            let (prefix_bits, mask) = (
+                table.prefix_bits,
+                table.permutation.prefix_mask(table.prefix_bits),
+            );
             let expected = rows / 2f64.powi(prefix_bits as i32);
-            fullest.prefixes.extend(list.into_iter().filter(|crowd| crowd.rows > 1).map(|crowd| {
-                FullPrefix {
-                    table: index,
-                    prefix_bits,
-                    mask,
-                    bits: table.permutation.invert(Permuted::from_bits(crowd.prefix)).bits() & mask,
-                    rows: crowd.rows,
-                    expected,
-                }
-            }));
+            fullest.prefixes.extend(
+                list.into_iter()
+                    .filter(|crowd| crowd.rows > 1)
+                    .map(|crowd| FullPrefix {
+                        table: index,
+                        prefix_bits,
+                        mask,
+                        bits: table
+                            .permutation
+                            .invert(Permuted::from_bits(crowd.prefix))
+                            .bits()
+                            & mask,
+                        rows: crowd.rows,
+                        expected,
+                    }),
+            );
         }
-        fullest.prefixes.sort_by(|a, b| b.times_expected().total_cmp(&a.times_expected()));
+        fullest
+            .prefixes
+            .sort_by(|a, b| b.times_expected().total_cmp(&a.times_expected()));
         fullest.prefixes.truncate(most);
         Ok(fullest)
     }

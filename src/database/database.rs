@@ -118,7 +118,11 @@ impl Database {
     /// log has at most eight times as many changes as [`recent_documents`](OpenOptions::recent_documents),
     /// and mostly less than twice as many.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        let access = if options.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let access = if options.read_only {
+            Access::ReadOnly
+        } else {
+            Access::ReadWrite
+        };
         let limit = options.cache_limit();
         let sizes = options.sizes(&limit);
         let store = Store::open(path.as_ref(), access, limit, sizes)?;
@@ -383,7 +387,9 @@ impl Database {
         #[cfg(feature = "admin")]
         drop(self.door.lock().take());
         let close = || self.store.close();
-        events::watch(Operation::Closing, self.path(), close, |&(), took| events::closed(took))
+        events::watch(Operation::Closing, self.path(), close, |&(), took| {
+            events::closed(took)
+        })
     }
 
     /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.
@@ -401,8 +407,10 @@ impl Database {
     ///
     /// [`Error::Io`] if the system gives no descriptor, which is needed for a moment.
     pub fn abandon(&self) -> Result<()> {
-        let failed =
-            |source: std::io::Error| Error::Io { path: self.path().to_owned(), source: source.into() };
+        let failed = |source: std::io::Error| Error::Io {
+            path: self.path().to_owned(),
+            source: source.into(),
+        };
         give_up_inherited().map_err(failed)
     }
 

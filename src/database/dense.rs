@@ -40,7 +40,9 @@ impl Database {
         documents: impl IntoIterator<Item = Result<Document>>,
         memory_bytes: usize,
     ) -> Result<Self> {
-        Self::build_with(path, options, documents, memory_bytes, |_, _| ControlFlow::Continue(()))
+        Self::build_with(path, options, documents, memory_bytes, |_, _| {
+            ControlFlow::Continue(())
+        })
     }
 
     /// Builds a database as [`build`](Self::build) does, and tells how far the work is that follows when all
@@ -65,10 +67,19 @@ impl Database {
         let settings = options.settings()?;
         let path = path.as_ref();
         // `documents` may change the directory of the process.
-        let path = path::absolute(path)
-            .map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
+        let path = path::absolute(path).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        })?;
         let sizes = options.open.sizes(&options.open.cache_limit());
-        Store::build(&path, &settings, documents.into_iter(), memory_bytes, sizes, &mut progress)?;
+        Store::build(
+            &path,
+            &settings,
+            documents.into_iter(),
+            memory_bytes,
+            sizes,
+            &mut progress,
+        )?;
         Self::open(path, &options.open)
     }
 
@@ -129,6 +140,7 @@ impl Database {
         plan: &str,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.store.compact(Some(options::plan_of_name(plan)?), &mut progress)
+        self.store
+            .compact(Some(options::plan_of_name(plan)?), &mut progress)
     }
 }

@@ -30,7 +30,9 @@ pub(crate) struct OpenDoor {
 
 impl OpenDoor {
     pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
-        Self { _held: Box::new(held) }
+        Self {
+            _held: Box::new(held),
+        }
     }
 }
 

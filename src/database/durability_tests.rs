@@ -29,7 +29,11 @@ fn a_new_database_whose_name_is_not_durable_is_not_there() -> Result<()> {
     for failed in [unsynced(create), unsynced(build), unsynced(backup)] {
         assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
     }
-    let names = || std::fs::read_dir(folder.path()).expect("the folder is there").count();
+    let names = || {
+        std::fs::read_dir(folder.path())
+            .expect("the folder is there")
+            .count()
+    };
     assert_eq!(names(), 1, "something is left beside the source");
     let (created, built) = (create()?, build()?);
     backup()?;

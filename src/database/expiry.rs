@@ -83,7 +83,9 @@ impl Snapshot {
         mut each: impl FnMut(Document) -> ControlFlow<()>,
     ) -> Result<u64> {
         let reader = self.reader()?;
-        let Some(conditions) = expiry.conditions()? else { return Ok(0) };
+        let Some(conditions) = expiry.conditions()? else {
+            return Ok(0);
+        };
         let mut count = 0;
         _ = reader.to_expire(&conditions, &mut |document| {
             count += 1;
@@ -139,9 +141,15 @@ impl Database {
     /// assert_eq!(removed, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn expire(&self, expiry: &Expiry, mut progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
+    pub fn expire(
+        &self,
+        expiry: &Expiry,
+        mut progress: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
         self.store.ensure_usable()?;
-        let Some(conditions) = expiry.conditions()? else { return Ok(0) };
+        let Some(conditions) = expiry.conditions()? else {
+            return Ok(0);
+        };
         self.store.expire(&conditions, &mut progress)
     }
 }

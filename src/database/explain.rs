@@ -78,7 +78,10 @@ pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> 
         ProbeSet::Scan => Vec::new(),
     };
     let (levels, runs) = reader.sources();
-    let near_query = NearQuery { fingerprint: query.fingerprint(), max_distance };
+    let near_query = NearQuery {
+        fingerprint: query.fingerprint(),
+        max_distance,
+    };
     // The probes are timed as a query makes them. Candidates are counted afterwards.
     let Timing { near, first, again } = time(reader, near_query)?;
     let mut explanation = Explanation {
@@ -135,15 +138,26 @@ fn time(reader: &impl Read, query: NearQuery) -> Result<Timing> {
     }
     let first = times.remove(0);
     times.sort_unstable();
-    Ok(Timing { near, first, again: times[times.len() / 2] })
+    Ok(Timing {
+        near,
+        first,
+        again: times[times.len() / 2],
+    })
 }
 
 /// Counts the candidates of a query, and the blocks that they are in.
-fn count_candidates(reader: &impl Read, query: NearQuery, explanation: &mut Explanation) -> Result<()> {
+fn count_candidates(
+    reader: &impl Read,
+    query: NearQuery,
+    explanation: &mut Explanation,
+) -> Result<()> {
     let mut probes = Vec::new();
     if query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
-            let table_probes = explanation.probes.iter_mut().find(|it| it.table == probe.table);
+            let table_probes = explanation
+                .probes
+                .iter_mut()
+                .find(|it| it.table == probe.table);
             table_probes.into_iter().for_each(|it| {
                 it.candidates += candidates.within(probe);
                 it.near += candidates.near_within(probe, query.max_distance);

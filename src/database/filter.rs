@@ -48,7 +48,9 @@ impl Filter {
         self.since()?;
         let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
         if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: max_distance });
+            return Err(Error::MaxDistance {
+                given: max_distance,
+            });
         }
         Ok(max_distance)
     }
@@ -61,7 +63,11 @@ impl Filter {
     /// What the sketch of a match has to be compared with. `None` if it does not matter.
     ///
     /// If nothing is said of similarity, that of the database holds for questions that have a sketch.
-    pub(super) fn likeness(&self, reader: &impl Read, sketch: Option<&Sketch>) -> Result<Option<Likeness>> {
+    pub(super) fn likeness(
+        &self,
+        reader: &impl Read,
+        sketch: Option<&Sketch>,
+    ) -> Result<Option<Likeness>> {
         let settings = reader.settings();
         if let Some(given) = self.min_similarity
             && !(0.0..=1.0).contains(&given)
@@ -71,15 +77,28 @@ impl Filter {
         let is_asked = self.asks_for_similarity();
         let stored = settings.sketch_size;
         match sketch {
-            None if is_asked && stored == SketchSize::None => Err(Error::SketchSizes { stored: 0, given: 0 }),
+            None if is_asked && stored == SketchSize::None => Err(Error::SketchSizes {
+                stored: 0,
+                given: 0,
+            }),
             None if is_asked => Err(Error::NoSketch),
             None => Ok(None),
             Some(sketch) if sketch.size() == stored => {
-                let least = self.min_similarity.or(settings.min_similarity).unwrap_or(0.0);
-                Ok(Some(Likeness { sketch: *sketch, least, order: self.order }))
+                let least = self
+                    .min_similarity
+                    .or(settings.min_similarity)
+                    .unwrap_or(0.0);
+                Ok(Some(Likeness {
+                    sketch: *sketch,
+                    least,
+                    order: self.order,
+                }))
             }
             Some(_) if stored == SketchSize::None && !is_asked => Ok(None),
-            Some(sketch) => Err(Error::SketchSizes { stored: stored.bytes(), given: sketch.size().bytes() }),
+            Some(sketch) => Err(Error::SketchSizes {
+                stored: stored.bytes(),
+                given: sketch.size().bytes(),
+            }),
         }
     }
 }
@@ -116,6 +135,9 @@ impl Likeness {
 
     /// Whether a document is similar enough. One without a sketch is not, unless every document is.
     pub(super) fn matches(&self, sketch: Option<&Sketch>) -> bool {
-        !self.excludes() || self.similarity(sketch).is_some_and(|it| it.jaccard() >= self.least)
+        !self.excludes()
+            || self
+                .similarity(sketch)
+                .is_some_and(|it| it.jaccard() >= self.least)
     }
 }

@@ -55,7 +55,9 @@ impl GroupCommit {
                 Pending::Insert(promise, verdict) => promise.give(after(verdict, &outcome)),
                 Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
                 Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
-                Pending::Flush(promise) => promise.give(self.failure.lock().take().map_or(Ok(()), Err)),
+                Pending::Flush(promise) => {
+                    promise.give(self.failure.lock().take().map_or(Ok(()), Err))
+                }
             }
         }
     }
@@ -131,7 +133,10 @@ enum Pending {
 
 impl Decided {
     fn new(answers: Answers, length: usize) -> Self {
-        Self { answers, pending: Vec::with_capacity(length) }
+        Self {
+            answers,
+            pending: Vec::with_capacity(length),
+        }
     }
 
     fn insert(&mut self, promise: Promise<Verdict>, verdict: Result<Verdict>) {
@@ -141,7 +146,12 @@ impl Decided {
         }
     }
 
-    fn delete(&mut self, txn: &mut Result<WriteTxn>, key: &[u8], promise: Promise<Option<Document>>) {
+    fn delete(
+        &mut self,
+        txn: &mut Result<WriteTxn>,
+        key: &[u8],
+        promise: Promise<Option<Document>>,
+    ) {
         let deleted = match txn {
             Ok(open) => open.delete(key),
             Err(error) => Err(error.clone()),
@@ -176,8 +186,11 @@ impl Documents {
         if self.asked.is_empty() {
             return;
         }
-        let asked: Vec<(&Document, &Policy)> =
-            self.asked.iter().map(|asked| (&asked.document, &asked.policy)).collect();
+        let asked: Vec<(&Document, &Policy)> = self
+            .asked
+            .iter()
+            .map(|asked| (&asked.document, &asked.policy))
+            .collect();
         let mut promises = self.promises.drain(..);
         let inserted = match txn {
             Ok(open) => open.insert_each_if_new(&asked, |verdict| {

@@ -33,7 +33,10 @@ impl Listed {
     }
 
     fn keep_most_similar(&mut self) {
-        let jaccard = |it: &Match| it.similarity.map_or(-1.0, |similarity| similarity.jaccard());
+        let jaccard = |it: &Match| {
+            it.similarity
+                .map_or(-1.0, |similarity| similarity.jaccard())
+        };
         // Equal ones stay in their order.
         self.list.sort_by(|a, b| jaccard(b).total_cmp(&jaccard(a)));
         self.list.truncate(self.limit);

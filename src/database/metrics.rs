@@ -254,14 +254,22 @@ mod tests {
         database.store.set_broken(false);
         let metrics = database.metrics();
         assert_eq!(
-            (metrics.failed_commits, metrics.commit_times.count(), metrics.documents_stored),
+            (
+                metrics.failed_commits,
+                metrics.commit_times.count(),
+                metrics.documents_stored
+            ),
             (1, 0, 0)
         );
         database.reopen()?;
         insert()?;
         let metrics = database.metrics();
         assert_eq!(
-            (metrics.failed_commits, metrics.commit_times.count(), metrics.documents_stored),
+            (
+                metrics.failed_commits,
+                metrics.commit_times.count(),
+                metrics.documents_stored
+            ),
             (1, 1, 1)
         );
         Ok(())

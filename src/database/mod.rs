@@ -11,7 +11,10 @@ mod clusters;
 #[cfg(test)]
 mod crash_tests;
 mod crowding;
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod database;
 mod dense;
 #[cfg(feature = "admin")]
@@ -54,7 +57,8 @@ pub use check::{CheckReport, Problem};
 #[cfg(feature = "ingest")]
 pub(crate) use clusters::BesideEvent;
 pub use clusters::{
-    Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate, Survivor,
+    Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
+    Survivor,
 };
 #[cfg(feature = "parquet")]
 pub(crate) use clusters::{GivenClusters, GivenPairs};

@@ -24,7 +24,12 @@ impl NearQuery {
         probes: &mut Vec<Probe>,
     ) -> Result<bool> {
         let probe_set = known.of(reader, self.max_distance)?;
-        Ok(probe_set.add_probes(reader.settings().plan.tables(), self.fingerprint, query_index, probes))
+        Ok(probe_set.add_probes(
+            reader.settings().plan.tables(),
+            self.fingerprint,
+            query_index,
+            probes,
+        ))
     }
 }
 
@@ -45,7 +50,12 @@ impl KnownProbeSet {
 /// The cheapest probes that answer a distance exactly.
 pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<ProbeSet>> {
     let plan = &reader.settings().plan;
-    plan.probe_set(max_distance, reader.fingerprints(), reader.sources(), || reader.cost_model(false))
+    plan.probe_set(
+        max_distance,
+        reader.fingerprints(),
+        reader.sources(),
+        || reader.cost_model(false),
+    )
 }
 
 /// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
@@ -127,7 +137,11 @@ impl<'a, R: Read> NearSearch<'a, R> {
                 None => self.together = (end - self.next).div_ceil(2),
             }
         }
-        if self.scanning.is_empty() { Ok(None) } else { self.next_scanned() }
+        if self.scanning.is_empty() {
+            Ok(None)
+        } else {
+            self.next_scanned()
+        }
     }
 
     /// The next part of what is near to the scanning queries, among all fingerprints.
@@ -151,7 +165,10 @@ impl<'a, R: Read> NearSearch<'a, R> {
                 self.compared = 0;
                 continue;
             };
-            let NearQuery { fingerprint, max_distance } = self.queries[query_index];
+            let NearQuery {
+                fingerprint,
+                max_distance,
+            } = self.queries[query_index];
             let query = permutation.apply(fingerprint);
             let found = scan.candidates().near(query, max_distance, permutation);
             found.for_each(|it| near.push((query_index, it)));
@@ -202,9 +219,16 @@ pub(super) struct NearWritten {
 impl NearWritten {
     /// The written fingerprints that are near to a query, in order. Some may have no document any more.
     pub(super) fn find(&mut self, writer: &mut Transaction, query: NearQuery) -> Result<&[Near]> {
-        let Self { known, probes, near } = self;
+        let Self {
+            known,
+            probes,
+            near,
+        } = self;
         near.clear();
-        let NearQuery { fingerprint, max_distance } = query;
+        let NearQuery {
+            fingerprint,
+            max_distance,
+        } = query;
         writer.index_written();
         let written = writer.written_fingerprints();
         let plan = writer.settings().plan.tables();
@@ -260,7 +284,9 @@ mod tests {
         let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Some clusters and many other fingerprints, so that probing is cheaper than a scan.
         let clustered = (0..3000).map(|i| spread(i % 3) ^ 1 << (i % 64) ^ 1 << (i / 64));
-        let stored: Vec<u64> = clustered.chain((0..60_000).map(|i| spread(i) ^ spread(i) >> 29)).collect();
+        let stored: Vec<u64> = clustered
+            .chain((0..60_000).map(|i| spread(i) ^ spread(i) >> 29))
+            .collect();
         // Some fingerprints are in both commits, and so in two sources.
         for (commit, stored) in [&stored[..], &stored[..12_000]].into_iter().enumerate() {
             let mut txn = database.begin_write()?;
@@ -276,29 +302,44 @@ mod tests {
             max_distance: [0, 2, 3, 5, 20][i as usize % 5],
         };
         let queries: Vec<NearQuery> = (0..10).map(query).collect();
-        assert!(matches!(*probe_set(&reader, 3)?, ProbeSet::Prefixes(_)), "nothing is probed");
+        assert!(
+            matches!(*probe_set(&reader, 3)?, ProbeSet::Prefixes(_)),
+            "nothing is probed"
+        );
         let mut expected = Vec::new();
         for (query_index, query) in queries.iter().enumerate() {
             for &bits in &stored {
                 let fingerprint = Fingerprint::from_bits(bits);
                 let distance = fingerprint.distance(query.fingerprint);
-                expected.extend(
-                    (distance <= query.max_distance).then_some((query_index, Near { distance, fingerprint })),
-                );
+                expected.extend((distance <= query.max_distance).then_some((
+                    query_index,
+                    Near {
+                        distance,
+                        fingerprint,
+                    },
+                )));
             }
         }
         sort_and_dedup(&mut expected);
         assert!(expected.len() > 3000, "{}", expected.len());
         for most in [1, 40, 1000, 4000, MOST_NEAR] {
             let (mut found, mut parts) = (Vec::new(), 0);
-            let mut search = NearSearch { most, ..NearSearch::new(&reader, &queries) };
+            let mut search = NearSearch {
+                most,
+                ..NearSearch::new(&reader, &queries)
+            };
             while let Some(near) = search.next_part()? {
                 assert!(near.is_sorted_by(|a, b| a < b), "a part has repetitions");
                 found.extend(near);
                 parts += 1;
             }
             found.sort_unstable();
-            assert!(found == expected, "{most}: {} found, not {}", found.len(), expected.len());
+            assert!(
+                found == expected,
+                "{most}: {} found, not {}",
+                found.len(),
+                expected.len()
+            );
             assert!(most > 40 || parts > 5, "{most}: {parts} parts");
         }
         Ok(())

@@ -58,17 +58,35 @@ impl<'r, R: Read> NewestFirst<'r, R> {
         group: &Group,
         wanted: NewestWanted<'r>,
     ) -> Result<Self> {
-        let NewestWanted { limit, since, from, ignored } = wanted;
+        let NewestWanted {
+            limit,
+            since,
+            from,
+            ignored,
+        } = wanted;
         // One more than the limit, in case one of them is to be ignored.
         let part_length = limit.saturating_add(1).min(256);
         let part = |(scope, known): &(ScopeNumber, Option<Vec<DocumentNumber>>)| ScopePart {
             scope: *scope,
             numbers: known.iter().flatten().rev().copied().collect(),
-            read_down_to: if known.is_some() { DocumentNumber::MIN } else { DocumentNumber::MAX },
+            read_down_to: if known.is_some() {
+                DocumentNumber::MIN
+            } else {
+                DocumentNumber::MAX
+            },
         };
         let scopes: Vec<ScopePart> = group.scopes.iter().map(part).collect();
         let heads = BinaryHeap::new();
-        let mut newest = Self { reader, fingerprint, from, ignored, since, part_length, scopes, heads };
+        let mut newest = Self {
+            reader,
+            fingerprint,
+            from,
+            ignored,
+            since,
+            part_length,
+            scopes,
+            heads,
+        };
         for index in 0..newest.scopes.len() {
             newest.advance(index)?;
         }
@@ -76,7 +94,9 @@ impl<'r, R: Read> NewestFirst<'r, R> {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<DocumentNumber>> {
-        let Some((number, index)) = self.heads.pop() else { return Ok(None) };
+        let Some((number, index)) = self.heads.pop() else {
+            return Ok(None);
+        };
         self.advance(index)?;
         Ok(Some(number))
     }
@@ -87,16 +107,22 @@ impl<'r, R: Read> NewestFirst<'r, R> {
         loop {
             if part.numbers.is_empty() {
                 let numbers = self.from..part.read_down_to;
-                part.numbers = self.reader.newest(self.fingerprint, part.scope, numbers, self.part_length)?;
+                part.numbers =
+                    self.reader
+                        .newest(self.fingerprint, part.scope, numbers, self.part_length)?;
                 part.numbers.reverse();
                 // A part that is not full is the last.
                 let full = part.numbers.len() == self.part_length;
                 let first = part.numbers.first().filter(|_| full);
                 part.read_down_to = first.copied().unwrap_or(DocumentNumber::MIN);
             }
-            let Some(number) = part.numbers.pop() else { return Ok(()) };
+            let Some(number) = part.numbers.pop() else {
+                return Ok(());
+            };
             let wanted = match (self.since, number.last_outside(self.ignored)) {
-                (Some(since), Some(outside)) if outside == number => self.reader.last_since(number, since)?,
+                (Some(since), Some(outside)) if outside == number => {
+                    self.reader.last_since(number, since)?
+                }
                 (_, outside) => outside,
             };
             if wanted == Some(number) {
@@ -105,7 +131,8 @@ impl<'r, R: Read> NewestFirst<'r, R> {
             }
             // Nothing between the two numbers is wanted.
             let below = wanted.map_or(DocumentNumber::MIN, DocumentNumber::next);
-            part.numbers.truncate(part.numbers.partition_point(|&number| number < below));
+            part.numbers
+                .truncate(part.numbers.partition_point(|&number| number < below));
             if part.numbers.is_empty() {
                 part.read_down_to = part.read_down_to.min(below);
             }

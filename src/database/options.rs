@@ -164,7 +164,9 @@ impl CreateOptions {
 }
 
 pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
-    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan { name: plan.to_owned() })
+    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan {
+        name: plan.to_owned(),
+    })
 }
 
 /// The space that the number of shingles beside a sketch takes (bytes). It is packed.
@@ -189,7 +191,8 @@ impl CreateOptions {
 
     /// Whether documents are compared by their sketches unless something else is asked for.
     fn compares_sketches(&self) -> bool {
-        self.chosen_scheme().compares_sketches(self.chosen_sketch_size())
+        self.chosen_scheme()
+            .compares_sketches(self.chosen_sketch_size())
     }
 
     /// Whether sketches tell the candidates apart unless something else is asked for.
@@ -209,12 +212,17 @@ impl CreateOptions {
 
     fn chosen_similarity(&self) -> Result<Option<f64>> {
         let has_sketches = self.chosen_sketch_size() != SketchSize::None;
-        let least = self.min_similarity.unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
+        let least = self
+            .min_similarity
+            .unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
         if !(0.0..=1.0).contains(&least) {
             return Err(Error::MinSimilarity { given: least });
         }
         if least > 0.0 && !has_sketches {
-            return Err(Error::SketchSizes { stored: 0, given: SketchSize::default().bytes() });
+            return Err(Error::SketchSizes {
+                stored: 0,
+                given: SketchSize::default().bytes(),
+            });
         }
         Ok((least > 0.0).then_some(least))
     }
@@ -224,7 +232,8 @@ impl CreateOptions {
             Some(name) => plan_of_name(name),
             None => {
                 let distance = self.chosen_distance();
-                let all = plan::plans_and_estimates(self.expected_documents, distance, self.prefer, &[]);
+                let all =
+                    plan::plans_and_estimates(self.expected_documents, distance, self.prefer, &[]);
                 let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
                 Ok(preferred.expect("there are plans for every distance").0)
             }
@@ -248,7 +257,9 @@ impl CreateOptions {
             document_bytes: estimate.document_bytes + sketch_bytes,
             ..estimate
         };
-        all.into_iter().map(|(_, estimate)| with_sketch(estimate)).collect()
+        all.into_iter()
+            .map(|(_, estimate)| with_sketch(estimate))
+            .collect()
     }
 
     /// Checks that a document can be stored in a database with these options, as
@@ -259,27 +270,41 @@ impl CreateOptions {
     /// Those of [`Database::validate`](crate::Database::validate).
     pub fn validate(&self, document: &Document) -> Result<()> {
         document.validate()?;
-        self.chosen_scheme().check_sketch(self.chosen_sketch_size(), document)
+        self.chosen_scheme()
+            .check_sketch(self.chosen_sketch_size(), document)
     }
 
     /// Checks that a file has what was set here and is stored.
     pub(super) fn ensure_met(&self, settings: &Settings) -> Result<()> {
         if let Some(given) = self.scheme.filter(|&it| it != settings.scheme) {
-            return Err(Error::SchemeMismatch { stored: settings.scheme.name(), given: given.name() });
+            return Err(Error::SchemeMismatch {
+                stored: settings.scheme.name(),
+                given: given.name(),
+            });
         }
         let least = settings.min_similarity.unwrap_or(0.0);
         ensure_same("max distance", settings.max_distance, self.max_distance)?;
-        ensure_same("sketch size", settings.sketch_size.bytes(), self.sketch_size.map(SketchSize::bytes))?;
+        ensure_same(
+            "sketch size",
+            settings.sketch_size.bytes(),
+            self.sketch_size.map(SketchSize::bytes),
+        )?;
         ensure_same("least similarity", least, self.min_similarity)?;
         ensure_same("plan", settings.plan.to_string(), self.plan.clone())?;
-        ensure_same("time of creation", settings.created, self.created.map(UnixSeconds::unchecked))
+        ensure_same(
+            "time of creation",
+            settings.created,
+            self.created.map(UnixSeconds::unchecked),
+        )
     }
 
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
         let max_distance = self.chosen_distance();
         if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance { given: max_distance });
+            return Err(Error::MaxDistance {
+                given: max_distance,
+            });
         }
         let now = UnixSeconds::now();
         Ok(Settings {
@@ -298,11 +323,19 @@ impl CreateOptions {
 }
 
 /// Refuses what was set and is stored otherwise.
-fn ensure_same<T: PartialEq + fmt::Display>(option: &'static str, stored: T, given: Option<T>) -> Result<()> {
+fn ensure_same<T: PartialEq + fmt::Display>(
+    option: &'static str,
+    stored: T,
+    given: Option<T>,
+) -> Result<()> {
     match given {
         Some(given) if given != stored => {
             let [stored, given] = [stored, given].map(|it| it.to_string().into());
-            Err(Error::CreatedOtherwise { option, stored, given })
+            Err(Error::CreatedOtherwise {
+                option,
+                stored,
+                given,
+            })
         }
         _ => Ok(()),
     }
@@ -403,7 +436,10 @@ impl OpenOptions {
         /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
         let by_cache = || (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
-        Sizes { recent_operations: self.recent_documents.unwrap_or_else(by_cache), ..self.sizes }
+        Sizes {
+            recent_operations: self.recent_documents.unwrap_or_else(by_cache),
+            ..self.sizes
+        }
     }
 
     /// Makes blocks and merges tiny, so that a test of a few documents takes every path that millions of
@@ -443,10 +479,20 @@ mod tests {
     #[test]
     fn options_have_bounds() {
         let options = OpenOptions::new().cache(Cache::Bytes(300_000 << 10));
-        assert_eq!(options.sizes(&options.cache_limit()).recent_operations, 300_000);
+        assert_eq!(
+            options.sizes(&options.cache_limit()).recent_operations,
+            300_000
+        );
         let recent = |documents| {
-            options.clone().recent_documents(documents).sizes(&options.cache_limit()).recent_operations
+            options
+                .clone()
+                .recent_documents(documents)
+                .sizes(&options.cache_limit())
+                .recent_operations
         };
-        assert_eq!((recent(0), recent(7), recent(usize::MAX)), (1, 7, 100_000_000));
+        assert_eq!(
+            (recent(0), recent(7), recent(usize::MAX)),
+            (1, 7, 100_000_000)
+        );
     }
 }

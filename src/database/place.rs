@@ -32,7 +32,8 @@ impl Place {
 
     /// Waits in this thread until its submission is in the queue.
     pub(super) fn wait(&self) {
-        self.let_in.wait_while(&mut self.state.lock(), |state| !state.is_let_in);
+        self.let_in
+            .wait_while(&mut self.state.lock(), |state| !state.is_let_in);
     }
 
     /// Whether its submission is in the queue. If not, the task is woken later.

@@ -51,7 +51,11 @@ impl Policy {
     pub(super) fn most_listed(&self) -> usize {
         // With this policy a document has to outrank every match, not only the listed ones.
         let least = usize::from(self.touch);
-        if self.on_match == OnMatch::Replace { usize::MAX } else { self.filter.limit.max(least) }
+        if self.on_match == OnMatch::Replace {
+            usize::MAX
+        } else {
+            self.filter.limit.max(least)
+        }
     }
 
     /// Whether a least similarity or an order by it is asked for. So every document needs a sketch.
@@ -62,7 +66,10 @@ impl Policy {
 
     /// A policy that acts on matches as `on_match` says, with the defaults of the methods below.
     pub fn new(on_match: OnMatch) -> Self {
-        Self { on_match, ..Self::default() }
+        Self {
+            on_match,
+            ..Self::default()
+        }
     }
 
     /// Stores every document and reports its matches: [`OnMatch::Link`]. This is the default.

@@ -23,8 +23,12 @@ impl Metrics {
     }
 
     fn exposition(&self, database: Option<&Path>) -> String {
-        let label = database.map(|path| format!("database=\"{}\"", escaped(&path.to_string_lossy())));
-        let mut text = Exposition { text: String::new(), label };
+        let label =
+            database.map(|path| format!("database=\"{}\"", escaped(&path.to_string_lossy())));
+        let mut text = Exposition {
+            text: String::new(),
+            label,
+        };
         self.add_documents(&mut text);
         self.add_queries(&mut text);
         self.add_writing(&mut text);
@@ -34,19 +38,39 @@ impl Metrics {
     }
 
     fn add_documents(&self, text: &mut Exposition) {
-        text.gauge("open_seconds", "Time since the database was opened.", self.open_for.as_secs_f64());
-        text.gauge("documents", "Documents in the database.", self.documents as f64);
+        text.gauge(
+            "open_seconds",
+            "Time since the database was opened.",
+            self.open_for.as_secs_f64(),
+        );
+        text.gauge(
+            "documents",
+            "Documents in the database.",
+            self.documents as f64,
+        );
         text.gauge("file_bytes", "Length of the file.", self.file_bytes as f64);
-        text.counter("documents_stored_total", "Documents stored by commits.", self.documents_stored);
+        text.counter(
+            "documents_stored_total",
+            "Documents stored by commits.",
+            self.documents_stored,
+        );
         text.counter(
             "documents_deleted_total",
             "Documents gone by commits, without expiry.",
             self.documents_deleted,
         );
-        text.counter("documents_expired_total", "Documents removed by expiry.", self.documents_expired);
+        text.counter(
+            "documents_expired_total",
+            "Documents removed by expiry.",
+            self.documents_expired,
+        );
         let verdicts = &self.verdicts;
         let name = "verdicts_total";
-        text.head(name, "Verdicts by kind, with and without a match.", "counter");
+        text.head(
+            name,
+            "Verdicts by kind, with and without a match.",
+            "counter",
+        );
         for (kind, all, duplicates) in [
             ("inserted", verdicts.inserted, verdicts.inserted_duplicates),
             ("replaced", verdicts.replaced, verdicts.replaced_duplicates),
@@ -57,50 +81,154 @@ impl Metrics {
             text.sample(name, &labels(false), all.saturating_sub(duplicates));
         }
         let name = "verdicts_by_distance_total";
-        text.head(name, "Verdicts by the distance of the nearest listed match.", "counter");
+        text.head(
+            name,
+            "Verdicts by the distance of the nearest listed match.",
+            "counter",
+        );
         for (distance, count) in verdicts.nearest.iter().enumerate() {
             text.sample(name, &format!("distance=\"{distance}\""), count);
         }
     }
 
     fn add_queries(&self, text: &mut Exposition) {
-        text.counter("queries_total", "Queries, single and in batches.", self.queries);
-        text.counter("query_matches_total", "Matches of queries.", self.query_matches);
-        text.counter("candidates_total", "Fingerprints that probes met.", self.candidates);
-        text.times("query_seconds", "Time of single queries, one in 64 of them.", &self.query_times);
-        text.times("query_batch_seconds", "Time of query batches.", &self.query_batch_times);
+        text.counter(
+            "queries_total",
+            "Queries, single and in batches.",
+            self.queries,
+        );
+        text.counter(
+            "query_matches_total",
+            "Matches of queries.",
+            self.query_matches,
+        );
+        text.counter(
+            "candidates_total",
+            "Fingerprints that probes met.",
+            self.candidates,
+        );
+        text.times(
+            "query_seconds",
+            "Time of single queries, one in 64 of them.",
+            &self.query_times,
+        );
+        text.times(
+            "query_batch_seconds",
+            "Time of query batches.",
+            &self.query_batch_times,
+        );
     }
 
     fn add_writing(&self, text: &mut Exposition) {
         text.times("commit_seconds", "Time of commits.", &self.commit_times);
-        text.counter("commits_failed_total", "Commits that returned an error.", self.failed_commits);
-        text.counter("submissions_total", "Submissions to writers.", self.submissions);
-        text.gauge("queue_length", "Submissions in the queues of writers.", self.queue_length as f64);
-        text.gauge("queue_bytes", "Memory of the submissions in queues.", self.queue_bytes as f64);
-        text.times("submission_seconds", "Time from submission to durability.", &self.submission_times);
+        text.counter(
+            "commits_failed_total",
+            "Commits that returned an error.",
+            self.failed_commits,
+        );
+        text.counter(
+            "submissions_total",
+            "Submissions to writers.",
+            self.submissions,
+        );
+        text.gauge(
+            "queue_length",
+            "Submissions in the queues of writers.",
+            self.queue_length as f64,
+        );
+        text.gauge(
+            "queue_bytes",
+            "Memory of the submissions in queues.",
+            self.queue_bytes as f64,
+        );
+        text.times(
+            "submission_seconds",
+            "Time from submission to durability.",
+            &self.submission_times,
+        );
     }
 
     fn add_merging(&self, text: &mut Exposition) {
-        text.gauge("waiting_changes", "Changes that no merge has begun with.", self.waiting_changes as f64);
-        text.gauge("waiting_rows", "Rows in memory that are not in a level.", self.waiting_rows as f64);
-        text.times("merge_seconds", "Time of the steps of merges.", &self.merge_times);
-        text.counter("merged_rows_total", "Rows written by merges.", self.merged_rows);
-        text.counter("merged_bytes_total", "Bytes of blocks written by merges.", self.merged_bytes);
-        text.counter("merges_failed_total", "Merge steps that failed.", self.failed_merges);
-        text.times("compaction_seconds", "Time of compactions.", &self.compaction_times);
+        text.gauge(
+            "waiting_changes",
+            "Changes that no merge has begun with.",
+            self.waiting_changes as f64,
+        );
+        text.gauge(
+            "waiting_rows",
+            "Rows in memory that are not in a level.",
+            self.waiting_rows as f64,
+        );
+        text.times(
+            "merge_seconds",
+            "Time of the steps of merges.",
+            &self.merge_times,
+        );
+        text.counter(
+            "merged_rows_total",
+            "Rows written by merges.",
+            self.merged_rows,
+        );
+        text.counter(
+            "merged_bytes_total",
+            "Bytes of blocks written by merges.",
+            self.merged_bytes,
+        );
+        text.counter(
+            "merges_failed_total",
+            "Merge steps that failed.",
+            self.failed_merges,
+        );
+        text.times(
+            "compaction_seconds",
+            "Time of compactions.",
+            &self.compaction_times,
+        );
     }
 
     fn add_memory(&self, text: &mut Exposition) {
-        text.counter("cache_hits_total", "Blocks found in the cache.", self.cache_hits);
-        text.counter("cache_misses_total", "Blocks not found in the cache.", self.cache_misses);
-        text.gauge("cache_bytes", "Bytes that the cache takes.", self.cache_bytes as f64);
-        text.gauge("cache_limit_bytes", "Bytes that the cache may take.", self.cache_limit_bytes as f64);
-        text.counter("blocks_read_total", "Blocks read from the file.", self.blocks_read);
-        text.counter("read_bytes_total", "Bytes of blocks read from the file.", self.bytes_read);
+        text.counter(
+            "cache_hits_total",
+            "Blocks found in the cache.",
+            self.cache_hits,
+        );
+        text.counter(
+            "cache_misses_total",
+            "Blocks not found in the cache.",
+            self.cache_misses,
+        );
+        text.gauge(
+            "cache_bytes",
+            "Bytes that the cache takes.",
+            self.cache_bytes as f64,
+        );
+        text.gauge(
+            "cache_limit_bytes",
+            "Bytes that the cache may take.",
+            self.cache_limit_bytes as f64,
+        );
+        text.counter(
+            "blocks_read_total",
+            "Blocks read from the file.",
+            self.blocks_read,
+        );
+        text.counter(
+            "read_bytes_total",
+            "Bytes of blocks read from the file.",
+            self.bytes_read,
+        );
         text.gauge("snapshots", "Open snapshots.", self.snapshots as f64);
         let oldest = self.oldest_pin.map_or(0.0, |oldest| oldest.as_secs_f64());
-        text.gauge("oldest_pin_seconds", "Age of the oldest commit that is read beside newer ones.", oldest);
-        text.gauge("pinned_bytes", "Space that old snapshots keep.", self.pinned_bytes as f64);
+        text.gauge(
+            "oldest_pin_seconds",
+            "Age of the oldest commit that is read beside newer ones.",
+            oldest,
+        );
+        text.gauge(
+            "pinned_bytes",
+            "Space that old snapshots keep.",
+            self.pinned_bytes as f64,
+        );
     }
 }
 
@@ -117,9 +245,18 @@ impl Exposition {
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
-        let all: Vec<&str> =
-            self.label.as_deref().into_iter().chain([labels]).filter(|it| !it.is_empty()).collect();
-        let labels = if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) };
+        let all: Vec<&str> = self
+            .label
+            .as_deref()
+            .into_iter()
+            .chain([labels])
+            .filter(|it| !it.is_empty())
+            .collect();
+        let labels = if all.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", all.join(","))
+        };
         writeln!(self.text, "simdb_{name}{labels} {value}").expect("a string takes any text");
     }
 
@@ -138,8 +275,9 @@ impl Exposition {
         let mut count = 0;
         for (bound, of_bucket) in times.buckets() {
             count += of_bucket;
-            let bound =
-                bound.as_ref().map_or("+Inf".to_owned(), |bound| Duration::as_secs_f64(bound).to_string());
+            let bound = bound.as_ref().map_or("+Inf".to_owned(), |bound| {
+                Duration::as_secs_f64(bound).to_string()
+            });
             self.sample(&format!("{name}_bucket"), &format!("le=\"{bound}\""), count);
         }
         self.sample(&format!("{name}_sum"), "", times.sum().as_secs_f64());

@@ -32,7 +32,12 @@ pub struct Query {
 impl Query {
     /// A query for the documents near `fingerprint`, with the defaults of the methods below.
     pub fn new(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, sketch: None, filter: Filter::default(), verify: None }
+        Self {
+            fingerprint,
+            sketch: None,
+            filter: Filter::default(),
+            verify: None,
+        }
     }
 
     /// A query for the documents like this one, by its fingerprint and its sketch, with the defaults of the

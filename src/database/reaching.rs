@@ -14,7 +14,8 @@ impl WriteTxn {
     #[cfg(feature = "ingest")]
     pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
         source.validate()?;
-        self.writer.put_source(&source.name, Some(source.record.clone()))
+        self.writer
+            .put_source(&source.name, Some(source.record.clone()))
     }
 
     /// Notes how far a source was read. It becomes durable together with the documents of this transaction.
@@ -55,7 +56,12 @@ impl WriteTxn {
     /// Those of [`forget_source`](Self::forget_source).
     pub fn forget_sources_before(&mut self, seconds: i64) -> Result<u64> {
         let mut forgotten = 0;
-        for source in self.writer.sources()?.iter().filter(|it| it.updated() < seconds) {
+        for source in self
+            .writer
+            .sources()?
+            .iter()
+            .filter(|it| it.updated() < seconds)
+        {
             forgotten += u64::from(self.forget_source(source.name())?);
         }
         Ok(forgotten)

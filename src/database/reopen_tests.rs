@@ -22,7 +22,10 @@ fn insert(database: &Database, keys: std::ops::Range<u64>) -> Result<()> {
 
 /// A database with a hundred documents, in many small levels.
 fn database(folder: &tempfile::TempDir, cache_bytes: usize) -> Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(8)
+        .tiny_blocks();
     let options = options.cache(Cache::Bytes(cache_bytes));
     let database = Database::create(folder.path().join("d.simdb"), &options)?;
     (0..10).try_for_each(|i| insert(&database, i * 10..i * 10 + 10))?;
@@ -74,9 +77,19 @@ fn a_handle_goes_on_with_what_the_file_holds_and_keeps_its_lock() -> Result<()> 
             fail_once(&database);
             let refused = insert(&database, 0..1);
             // If the disk failed while the transaction read, nothing was committed.
-            assert!(matches!(refused, Err(Error::OutcomeUnknown { .. } | Error::Storage(_))), "{refused:?}");
+            assert!(
+                matches!(
+                    refused,
+                    Err(Error::OutcomeUnknown { .. } | Error::Storage(_))
+                ),
+                "{refused:?}"
+            );
             database.reopen()?;
-            assert_eq!(read_all(&database.snapshot()?)?, 100 + round, "the failed commit is not there");
+            assert_eq!(
+                read_all(&database.snapshot()?)?,
+                100 + round,
+                "the failed commit is not there"
+            );
             insert(&database, 100 + round..101 + round)
         });
         done.store(true, Ordering::Relaxed);
@@ -137,9 +150,18 @@ fn opening_again_fails_while_the_cause_is_there_and_can_be_repeated() -> Result<
     database.store.set_broken(true);
     assert!(insert(&database, 100..101).is_err());
     for _ in 0..3 {
-        assert!(matches!(database.reopen(), Err(Error::Io { .. } | Error::Storage(_))));
-        assert!(matches!(insert(&database, 100..101), Err(Error::OutcomeUnknown { .. })));
-        assert!(matches!(database.snapshot(), Err(Error::OutcomeUnknown { .. })), "nothing can be read");
+        assert!(matches!(
+            database.reopen(),
+            Err(Error::Io { .. } | Error::Storage(_))
+        ));
+        assert!(matches!(
+            insert(&database, 100..101),
+            Err(Error::OutcomeUnknown { .. })
+        ));
+        assert!(
+            matches!(database.snapshot(), Err(Error::OutcomeUnknown { .. })),
+            "nothing can be read"
+        );
         let intruder = Database::open(folder.path().join("d.simdb"), &OpenOptions::new());
         assert!(matches!(intruder, Err(Error::Busy { .. })), "{intruder:?}");
     }
@@ -161,7 +183,10 @@ fn a_handle_that_could_not_read_reads_again() -> Result<()> {
     database.store.set_broken(true);
     assert!(read_all(&database.snapshot()?).is_err());
     database.store.set_broken(false);
-    assert!(read_all(&database.snapshot()?).is_err(), "one error is enough");
+    assert!(
+        read_all(&database.snapshot()?).is_err(),
+        "one error is enough"
+    );
     database.reopen()?;
     assert_eq!(read_all(&database.snapshot()?)?, 100);
     insert(&database, 100..110)?;
@@ -177,11 +202,20 @@ fn a_handle_that_has_not_failed_is_not_opened_again() -> Result<()> {
     let old = database.snapshot()?;
     database.reopen()?;
     insert(&database, 100..110)?;
-    assert_eq!((read_all(&old)?, read_all(&database.snapshot()?)?), (100, 110));
+    assert_eq!(
+        (read_all(&old)?, read_all(&database.snapshot()?)?),
+        (100, 110)
+    );
     drop((database, old));
-    let reader = Database::open(folder.path().join("d.simdb"), &OpenOptions::new().read_only(true))?;
+    let reader = Database::open(
+        folder.path().join("d.simdb"),
+        &OpenOptions::new().read_only(true),
+    )?;
     let snapshot = reader.snapshot()?;
     reader.reopen()?;
-    assert_eq!((read_all(&snapshot)?, read_all(&reader.snapshot()?)?), (110, 110));
+    assert_eq!(
+        (read_all(&snapshot)?, read_all(&reader.snapshot()?)?),
+        (110, 110)
+    );
     Ok(())
 }

@@ -73,16 +73,28 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
     while let Some(near) = parts.next_part()? {
         add_all(reader, &mut searches, &near)?;
     }
-    searches.into_iter().map(|search| search.matches(reader)).collect()
+    searches
+        .into_iter()
+        .map(|search| search.matches(reader))
+        .collect()
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
-pub(super) fn add_all(reader: &impl Read, searches: &mut [Search<'_>], near: &[(usize, Near)]) -> Result<()> {
+pub(super) fn add_all(
+    reader: &impl Read,
+    searches: &mut [Search<'_>],
+    near: &[(usize, Near)],
+) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let (mut wanted, mut of) = (Vec::with_capacity(near.len()), Vec::new());
         let (mut recent, mut of_recent) = (Vec::new(), Vec::new());
         for &(query_index, near) in near {
-            let Search { scopes, from, since, .. } = &searches[query_index];
+            let Search {
+                scopes,
+                from,
+                since,
+                ..
+            } = &searches[query_index];
             if since.is_some() {
                 recent.push(((near.fingerprint, scopes.clone()), *from));
                 of_recent.push((query_index, near));
@@ -91,8 +103,16 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search<'_>], near: &[(
                 of.push((query_index, near));
             }
         }
-        let posted = if wanted.is_empty() { Vec::new() } else { reader.posted(&wanted)? };
-        let recent = if recent.is_empty() { Vec::new() } else { reader.posted_from(&recent)? };
+        let posted = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            reader.posted(&wanted)?
+        };
+        let recent = if recent.is_empty() {
+            Vec::new()
+        } else {
+            reader.posted_from(&recent)?
+        };
         for (posted, of) in [(posted, of), (recent, of_recent)] {
             for posted in posted {
                 let (query_index, near) = of[posted.index];
@@ -101,7 +121,9 @@ pub(super) fn add_all(reader: &impl Read, searches: &mut [Search<'_>], near: &[(
                 search.add(near, posted);
             }
         }
-        searches.iter_mut().try_for_each(|search| search.drop_needless(reader))?;
+        searches
+            .iter_mut()
+            .try_for_each(|search| search.drop_needless(reader))?;
     }
     Ok(())
 }
@@ -182,12 +204,20 @@ impl<'a> Search<'a> {
     /// `ignored` does not count.
     pub(super) fn new(
         reader: &impl Read,
-        Sought { fingerprint, sketch, filter, verifier }: Sought<'a>,
+        Sought {
+            fingerprint,
+            sketch,
+            filter,
+            verifier,
+        }: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
         let likeness = filter.likeness(reader, sketch)?;
-        let near_query = NearQuery { fingerprint, max_distance: filter.distance(reader)? };
+        let near_query = NearQuery {
+            fingerprint,
+            max_distance: filter.distance(reader)?,
+        };
         let scopes = match &filter.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => names.numbers(reader)?,
@@ -196,7 +226,9 @@ impl<'a> Search<'a> {
         let ignored = match ignored.filter(|(number, _)| !number.is_among(ignored_numbers)) {
             Some((number, document)) => {
                 let scope = reader.scope_number_of(document)?;
-                document.fingerprint().map(|fingerprint| (*number, fingerprint, scope))
+                document
+                    .fingerprint()
+                    .map(|fingerprint| (*number, fingerprint, scope))
             }
             None => None,
         };
@@ -234,7 +266,10 @@ impl<'a> Search<'a> {
     }
 
     fn orders_by_similarity(&self) -> bool {
-        self.limit > 0 && self.likeness.is_some_and(|it| it.order == Order::Similarity)
+        self.limit > 0
+            && self
+                .likeness
+                .is_some_and(|it| it.order == Order::Similarity)
     }
 
     /// Leaves out the documents that do not match by their number.
@@ -283,11 +318,18 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         // One more than are counted tells that there are more.
-        let (mut wanted, mut needed) = (self.most_counted(self.limit).saturating_add(1), BTreeSet::new());
+        let (mut wanted, mut needed) = (
+            self.most_counted(self.limit).saturating_add(1),
+            BTreeSet::new(),
+        );
         let walked = self.walk(reader, |near, _, _| {
             needed.insert(near);
             wanted -= 1;
-            if wanted == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if wanted == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         if let Err(Error::Verify(_)) = walked {
             // It is told when this search is answered. Others that are made together are not concerned.
@@ -337,7 +379,11 @@ impl<'a> Search<'a> {
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
     /// larger.
     pub(super) fn first_matches(&self, reader: &impl Read, limit: usize) -> Result<Matches> {
-        let mut listed = Listed { list: Vec::new(), limit, by_similarity: self.orders_by_similarity() };
+        let mut listed = Listed {
+            list: Vec::new(),
+            limit,
+            by_similarity: self.orders_by_similarity(),
+        };
         let (mut counted, most_counted) = (0, self.most_counted(limit));
         // If documents need not be read to be counted, the total is known.
         let is_known = !self.reads_documents();
@@ -347,9 +393,19 @@ impl<'a> Search<'a> {
                 if counted > most_counted {
                     return ControlFlow::Break(());
                 }
-                let similarity = self.likeness.and_then(|it| it.similarity(document.sketch()));
-                listed.add(Match { document, distance: near.distance, similarity });
-                if is_known && counted == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                let similarity = self
+                    .likeness
+                    .and_then(|it| it.similarity(document.sketch()));
+                listed.add(Match {
+                    document,
+                    distance: near.distance,
+                    similarity,
+                });
+                if is_known && counted == limit {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             })?;
         }
         let list = listed.finish();
@@ -361,7 +417,11 @@ impl<'a> Search<'a> {
             });
         }
         let total = if is_known { self.total } else { counted as u64 };
-        Ok(Matches { list, total, more: !is_known && counted > most_counted })
+        Ok(Matches {
+            list,
+            total,
+            more: !is_known && counted > most_counted,
+        })
     }
 
     /// The most matches that are counted, if documents have to be read for that. So a hot page does not take the
@@ -384,16 +444,23 @@ impl<'a> Search<'a> {
     ) -> Result<()> {
         for (near, group) in &self.near {
             let limit = self.most_counted(self.limit);
-            let wanted =
-                NewestWanted { limit, since: self.since, from: self.from, ignored: self.ignored_numbers };
+            let wanted = NewestWanted {
+                limit,
+                since: self.since,
+                from: self.from,
+                ignored: self.ignored_numbers,
+            };
             let mut newest = NewestFirst::new(reader, near.fingerprint, group, wanted)?;
             while let Some(number) = newest.next()? {
                 if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
                     continue;
                 }
-                let is_wanted = |sketch: Option<&_>| self.likeness.is_none_or(|it| it.matches(sketch));
+                let is_wanted =
+                    |sketch: Option<&_>| self.likeness.is_none_or(|it| it.matches(sketch));
                 let since = self.since.unwrap_or(i64::MIN);
-                let Some(document) = reader.linked_if(number, since, is_wanted)? else { continue };
+                let Some(document) = reader.linked_if(number, since, is_wanted)? else {
+                    continue;
+                };
                 if let Some(verifier) = self.verifier
                     && !verifier.matches(&document)?
                 {

@@ -36,7 +36,10 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self { reader: store.begin_read()?, store })
+        Ok(Self {
+            reader: store.begin_read()?,
+            store,
+        })
     }
 
     /// The path with which the database was created or opened.
@@ -108,7 +111,11 @@ impl Snapshot {
     }
 
     /// Counts a single query, whose answer has a number of matches. Times one in some of them.
-    fn counted<T>(&self, answer: impl FnOnce() -> Result<T>, matches: impl FnOnce(&T) -> u64) -> Result<T> {
+    fn counted<T>(
+        &self,
+        answer: impl FnOnce() -> Result<T>,
+        matches: impl FnOnce(&T) -> u64,
+    ) -> Result<T> {
         let tallies = self.store.tallies();
         let is_timed = tallies.add(Tally::Queries, 1).is_multiple_of(TIMED_QUERIES);
         let begun = is_timed.then(Instant::now);
@@ -154,13 +161,21 @@ impl Snapshot {
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         let reader = self.reader()?;
         let answered = |answers: &Vec<Matches>, took| {
-            let (tallies, matches) = (self.store.tallies(), answers.iter().map(Matches::total).sum());
+            let (tallies, matches) = (
+                self.store.tallies(),
+                answers.iter().map(Matches::total).sum(),
+            );
             tallies.add(Tally::Queries, queries.len() as u64);
             tallies.add(Tally::Matches, matches);
             self.store.meters().query_batches.record(took);
             events::answered(queries.len(), matches, took);
         };
-        events::watch(Operation::QueryBatch, self.store.path(), || answers(reader, queries), answered)
+        events::watch(
+            Operation::QueryBatch,
+            self.store.path(),
+            || answers(reader, queries),
+            answered,
+        )
     }
 
     /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
@@ -244,7 +259,12 @@ impl Snapshot {
     ///
     /// One block of documents is in memory at a time.
     pub fn documents(&self) -> Documents<'_> {
-        Documents { snapshot: self, next: DocumentNumber::MIN, block: Vec::new().into_iter(), failed: false }
+        Documents {
+            snapshot: self,
+            next: DocumentNumber::MIN,
+            block: Vec::new().into_iter(),
+            failed: false,
+        }
     }
 
     /// Some documents, evenly drawn from the order in which they were written, at most `most`. They are always the same
@@ -261,7 +281,10 @@ impl Snapshot {
     pub fn sample(&self, most: usize) -> Result<Vec<Document>> {
         let reader = self.reader()?;
         let mut sample = Vec::with_capacity(most.min(1 << 16));
-        let (all, mut behind) = (u128::from(reader.counters().next_document), DocumentNumber::MIN);
+        let (all, mut behind) = (
+            u128::from(reader.counters().next_document),
+            DocumentNumber::MIN,
+        );
         let begin = |index: usize| (all * index as u128 / most as u128) as u64;
         for index in 0..most {
             // Scattered, so that no rhythm of the documents is that of the sample.
@@ -293,7 +316,9 @@ impl Snapshot {
         }
         while let Some((block, after)) = reader.documents_with(next, |it| it.is_none())? {
             next = after;
-            block.into_iter().try_for_each(|(_, document)| document.map(|it| each(&it)))?;
+            block
+                .into_iter()
+                .try_for_each(|(_, document)| document.map(|it| each(&it)))?;
         }
         Ok(())
     }
@@ -311,7 +336,10 @@ impl Snapshot {
     /// # Cost
     ///
     /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
-    pub fn count_fingerprints(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<u64> {
+    pub fn count_fingerprints(
+        &self,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
         let reader = self.reader()?;
         let parts = reader.posted_parts(POSTINGS_COUNTED_TOGETHER, None)?;
         let (mut all, mut failed) = (0, None);
@@ -324,7 +352,11 @@ impl Snapshot {
             if failed.is_none() && progress(part as u64 + 1, parts.len() as u64).is_break() {
                 failed = Some(Error::Interrupted);
             }
-            if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if failed.is_none() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         });
         failed.map_or(Ok(all), Err)
     }
@@ -345,7 +377,9 @@ fn answers(reader: &Reader, queries: &[Query]) -> Result<Vec<Matches>> {
     // A few queries are answered in the time that it takes to start a thread.
     let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
     let shares: Vec<&[Query]> = queries.chunks(share).collect();
-    let answers = parallel::map(shares.len(), |share| search::answer_all(reader, shares[share]));
+    let answers = parallel::map(shares.len(), |share| {
+        search::answer_all(reader, shares[share])
+    });
     let mut all = Vec::with_capacity(queries.len());
     for answers in answers {
         all.extend(answers?);

@@ -28,12 +28,19 @@ impl<'a> Sought<'a> {
     }
 
     /// The near-duplicates of a document of this fingerprint.
-    pub(super) fn of_document(document: &'a Document, fingerprint: Fingerprint, policy: &'a Policy) -> Self {
+    pub(super) fn of_document(
+        document: &'a Document,
+        fingerprint: Fingerprint,
+        policy: &'a Policy,
+    ) -> Self {
         Self {
             fingerprint,
             sketch: document.sketch(),
             filter: &policy.filter,
-            verifier: policy.verify.as_ref().map(|verify| Verifier::of_document(document, verify)),
+            verifier: policy
+                .verify
+                .as_ref()
+                .map(|verify| Verifier::of_document(document, verify)),
         }
     }
 }

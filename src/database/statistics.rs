@@ -130,8 +130,16 @@ impl Statistics {
 
 impl SetStatistics {
     fn of(set: SetLevels) -> Self {
-        let level = |(blocks, (rows, marks))| LevelStatistics { blocks, rows, marks };
+        let level = |(blocks, (rows, marks))| LevelStatistics {
+            blocks,
+            rows,
+            marks,
+        };
         let levels = set.levels.into_iter().map(level).collect();
-        Self { name: set.name, recent_rows: set.recent_rows, levels }
+        Self {
+            name: set.name,
+            recent_rows: set.recent_rows,
+            levels,
+        }
     }
 }

@@ -128,12 +128,17 @@ struct Submitter {
 
 impl Queue {
     fn ensure_open(&self) -> Result<()> {
-        if self.is_closed { Err(Error::WriterClosed) } else { Ok(()) }
+        if self.is_closed {
+            Err(Error::WriterClosed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether a submission of this size has to wait. One always has room.
     fn is_without_room(&self, options: &WriterOptions, bytes: usize) -> bool {
-        let is_full = self.waiting.len() >= options.queue || self.bytes + bytes > options.queue_bytes;
+        let is_full =
+            self.waiting.len() >= options.queue || self.bytes + bytes > options.queue_bytes;
         is_full && !self.waiting.is_empty()
     }
 
@@ -202,8 +207,11 @@ impl Queue {
 
     fn due(&self, options: &WriterOptions, now: Instant) -> Due {
         const FAR: Duration = Duration::from_secs(3_600);
-        let Some(oldest) = self.waiting.front() else { return Due::Empty };
-        let is_full = self.waiting.len() >= options.batch || !self.line.is_empty() || self.has_refused;
+        let Some(oldest) = self.waiting.front() else {
+            return Due::Empty;
+        };
+        let is_full =
+            self.waiting.len() >= options.batch || !self.line.is_empty() || self.has_refused;
         if is_full || self.flushes > 0 || self.is_closed {
             return Due::Now;
         }
@@ -229,7 +237,13 @@ enum Due {
 impl Submissions {
     pub(super) fn new(options: WriterOptions, meters: Arc<Meters>) -> Self {
         let gauge = meters.queue_gauge();
-        Self { queue: Mutex::default(), due: Condvar::new(), options, meters, gauge }
+        Self {
+            queue: Mutex::default(),
+            due: Condvar::new(),
+            options,
+            meters,
+            gauge,
+        }
     }
 
     pub(super) fn options(&self) -> &WriterOptions {
@@ -246,7 +260,11 @@ impl Submissions {
 
     /// Puts work into the queue, or into the line before it. Returns its place there.
     pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Place>>> {
-        let submission = Submission { bytes: work.memory_bytes(), at: Instant::now(), work };
+        let submission = Submission {
+            bytes: work.memory_bytes(),
+            at: Instant::now(),
+            work,
+        };
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
@@ -262,7 +280,11 @@ impl Submissions {
 
     /// Puts work into the queue, or gives it back if the queue is full.
     pub(super) fn try_add(&self, work: Work) -> Result<Option<Work>> {
-        let submission = Submission { bytes: work.memory_bytes(), at: Instant::now(), work };
+        let submission = Submission {
+            bytes: work.memory_bytes(),
+            at: Instant::now(),
+            work,
+        };
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
@@ -315,7 +337,10 @@ impl Submissions {
         let queued = submitter.queued;
         queue.open -= queued;
         self.notify_if_all_wait(&queue);
-        Waiting { submissions: self, thread }
+        Waiting {
+            submissions: self,
+            thread,
+        }
     }
 
     fn notify_if_all_wait(&self, queue: &Queue) {
@@ -355,7 +380,11 @@ impl Submissions {
     /// Notes that a group was committed that was submitted at these times.
     pub(super) fn durable(&self, submitted: &[Instant]) {
         let now = Instant::now();
-        self.meters.answers.record_all(submitted.iter().map(|&at| now.saturating_duration_since(at)));
+        self.meters.answers.record_all(
+            submitted
+                .iter()
+                .map(|&at| now.saturating_duration_since(at)),
+        );
     }
 
     /// Notes that a group was answered, and how long it took to commit it.

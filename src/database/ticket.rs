@@ -29,7 +29,10 @@ pub struct Ticket<T = Verdict> {
 
 impl<T> Ticket<T> {
     pub(super) fn new(promise: &Promise<T>, desk: &Arc<Desk>) -> Self {
-        Self { answer: promise.answer().clone(), desk: desk.clone() }
+        Self {
+            answer: promise.answer().clone(),
+            desk: desk.clone(),
+        }
     }
 
     /// Waits in this thread for the answer.
@@ -101,7 +104,12 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(submissions: Submissions, store: &Arc<Store>) -> Arc<Self> {
         let store = Arc::downgrade(store);
-        Arc::new(Self { submissions, process: Process::here(), store, thread: OnceLock::new() })
+        Arc::new(Self {
+            submissions,
+            process: Process::here(),
+            store,
+            thread: OnceLock::new(),
+        })
     }
 
     /// The queue. Everything that is done with a writer or a ticket begins with this, before a lock is taken: a process
@@ -114,7 +122,9 @@ impl Desk {
     /// answers.
     pub(super) fn open_submissions(&self) -> Result<&Submissions> {
         let submissions = self.submissions()?;
-        self.store.upgrade().map_or(Ok(()), |store| store.ensure_usable())?;
+        self.store
+            .upgrade()
+            .map_or(Ok(()), |store| store.ensure_usable())?;
         Ok(submissions)
     }
 
@@ -130,7 +140,10 @@ impl Desk {
 
     /// Refuses to wait for an answer that cannot come before this thread goes on.
     pub(super) fn ensure_may_wait(&self) -> Result<()> {
-        let has_turn = self.store.upgrade().is_some_and(|store| store.is_writing_here());
+        let has_turn = self
+            .store
+            .upgrade()
+            .is_some_and(|store| store.is_writing_here());
         if has_turn || self.thread.get() == Some(&thread::current().id()) {
             Err(Error::WouldDeadlock)
         } else {
@@ -141,7 +154,10 @@ impl Desk {
     /// The queue, for submissions. They are refused after a commit whose outcome is not known.
     pub(super) fn ready(&self) -> Result<&Submissions> {
         let submissions = self.submissions()?;
-        self.store.upgrade().ok_or(Error::WriterClosed)?.ensure_certain()?;
+        self.store
+            .upgrade()
+            .ok_or(Error::WriterClosed)?
+            .ensure_certain()?;
         Ok(submissions)
     }
 }
@@ -163,7 +179,10 @@ enum Progress {
 
 impl Submitting {
     pub(super) fn new(desk: &Arc<Desk>, work: Work, ticket: Ticket) -> Self {
-        Self { desk: desk.clone(), progress: Progress::New(work, ticket) }
+        Self {
+            desk: desk.clone(),
+            progress: Progress::New(work, ticket),
+        }
     }
 }
 
@@ -173,7 +192,10 @@ impl Future for Submitting {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (place, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::New(work, ticket) => {
-                let handed_in = self.desk.ready().and_then(|submissions| submissions.line_up(work));
+                let handed_in = self
+                    .desk
+                    .ready()
+                    .and_then(|submissions| submissions.line_up(work));
                 match handed_in {
                     Ok(None) => return Poll::Ready(Ok(ticket)),
                     Ok(Some(place)) => (place, ticket),
@@ -197,7 +219,10 @@ impl Future for Submitting {
 impl Drop for Submitting {
     fn drop(&mut self) {
         if let Progress::InLine(place, _) = &self.progress {
-            _ = self.desk.submissions().map(|submissions| submissions.withdraw(place));
+            _ = self
+                .desk
+                .submissions()
+                .map(|submissions| submissions.withdraw(place));
         }
     }
 }

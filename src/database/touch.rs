@@ -79,7 +79,9 @@ impl WriteTxn {
     pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: impl Into<UnixSeconds>) -> Result<bool> {
         validate_key(key.as_ref())?;
         let seen = seen.into().checked()?;
-        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(false) };
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else {
+            return Ok(false);
+        };
         self.touch_found(&found, seen)?;
         Ok(true)
     }
@@ -90,6 +92,7 @@ impl WriteTxn {
         }
         // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
         // can go as a whole.
-        self.writer.put(&found.1.clone().with_seen(seen), Some(found))
+        self.writer
+            .put(&found.1.clone().with_seen(seen), Some(found))
     }
 }

@@ -27,7 +27,11 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict on a document of a new key that has no near-duplicates.
     pub(super) fn inserted() -> Self {
-        Self { change: Change::Inserted, matches: Matches::default(), deleted: Vec::new() }
+        Self {
+            change: Change::Inserted,
+            matches: Matches::default(),
+            deleted: Vec::new(),
+        }
     }
 
     /// Counts it among the verdicts of its transaction.

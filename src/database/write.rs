@@ -139,9 +139,16 @@ impl WriteTxn {
     ///
     /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
     /// document. The verdicts take memory for all matches that they list.
-    pub fn insert_batch_if_new(&mut self, documents: &[Document], policy: &Policy) -> Result<Vec<Verdict>> {
+    pub fn insert_batch_if_new(
+        &mut self,
+        documents: &[Document],
+        policy: &Policy,
+    ) -> Result<Vec<Verdict>> {
         self.validate_all(documents)?;
-        let asked: Vec<Asked<'_>> = documents.iter().map(|document| (document, policy)).collect();
+        let asked: Vec<Asked<'_>> = documents
+            .iter()
+            .map(|document| (document, policy))
+            .collect();
         let mut verdicts = Vec::with_capacity(documents.len());
         let mut refused = Ok(());
         self.insert_each_if_new(&asked, |verdict| match verdict {
@@ -192,9 +199,15 @@ impl WriteTxn {
     /// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
     fn validate_all(&self, documents: &[Document]) -> Result<()> {
         let settings = self.writer.settings();
-        documents.iter().enumerate().try_for_each(|(index, document)| {
-            settings.validate(document).map_err(|error| Error::InBatch { index, source: Box::new(error) })
-        })
+        documents
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, document)| {
+                settings.validate(document).map_err(|error| Error::InBatch {
+                    index,
+                    source: Box::new(error),
+                })
+            })
     }
 
     fn decide_all(
@@ -208,7 +221,10 @@ impl WriteTxn {
             let valid = self.writer.settings().validate(document);
             // Without a fingerprint there is nothing to compare.
             let likeness = match document.fingerprint() {
-                Some(_) => policy.filter.likeness(&self.writer, document.sketch()).map(drop),
+                Some(_) => policy
+                    .filter
+                    .likeness(&self.writer, document.sketch())
+                    .map(drop),
                 None => Ok(()),
             };
             let verdict = match valid.and(likeness).and(distance) {
@@ -247,12 +263,17 @@ impl WriteTxn {
             if verdict.is_duplicate() {
                 match policy.on_match {
                     OnMatch::Link => {}
-                    OnMatch::Skip => return self.skip(document, policy, &search, own.as_ref(), verdict),
+                    OnMatch::Skip => {
+                        return self.skip(document, policy, &search, own.as_ref(), verdict);
+                    }
                     OnMatch::Replace => match outranked(&self.writer, document, &search)? {
                         None => return self.skip(document, policy, &search, own.as_ref(), verdict),
                         Some(outranked) => {
                             outranked.iter().try_for_each(|it| self.writer.remove(it))?;
-                            verdict.deleted = outranked.into_iter().map(|(_, document)| document).collect();
+                            verdict.deleted = outranked
+                                .into_iter()
+                                .map(|(_, document)| document)
+                                .collect();
                         }
                     },
                 }
@@ -273,7 +294,10 @@ impl WriteTxn {
     #[cfg(feature = "ingest")]
     pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Document>> {
         validate_key(key)?;
-        Ok(self.writer.find_to_change(key)?.map(|(_, document)| document))
+        Ok(self
+            .writer
+            .find_to_change(key)?
+            .map(|(_, document)| document))
     }
 
     /// Removes the document of a key and returns it, or `None` if there is none.
@@ -291,7 +315,9 @@ impl WriteTxn {
     /// A search for the key, the reading of its document, and one search more.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         validate_key(key.as_ref())?;
-        let Some(found) = self.writer.find_to_change(key.as_ref())? else { return Ok(None) };
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else {
+            return Ok(None);
+        };
         self.writer.remove(&found)?;
         Ok(Some(found.1))
     }
@@ -335,7 +361,12 @@ impl WriteTxn {
     /// [`recent_documents`](crate::OpenOptions::recent_documents) waits until all recent documents are
     /// merged, and packs its own rows.
     pub fn commit(self) -> Result<()> {
-        let Self { writer, decided, store, .. } = self;
+        let Self {
+            writer,
+            decided,
+            store,
+            ..
+        } = self;
         writer.commit()?;
         store.meters().verdicts.add(&decided);
         Ok(())
@@ -353,8 +384,16 @@ impl WriteTxn {
         known: Option<Box<KnownNear<'a>>>,
         own: Option<&Numbered>,
     ) -> Result<Option<(Search<'a>, Matches)>> {
-        let Some(fingerprint) = document.fingerprint() else { return Ok(None) };
-        let written = self.near_written.find(&mut self.writer, NearQuery { fingerprint, max_distance })?;
+        let Some(fingerprint) = document.fingerprint() else {
+            return Ok(None);
+        };
+        let written = self.near_written.find(
+            &mut self.writer,
+            NearQuery {
+                fingerprint,
+                max_distance,
+            },
+        )?;
         let writer = &self.writer;
         let (limit, most) = (policy.filter.limit, policy.most_listed());
         let sought = Sought::of_document(document, fingerprint, policy);
@@ -362,8 +401,13 @@ impl WriteTxn {
             None if written.is_empty() => return Ok(None),
             None => Search::among(writer, written, sought, most, own)?,
             Some(known) => {
-                let KnownNear { fingerprints, search, matches } = *known;
-                let has_removed = |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
+                let KnownNear {
+                    fingerprints,
+                    search,
+                    matches,
+                } = *known;
+                let has_removed =
+                    |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
                 let changed = !written.is_empty()
                     || writer.has_removed_any() && fingerprints.as_ref().is_none_or(has_removed);
                 match (fingerprints, matches) {

@@ -68,10 +68,20 @@ impl Writer {
         store.ensure_writable()?;
         let desk = Desk::new(Submissions::new(options, store.meters().clone()), store);
         let failure = Arc::new(Mutex::new(None));
-        let work = GroupCommit { store: store.clone(), desk: desk.clone(), failure: failure.clone() };
-        let thread = thread::Builder::new().name("simdb-writer".to_owned()).spawn(move || work.run());
+        let work = GroupCommit {
+            store: store.clone(),
+            desk: desk.clone(),
+            failure: failure.clone(),
+        };
+        let thread = thread::Builder::new()
+            .name("simdb-writer".to_owned())
+            .spawn(move || work.run());
         let thread = Mutex::new(Some(OfProcess::new(thread.map_err(Error::no_thread)?)));
-        let handle = Arc::new(Handle { desk, failure, thread });
+        let handle = Arc::new(Handle {
+            desk,
+            failure,
+            thread,
+        });
         // First a name, since a coercion within the call would make a weak pointer to something else.
         let user: Arc<dyn User> = handle.clone();
         store.note_user(Arc::downgrade(&user));
@@ -107,7 +117,12 @@ impl Writer {
     /// # Errors
     ///
     /// Those of [`submit`](Self::submit).
-    pub fn submit_read(&self, document: Document, policy: &Policy, reached: Reached) -> Result<Ticket> {
+    pub fn submit_read(
+        &self,
+        document: Document,
+        policy: &Policy,
+        reached: Reached,
+    ) -> Result<Ticket> {
         let (work, ticket) = self.insertion(document, policy, Some(reached));
         self.hand_in(work)?;
         Ok(ticket)
@@ -158,7 +173,11 @@ impl Writer {
         answered: impl FnOnce(Result<Verdict>) + Send + 'static,
     ) -> Result<()> {
         let promise = Promise::with_callback(Box::new(answered));
-        let insertion = Insertion { document, policy: policy.clone(), reached };
+        let insertion = Insertion {
+            document,
+            policy: policy.clone(),
+            reached,
+        };
         self.hand_in(Work::Insert(Box::new(insertion), promise))
     }
 
@@ -258,13 +277,26 @@ impl Writer {
     /// Ends the queue as if the thread had panicked.
     #[cfg(test)]
     pub(super) fn abandon(&self) {
-        self.handle.desk.submissions().expect("it is the same process").abandon();
+        self.handle
+            .desk
+            .submissions()
+            .expect("it is the same process")
+            .abandon();
     }
 
-    fn insertion(&self, document: Document, policy: &Policy, reached: Option<Reached>) -> (Work, Ticket) {
+    fn insertion(
+        &self,
+        document: Document,
+        policy: &Policy,
+        reached: Option<Reached>,
+    ) -> (Work, Ticket) {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.desk);
-        let insertion = Insertion { document, policy: policy.clone(), reached };
+        let insertion = Insertion {
+            document,
+            policy: policy.clone(),
+            reached,
+        };
         (Work::Insert(Box::new(insertion), promise), ticket)
     }
 
@@ -289,7 +321,9 @@ impl Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("options", self.handle.desk.options()).finish_non_exhaustive()
+        f.debug_struct("Writer")
+            .field("options", self.handle.desk.options())
+            .finish_non_exhaustive()
     }
 }
 

@@ -28,7 +28,8 @@ fn document(number: u64) -> Document {
 /// Whether the documents of these keys are stored.
 fn stored(database: &Database, keys: Range<u64>) -> Result<Vec<bool>> {
     let snapshot = database.snapshot()?;
-    keys.map(|key| Ok(snapshot.get(key.to_string())?.is_some())).collect()
+    keys.map(|key| Ok(snapshot.get(key.to_string())?.is_some()))
+        .collect()
 }
 
 #[test]
@@ -41,16 +42,26 @@ fn a_failed_disk_reaches_everybody_who_waits_and_the_writer_goes_on_after_it() -
     database.store.set_broken(true);
     let submit = |number| writer.submit(document(number), &Policy::link());
     let tickets: Vec<Ticket> = (1..50).map(submit).collect::<Result<_>>()?;
-    let waiting: Vec<_> = tickets.into_iter().map(|ticket| thread::spawn(move || ticket.wait())).collect();
+    let waiting: Vec<_> = tickets
+        .into_iter()
+        .map(|ticket| thread::spawn(move || ticket.wait()))
+        .collect();
     let flushed = writer.flush();
     assert!(matches!(flushed, Err(Error::Storage(_))), "{flushed:?}");
     for waiting in waiting {
         let answer = waiting.join().expect("no thread panics");
         assert!(matches!(answer, Err(Error::Storage(_))), "{answer:?}");
     }
-    let refused = [submit(60).map(drop), writer.delete("0").map(drop), writer.flush()];
+    let refused = [
+        submit(60).map(drop),
+        writer.delete("0").map(drop),
+        writer.flush(),
+    ];
     for refused in refused {
-        assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::OutcomeUnknown { .. })),
+            "{refused:?}"
+        );
     }
     database.store.set_broken(false);
     database.reopen()?;
@@ -89,7 +100,10 @@ fn everybody_is_answered_when_the_thread_ends() -> Result<()> {
     let ticket = writer.submit(document(0), &Policy::link())?;
     writer.abandon();
     assert!(matches!(ticket.wait(), Err(Error::WriterClosed)));
-    assert!(matches!(writer.submit(document(0), &Policy::link()), Err(Error::WriterClosed)));
+    assert!(matches!(
+        writer.submit(document(0), &Policy::link()),
+        Err(Error::WriterClosed)
+    ));
     writer.close()
 }
 
@@ -98,8 +112,9 @@ fn a_callback_that_panics_does_not_end_the_writer() -> Result<()> {
     let folder = folder();
     let database = database(&folder)?;
     let writer = database.writer(WriterOptions::new())?;
-    writer
-        .submit_with(document(0), &Policy::link(), |_| std::panic::resume_unwind(Box::new("a callback")))?;
+    writer.submit_with(document(0), &Policy::link(), |_| {
+        std::panic::resume_unwind(Box::new("a callback"))
+    })?;
     writer.insert_if_new(document(1), &Policy::link())?;
     assert_eq!(stored(&database, 0..2)?, [true, true]);
     Ok(())

@@ -32,7 +32,10 @@ impl Dedup {
     ///
     /// If there are several inputs and `output` is a directory, or one of the inputs is, each file gets a file of its
     /// name below `output`. Otherwise the records of all inputs get into the one file, in order.
-    pub fn new(inputs: impl IntoIterator<Item = impl Into<PathBuf>>, output: impl Into<PathBuf>) -> Self {
+    pub fn new(
+        inputs: impl IntoIterator<Item = impl Into<PathBuf>>,
+        output: impl Into<PathBuf>,
+    ) -> Self {
         Self {
             inputs: inputs.into_iter().map(Into::into).collect(),
             output: output.into(),
@@ -166,13 +169,20 @@ impl Dedup {
         for field in self.clustering.fields_not_needed() {
             options = options.ignore_field(field);
         }
-        if self.clustering.is_by_default() { options.odd_ranks_are_none() } else { options }
+        if self.clustering.is_by_default() {
+            options.odd_ranks_are_none()
+        } else {
+            options
+        }
     }
 
     pub(super) fn ensure_whole_records(&self) -> Result<()> {
         match self.options.unit_of_records() {
             Unit::Document => Ok(()),
-            _ => Err(Error::output(&self.output, "records are copied whole: units are for databases only")),
+            _ => Err(Error::output(
+                &self.output,
+                "records are copied whole: units are for databases only",
+            )),
         }
     }
 
@@ -183,6 +193,9 @@ impl Dedup {
     /// The files that the run makes.
     pub(super) fn results(&self) -> impl Iterator<Item = &Path> {
         let report = self.report.as_ref().map(|it| &it.0);
-        [Some(&self.output), self.removed.as_ref(), report].into_iter().flatten().map(PathBuf::as_path)
+        [Some(&self.output), self.removed.as_ref(), report]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
     }
 }

@@ -11,13 +11,16 @@ use crate::same_bytes::are_same_bytes;
 /// Refuses results that could not get into their places at the end.
 pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
     if dedup.output == Path::new("-") {
-        let reason =
-            "the output is written to a file, since a run that was stopped goes on with it: name one";
+        let reason = "the output is written to a file, since a run that was stopped goes on with it: name one";
         return Err(Error::output(&dedup.output, reason));
     }
     let directories = dedup.inputs.iter().filter_map(|input| {
         let place = dedup.options.place_of(input);
-        place.is_dir().then(|| place.canonicalize().ok()).flatten().map(|canonical| (input, canonical))
+        place
+            .is_dir()
+            .then(|| place.canonicalize().ok())
+            .flatten()
+            .map(|canonical| (input, canonical))
     });
     let directories: Vec<_> = directories.collect();
     let mut taken: Vec<PathBuf> = Vec::new();
@@ -26,9 +29,15 @@ pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);
         // That a file can be made there is known when one is made.
-        let made = folder.canonicalize().and_then(|it| tempfile::tempfile_in(&it).map(|_| it));
-        let folder = made.map_err(|source| Error::output(result, &format!("cannot be made: {source}")))?;
-        if let Some((input, _)) = directories.iter().find(|(_, directory)| folder.starts_with(directory)) {
+        let made = folder
+            .canonicalize()
+            .and_then(|it| tempfile::tempfile_in(&it).map(|_| it));
+        let folder =
+            made.map_err(|source| Error::output(result, &format!("cannot be made: {source}")))?;
+        if let Some((input, _)) = directories
+            .iter()
+            .find(|(_, directory)| folder.starts_with(directory))
+        {
             let reason = format!(
                 "it would be in {}, which is an input, and be read itself when a stopped run goes on: name a place \
                  outside",
@@ -38,7 +47,10 @@ pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
         }
         let place = folder.join(result.file_name().unwrap_or_default());
         if taken.contains(&place) {
-            return Err(Error::output(result, "two results cannot have the same name"));
+            return Err(Error::output(
+                result,
+                "two results cannot have the same name",
+            ));
         }
         taken.push(place);
     }
@@ -65,7 +77,10 @@ fn ensure_absent(path: &Path) -> Result<()> {
             &path,
             "is a directory that is not empty, and nothing is written over: name another",
         )),
-        Ok(_) => Err(Error::output(&path, "exists, and is not written over: delete it, or name another")),
+        Ok(_) => Err(Error::output(
+            &path,
+            "exists, and is not written over: delete it, or name another",
+        )),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(cannot_write(&path, &source)),
     }
@@ -80,7 +95,10 @@ fn ensure_no_mount_point(path: &Path) -> Result<()> {
         if let (Ok(own), Ok(above)) = (device(path), device(folder_of(path)))
             && own != above
         {
-            return Err(Error::output(path, "is where a disk is mounted: name a directory on it"));
+            return Err(Error::output(
+                path,
+                "is where a disk is mounted: name a directory on it",
+            ));
         }
     }
     let _ = path;
@@ -93,7 +111,9 @@ fn is_empty(folder: &Path) -> bool {
 
 /// The folder in which a file or a directory stands.
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|it| !it.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
@@ -107,7 +127,8 @@ fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             let mut copy = tempfile::NamedTempFile::new_in(folder)?;
             io::copy(&mut File::open(from)?, &mut copy)?;
-            copy.as_file().set_permissions(fs::metadata(from)?.permissions())?;
+            copy.as_file()
+                .set_permissions(fs::metadata(from)?.permissions())?;
             copy.as_file().sync_all()?;
             copy.persist_noclobber(to).map_err(|error| error.error)?;
             fs::remove_file(from)?;

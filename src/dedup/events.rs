@@ -82,6 +82,10 @@ impl DedupTotals {
 
 impl DedupEvent<'_> {
     pub(super) fn comparing(done: u64, all: u64) -> Self {
-        Self::Progress { step: DedupStep::Comparing, done, all }
+        Self::Progress {
+            step: DedupStep::Comparing,
+            done,
+            all,
+        }
     }
 }

@@ -52,9 +52,11 @@ impl Dedup {
     ) -> Result<()> {
         self.ensure_whole_records()?;
         let mut stored = self.open_inputs(&mut observe)?;
-        let kinds =
-            (0..stored.paths().len()).map(|index| stored.kind_of(index)).collect::<Result<Vec<_>>>()?;
-        let folder = tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;
+        let kinds = (0..stored.paths().len())
+            .map(|index| stored.kind_of(index))
+            .collect::<Result<Vec<_>>>()?;
+        let folder =
+            tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;
         let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
         let options = self.options_of_new(&mut unread)?;
         let database = Database::create(folder.path().join("records.simdb"), &options)?;
@@ -73,7 +75,10 @@ impl Dedup {
                             distance: it.distance,
                         })
                     });
-                    failed = each(DedupGroup { survivor: cluster.survivor, records: records.collect() });
+                    failed = each(DedupGroup {
+                        survivor: cluster.survivor,
+                        records: records.collect(),
+                    });
                 }
                 ClusterEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
             }

@@ -21,23 +21,33 @@ const TOGETHER: usize = 10_000;
 /// Opens the database that was named, if one was. It is created if it does not exist.
 pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Database>> {
     let opened = match known(dedup) {
-        Err(Error::NotFound { path }) => Database::create(path, &dedup.options_of_new(unread)?).map(Some),
+        Err(Error::NotFound { path }) => {
+            Database::create(path, &dedup.options_of_new(unread)?).map(Some)
+        }
         opened => opened,
     }?;
-    opened.iter().try_for_each(|known| known.ensure_created_with(&dedup.options_asked_for()))?;
+    opened
+        .iter()
+        .try_for_each(|known| known.ensure_created_with(&dedup.options_asked_for()))?;
     Ok(opened)
 }
 
 /// Opens the database that was named, if one was.
 pub(super) fn known(dedup: &Dedup) -> Result<Option<Database>> {
-    dedup.database.as_ref().map(|path| Database::open(path, &OpenOptions::new())).transpose()
+    dedup
+        .database
+        .as_ref()
+        .map(|path| Database::open(path, &OpenOptions::new()))
+        .transpose()
 }
 
 /// Refuses inputs that were cleaned against the database before.
 pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
     let (snapshot, names) = (known.snapshot()?, records.names()?);
     for (index, name) in names.iter().enumerate() {
-        let Some(source) = snapshot.source(name)? else { continue };
+        let Some(source) = snapshot.source(name)? else {
+            continue;
+        };
         if records.ensure_same(index, &source).is_ok() {
             return Err(Error::Input {
                 source_name: path_name(&records.paths()[index]),
@@ -70,13 +80,27 @@ pub(super) fn keep(
     let mut txn = known.begin_write()?;
     for (done, document) in (1u64..).zip(snapshot.documents()) {
         let document = document?;
-        let Some(numbered) = NumberedKey::of_bytes(document.key()) else { continue };
-        if !removed.has(numbered.id).map_err(|source| cannot_write(&ids, &source))? {
-            insert(&mut txn, &document, numbered, &records.paths()[numbered.id.input as usize])?;
+        let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
+            continue;
+        };
+        if !removed
+            .has(numbered.id)
+            .map_err(|source| cannot_write(&ids, &source))?
+        {
+            insert(
+                &mut txn,
+                &document,
+                numbered,
+                &records.paths()[numbered.id.input as usize],
+            )?;
         }
         if done % TOGETHER as u64 == 0 {
             txn.commit()?;
-            observe(DedupEvent::Progress { step: DedupStep::Storing, done, all });
+            observe(DedupEvent::Progress {
+                step: DedupStep::Storing,
+                done,
+                all,
+            });
             stop.ensure_wanted()?;
             txn = known.begin_write()?;
         }
@@ -94,7 +118,12 @@ pub(super) fn keep(
 }
 
 /// Stores a document under the key of its record, unless another document has that.
-fn insert(txn: &mut WriteTxn, document: &Document, numbered: NumberedKey<'_>, path: &Path) -> Result<()> {
+fn insert(
+    txn: &mut WriteTxn,
+    document: &Document,
+    numbered: NumberedKey<'_>,
+    path: &Path,
+) -> Result<()> {
     for attempt in 0u64.. {
         let key = key_of(numbered, path, attempt);
         match txn.find(&key)? {
@@ -119,7 +148,11 @@ fn is_same(a: &Document, b: &Document) -> bool {
 }
 
 /// The key to try: that of the record, then its place, then its place with a number.
-fn key_of<'k>(NumberedKey { id, key, .. }: NumberedKey<'k>, path: &Path, attempt: u64) -> Cow<'k, [u8]> {
+fn key_of<'k>(
+    NumberedKey { id, key, .. }: NumberedKey<'k>,
+    path: &Path,
+    attempt: u64,
+) -> Cow<'k, [u8]> {
     let RecordId { number, .. } = id;
     match (key, attempt) {
         (Some(key), 0) if !key.is_empty() => Cow::Borrowed(key),

@@ -34,18 +34,33 @@ pub(super) struct OutputFile {
 impl Layout {
     pub(super) fn new(dedup: &Dedup, records: &mut StoredRecords) -> Result<Self> {
         let paths = records.paths().to_vec();
-        let kinds = (0..paths.len()).map(|index| records.kind_of(index)).collect::<Result<Vec<_>>>()?;
+        let kinds = (0..paths.len())
+            .map(|index| records.kind_of(index))
+            .collect::<Result<Vec<_>>>()?;
         let is_directory = |path: &&PathBuf| dedup.options.place_of(path).is_dir();
         let directories: Vec<&PathBuf> = dedup.inputs.iter().filter(is_directory).collect();
         let is_tree = dedup.output.is_dir()
             || ends_in_slash(&dedup.output)
             || !directories.is_empty()
             || kinds.iter().any(|kind| kind.0 == InputFormat::Text);
-        let mut layout = Self { files: Vec::new(), paths, kinds };
-        layout.files = if is_tree { layout.tree(dedup, &directories)? } else { layout.one_file(dedup)? };
+        let mut layout = Self {
+            files: Vec::new(),
+            paths,
+            kinds,
+        };
+        layout.files = if is_tree {
+            layout.tree(dedup, &directories)?
+        } else {
+            layout.one_file(dedup)?
+        };
         // What cannot be copied is told before the work, and not at its end.
         #[cfg(feature = "parquet")]
-        for (index, _) in layout.kinds.iter().enumerate().filter(|(_, kind)| kind.1.is_of_rows()) {
+        for (index, _) in layout
+            .kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| kind.1.is_of_rows())
+        {
             crate::parquet::ensure_copyable(&records.place_of(index))?;
         }
         Ok(layout)
@@ -64,7 +79,8 @@ impl Layout {
 
     /// Leaves out the files that get records of these inputs only.
     pub(super) fn leave_out(&mut self, inputs: &BTreeSet<usize>) {
-        self.files.retain(|file| file.inputs.clone().any(|input| !inputs.contains(&input)));
+        self.files
+            .retain(|file| file.inputs.clone().any(|input| !inputs.contains(&input)));
     }
 
     /// A file for each input, of the same name.
@@ -79,7 +95,8 @@ impl Layout {
                 continue;
             }
             if before != index {
-                let reason = "two inputs have this name, and would get the same place in the output";
+                let reason =
+                    "two inputs have this name, and would get the same place in the output";
                 return Err(Error::output(&dedup.output.join(name), reason));
             }
             let (format, packing) = self.kinds[index];
@@ -96,16 +113,22 @@ impl Layout {
 
     /// One file for all inputs.
     fn one_file(&self, dedup: &Dedup) -> Result<Vec<OutputFile>> {
-        let Some(&(format, first)) = self.kinds.first() else { return Ok(Vec::new()) };
-        if let Some(other) = (0..self.kinds.len())
-            .find(|&it| self.kinds[it].0 != format || self.kinds[it].1.is_of_rows() != first.is_of_rows())
-        {
+        let Some(&(format, first)) = self.kinds.first() else {
+            return Ok(Vec::new());
+        };
+        if let Some(other) = (0..self.kinds.len()).find(|&it| {
+            self.kinds[it].0 != format || self.kinds[it].1.is_of_rows() != first.is_of_rows()
+        }) {
             let reason = format!(
                 "it is of another format than {}, so they cannot be in one file: let the output be a directory",
                 self.paths[0].display()
             );
             let source_name = path_name(&self.paths[other]);
-            return Err(Error::Input { source_name, line: None, reason });
+            return Err(Error::Input {
+                source_name,
+                line: None,
+                reason,
+            });
         }
         let extension = dedup.output.extension().and_then(OsStr::to_str);
         if (extension == Some("parquet")) != first.is_of_rows() && extension.is_some_and(is_known) {
@@ -141,14 +164,23 @@ fn name_below(path: &Path, directories: &[&PathBuf], several: bool) -> PathBuf {
         let name = directory.file_name().filter(|_| several);
         Some(Path::new(name.unwrap_or_default()).join(below))
     });
-    below.unwrap_or_else(|| path.file_name().map_or_else(|| path.to_owned(), PathBuf::from))
+    below.unwrap_or_else(|| {
+        path.file_name()
+            .map_or_else(|| path.to_owned(), PathBuf::from)
+    })
 }
 
 /// Whether the end of a name says what is in a file.
 fn is_known(extension: &str) -> bool {
-    ["parquet", "jsonl", "ndjson", "json", "tsv", "warc", "txt", "gz", "zst"].contains(&extension)
+    [
+        "parquet", "jsonl", "ndjson", "json", "tsv", "warc", "txt", "gz", "zst",
+    ]
+    .contains(&extension)
 }
 
 fn ends_in_slash(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+    path.as_os_str()
+        .as_encoded_bytes()
+        .last()
+        .is_some_and(|&last| std::path::is_separator(last.into()))
 }

@@ -20,7 +20,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod dedup;
 mod delivery;
 mod events;

@@ -35,7 +35,10 @@ pub(super) struct Packer {
 
 impl Packer {
     pub(super) fn new(packing: Packing) -> Self {
-        Self { packing, long: None }
+        Self {
+            packing,
+            long: None,
+        }
     }
 
     /// The same pieces, with their bytes packed, on all cores. Those of a long record are packed one after the other.
@@ -57,7 +60,10 @@ impl Packer {
     }
 
     fn pack_long(&mut self, bytes: &[u8], is_last: bool) -> io::Result<Vec<u8>> {
-        let mut part = self.long.take().map_or_else(|| Part::begin(self.packing), Ok)?;
+        let mut part = self
+            .long
+            .take()
+            .map_or_else(|| Part::begin(self.packing), Ok)?;
         part.add(bytes)?;
         if is_last {
             return part.end();

@@ -19,7 +19,10 @@ pub(super) struct Unjudged {
 impl Unjudged {
     /// The list in this file, which is made when there is something to write.
     pub(super) fn at(path: PathBuf) -> Self {
-        Self { path, new: Vec::new() }
+        Self {
+            path,
+            new: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, id: RecordId) {
@@ -32,13 +35,18 @@ impl Unjudged {
         if self.new.is_empty() {
             return Ok(());
         }
-        let written = OpenOptions::new().create(true).append(true).open(&self.path).and_then(|mut file| {
-            // A run that was killed may have left a part of one at the end.
-            let whole = file.metadata()?.len() / RecordId::BYTES as u64 * RecordId::BYTES as u64;
-            file.set_len(whole)?;
-            file.write_all(&self.new)?;
-            file.sync_data()
-        });
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .and_then(|mut file| {
+                // A run that was killed may have left a part of one at the end.
+                let whole =
+                    file.metadata()?.len() / RecordId::BYTES as u64 * RecordId::BYTES as u64;
+                file.set_len(whole)?;
+                file.write_all(&self.new)?;
+                file.sync_data()
+            });
         self.new.clear();
         written.map_err(|source| cannot_write(&self.path, &source))
     }
@@ -67,7 +75,10 @@ pub(super) struct Removed {
 impl Removed {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let opened = File::open(path).and_then(|file| {
-            let mut removed = Self { ids: BufReader::with_capacity(256 << 10, file), next: None };
+            let mut removed = Self {
+                ids: BufReader::with_capacity(256 << 10, file),
+                next: None,
+            };
             removed.next = removed.read()?;
             Ok(removed)
         });

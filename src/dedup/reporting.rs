@@ -35,7 +35,9 @@ impl fmt::Debug for Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(make))
     }
 
@@ -67,7 +69,10 @@ impl Removals<'_> {
     /// # Cost
     ///
     /// The inputs of these records are read once.
-    pub fn texts(&self, places: &HashSet<(Vec<u8>, u64)>) -> Result<HashMap<(Vec<u8>, u64), String>> {
+    pub fn texts(
+        &self,
+        places: &HashSet<(Vec<u8>, u64)>,
+    ) -> Result<HashMap<(Vec<u8>, u64), String>> {
         let mut texts = HashMap::new();
         if places.is_empty() {
             return Ok(texts);
@@ -81,8 +86,14 @@ impl Removals<'_> {
         let place_of = |RecordId { input, number }| (paths[input as usize].clone(), number);
         loop {
             let chunk = records.next_chunk(|record: Record| {
-                let place = record.id().map(place_of).filter(|place| places.contains(place));
-                let text = place.as_ref().and_then(|_| record.text(self.rule)).map(Cow::into_owned);
+                let place = record
+                    .id()
+                    .map(place_of)
+                    .filter(|place| places.contains(place));
+                let text = place
+                    .as_ref()
+                    .and_then(|_| record.text(self.rule))
+                    .map(Cow::into_owned);
                 Ok::<_, Rejected>(place.zip(text))
             })?;
             if chunk.is_empty() {

@@ -63,13 +63,23 @@ impl Dedup {
         work.deliver(self)?;
         if let Some(known) = keeping::known(self)?.filter(|_| !work.state.is_stored) {
             let database = work.known_records()?;
-            keeping::keep(&work, &records, &database, &known, self.stop(), &mut observe)?;
+            keeping::keep(
+                &work,
+                &records,
+                &database,
+                &known,
+                self.stop(),
+                &mut observe,
+            )?;
         }
         // What is in the folder is not needed from here on.
         work.state.is_stored = true;
         work.save()?;
         let totals = work.end()?;
-        Ok(DedupTotals { elapsed: began.elapsed(), ..totals })
+        Ok(DedupTotals {
+            elapsed: began.elapsed(),
+            ..totals
+        })
     }
 
     /// Makes all results in the folder of the work.
@@ -82,7 +92,8 @@ impl Dedup {
         let mut layout = Layout::new(self, records)?;
         let (database, known, left_out) = self.read(work, records, observe)?;
         if work.state.decided.is_none() {
-            let mut totals = verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
+            let mut totals =
+                verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
             totals.failed = (records.failed().len() + left_out.len()) as u64;
             (work.state.decided, work.state.left_out) = (Some(totals), left_out);
             work.save()?;
@@ -97,7 +108,9 @@ impl Dedup {
 
     /// Makes the report, if one is wanted, in the folder of the work.
     fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
-        let Some((_, reporter)) = &self.report else { return Ok(()) };
+        let Some((_, reporter)) = &self.report else {
+            return Ok(());
+        };
         let report = reporter.make(&Removals {
             inputs: records.paths(),
             options: &self.reading(),
@@ -119,14 +132,19 @@ impl Dedup {
         // Directories were listed once. If they were listed again, files could be there that were not before.
         let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
         let known = keeping::open(self, &mut unread)?;
-        if let Some(known) = known.as_ref().filter(|_| !self.again && work.state.decided.is_none()) {
+        if let Some(known) = known
+            .as_ref()
+            .filter(|_| !self.again && work.state.decided.is_none())
+        {
             keeping::ensure_new(known, records)?;
         }
         let database = work.database(self, known.as_ref(), &mut unread)?;
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
         for (index, name) in records.names()?.iter().enumerate() {
-            snapshot.source(name)?.map_or(Ok(()), |source| records.ensure_same(index, &source))?;
+            snapshot
+                .source(name)?
+                .map_or(Ok(()), |source| records.ensure_same(index, &source))?;
         }
         drop(snapshot);
         let unjudged = Unjudged::at(work.path(UNJUDGED));
@@ -135,7 +153,10 @@ impl Dedup {
     }
 
     /// Opens the inputs, and tells which cannot be read. These are left out.
-    pub(super) fn open_inputs(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<StoredRecords> {
+    pub(super) fn open_inputs(
+        &self,
+        observe: &mut impl FnMut(DedupEvent<'_>),
+    ) -> Result<StoredRecords> {
         let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
         let none = records.ensure_any();
         for (path, error) in records.failed() {
@@ -158,39 +179,66 @@ impl Dedup {
         let (mut left_out, mut failed) = (BTreeSet::new(), Ok(()));
         let (progress, stop) = (unread.progress(), self.stop().clone());
         // Records that cannot be judged survive, also where an input has no others.
-        let mut ingest = Ingest::new(database).asks(false).batch(BATCH).knows_rejected();
+        let mut ingest = Ingest::new(database)
+            .asks(false)
+            .batch(BATCH)
+            .knows_rejected();
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }
         let mut kept = Ok(());
-        ingest.stop_when(move || stop.ensure_wanted().is_err()).run(unread, |event| {
-            match event {
-                Event::Rejected(rejected) => {
-                    if let Some((unjudged, id)) = unjudged.as_mut().zip(rejected.id.as_deref()) {
-                        unjudged.add(*id);
+        ingest
+            .stop_when(move || stop.ensure_wanted().is_err())
+            .run(unread, |event| {
+                match event {
+                    Event::Rejected(rejected) => {
+                        if let Some((unjudged, id)) = unjudged.as_mut().zip(rejected.id.as_deref())
+                        {
+                            unjudged.add(*id);
+                        }
+                        observe(DedupEvent::Rejected(rejected));
                     }
-                    observe(DedupEvent::Rejected(rejected));
+                    Event::Reported => kept = unjudged.as_mut().map_or(Ok(()), Unjudged::keep),
+                    Event::Failed {
+                        path,
+                        error,
+                        is_lasting: true,
+                    } => {
+                        left_out.extend(paths.iter().position(|it| it == path));
+                        observe(DedupEvent::Failed { path, error });
+                    }
+                    // It was readable just now, and may be so again.
+                    Event::Failed {
+                        error:
+                            Error::Input {
+                                source_name,
+                                line,
+                                reason,
+                            },
+                        ..
+                    } => {
+                        let (source_name, line, reason) =
+                            (source_name.clone(), *line, reason.clone());
+                        failed = Err(Error::Input {
+                            source_name,
+                            line,
+                            reason,
+                        });
+                        return ControlFlow::Break(());
+                    }
+                    Event::Committed { .. } => observe(DedupEvent::Progress {
+                        step: DedupStep::Reading,
+                        done: progress.bytes_read(),
+                        all: progress.bytes_total().unwrap_or_default(),
+                    }),
+                    _ => {}
                 }
-                Event::Reported => kept = unjudged.as_mut().map_or(Ok(()), Unjudged::keep),
-                Event::Failed { path, error, is_lasting: true } => {
-                    left_out.extend(paths.iter().position(|it| it == path));
-                    observe(DedupEvent::Failed { path, error });
+                if kept.is_err() {
+                    ControlFlow::Break(())
+                } else {
+                    self.stop().flow()
                 }
-                // It was readable just now, and may be so again.
-                Event::Failed { error: Error::Input { source_name, line, reason }, .. } => {
-                    let (source_name, line, reason) = (source_name.clone(), *line, reason.clone());
-                    failed = Err(Error::Input { source_name, line, reason });
-                    return ControlFlow::Break(());
-                }
-                Event::Committed { .. } => observe(DedupEvent::Progress {
-                    step: DedupStep::Reading,
-                    done: progress.bytes_read(),
-                    all: progress.bytes_total().unwrap_or_default(),
-                }),
-                _ => {}
-            }
-            if kept.is_err() { ControlFlow::Break(()) } else { self.stop().flow() }
-        })?;
+            })?;
         kept?;
         failed?;
         self.stop().ensure_wanted()?;

@@ -27,10 +27,18 @@ impl Stop {
 
     /// Refuses to go on if nobody wants it.
     pub(super) fn ensure_wanted(&self) -> Result<()> {
-        if (self.0)() { Err(Error::Interrupted) } else { Ok(()) }
+        if (self.0)() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn flow(&self) -> ControlFlow<()> {
-        if (self.0)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if (self.0)() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }

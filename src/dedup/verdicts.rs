@@ -51,7 +51,10 @@ pub(super) fn decide(
     let stop = dedup.stop();
     snapshot.duplicates_beside(known.as_ref(), &dedup.clustering, &mut |event| {
         match event {
-            BesideEvent::Duplicate { duplicate, is_beside } => {
+            BesideEvent::Duplicate {
+                duplicate,
+                is_beside,
+            } => {
                 totals.removed_as_equal += u64::from(duplicate.distance == 0);
                 totals.removed_as_known += u64::from(is_beside);
                 verdicts.add(&duplicate, is_beside);
@@ -65,7 +68,11 @@ pub(super) fn decide(
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;
     totals.too_short = snapshot.stats()?.too_short;
-    for source in snapshot.sources()?.iter().filter(|it| it.failed().is_none()) {
+    for source in snapshot
+        .sources()?
+        .iter()
+        .filter(|it| it.failed().is_none())
+    {
         totals.records += source.totals().documents + source.totals().rejected;
         totals.rejected += source.totals().rejected;
     }
@@ -76,10 +83,17 @@ pub(super) fn decide(
         left_out.extend(unjudged);
         left_out.sort_unstable();
     }
-    write_durably(&work.path(IDS), |out| left_out.iter().try_for_each(|id| out.write_all(&id.to_bytes())))?;
+    write_durably(&work.path(IDS), |out| {
+        left_out
+            .iter()
+            .try_for_each(|id| out.write_all(&id.to_bytes()))
+    })?;
     if dedup.removed.is_some() || dedup.report.is_some() {
         write_durably(&work.path(REMOVED), |out| {
-            verdicts.rows.iter().try_for_each(|row| writeln!(out, "{}", verdicts.object(row, layout)))
+            verdicts
+                .rows
+                .iter()
+                .try_for_each(|row| writeln!(out, "{}", verdicts.object(row, layout)))
         })?;
     }
     Ok(totals)
@@ -87,15 +101,26 @@ pub(super) fn decide(
 
 impl Verdicts {
     fn add(&mut self, duplicate: &Duplicate, is_beside: bool) {
-        let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else { return };
+        let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
+            return;
+        };
         let key = own.key.map(|key| self.keep(key));
         let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
-            Some(numbered) if !is_beside => (Some(numbered.id), numbered.key.map(|key| self.keep(key))),
+            Some(numbered) if !is_beside => {
+                (Some(numbered.id), numbered.key.map(|key| self.keep(key)))
+            }
             _ => (None, Some(self.keep(&duplicate.survivor))),
         };
         let similarity = duplicate.similarity.map(|it| it as f32);
         let Duplicate { distance, .. } = *duplicate;
-        self.rows.push(Row { id: own.id, key, survivor, survivor_key, distance, similarity });
+        self.rows.push(Row {
+            id: own.id,
+            key,
+            survivor,
+            survivor_key,
+            distance,
+            similarity,
+        });
     }
 
     /// Adds the records that have the same text as an earlier one, of those that are too short to judge. Returns their
@@ -103,7 +128,12 @@ impl Verdicts {
     fn add_short(&mut self, database: &Database) -> Result<u64> {
         let mut short: Vec<(u128, RecordId, Option<Range<usize>>)> = Vec::new();
         database.snapshot()?.each_too_short(|document| {
-            if let Some(NumberedKey { id, text: Some(text), key }) = NumberedKey::of_bytes(document.key()) {
+            if let Some(NumberedKey {
+                id,
+                text: Some(text),
+                key,
+            }) = NumberedKey::of_bytes(document.key())
+            {
                 let key = key.map(|key| self.keep(key));
                 short.push((text, id, key));
             }
@@ -111,7 +141,9 @@ impl Verdicts {
         short.sort_unstable_by_key(|it| (it.0, it.1));
         let before = self.rows.len();
         for group in short.chunk_by_mut(|a, b| a.0 == b.0) {
-            let Some(((_, survivor, survivor_key), others)) = group.split_first_mut() else { continue };
+            let Some(((_, survivor, survivor_key), others)) = group.split_first_mut() else {
+                continue;
+            };
             self.rows.extend(others.iter_mut().map(|(_, id, key)| Row {
                 id: *id,
                 key: mem::take(key),
@@ -145,11 +177,17 @@ impl Verdicts {
             object
         };
         let mut object = part(Some(row.id), &row.key);
-        object.insert("survivor".to_owned(), Value::Object(part(row.survivor, &row.survivor_key)));
+        object.insert(
+            "survivor".to_owned(),
+            Value::Object(part(row.survivor, &row.survivor_key)),
+        );
         object.insert("distance".to_owned(), row.distance.into());
         if let Some(similarity) = row.similarity {
             // As many digits as the estimate is worth.
-            object.insert("similarity".to_owned(), ((f64::from(similarity) * 100.0).round() / 100.0).into());
+            object.insert(
+                "similarity".to_owned(),
+                ((f64::from(similarity) * 100.0).round() / 100.0).into(),
+            );
         }
         Value::Object(object)
     }

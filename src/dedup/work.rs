@@ -71,7 +71,8 @@ impl Work {
     pub(super) fn begin(dedup: &Dedup, records: &StoredRecords) -> Result<Self> {
         let folder = Self::folder_of(&dedup.output);
         let command = command_of(dedup, records.paths());
-        let failed = |source: &io::Error| Error::output(&folder, &format!("cannot be made: {source}"));
+        let failed =
+            |source: &io::Error| Error::output(&folder, &format!("cannot be made: {source}"));
         match state_of(&folder).map_err(|source| failed(&source))? {
             Some(Some(state)) if state.command == command => {
                 let work = Self { folder, state };
@@ -95,7 +96,9 @@ impl Work {
                 ));
             }
             // A run was stopped when it had made no more than its folder, or when it had removed all but that.
-            None if has_no_work(&folder) => remove_begun(&folder).map_err(|source| failed(&source))?,
+            None if has_no_work(&folder) => {
+                remove_begun(&folder).map_err(|source| failed(&source))?
+            }
             None if folder.exists() => {
                 let reason = "something else is in the place of the folder for the work";
                 return Err(Error::output(&folder, reason));
@@ -104,7 +107,14 @@ impl Work {
         }
         ensure_places(dedup)?;
         fs::create_dir(&folder).map_err(|source| failed(&source))?;
-        let work = Self { folder, state: State { version: VERSION, command, ..State::default() } };
+        let work = Self {
+            folder,
+            state: State {
+                version: VERSION,
+                command,
+                ..State::default()
+            },
+        };
         let stamps = stamps_of(records)?.concat();
         write_durably(&work.path(STAMPS), |out| out.write_all(&stamps))?;
         // The state comes last: where it is, all of the beginning is.
@@ -115,9 +125,16 @@ impl Work {
     /// Refuses inputs that were changed since the run began.
     pub(super) fn ensure_unchanged(&self, records: &StoredRecords) -> Result<()> {
         let path = self.path(STAMPS);
-        let before = fs::read(&path).map_err(|source| Error::Io { path, source: source.into() })?;
+        let before = fs::read(&path).map_err(|source| Error::Io {
+            path,
+            source: source.into(),
+        })?;
         let now = stamps_of(records)?;
-        let same = before.chunks(STAMP_BYTES).zip(&now).take_while(|(before, now)| before == now).count();
+        let same = before
+            .chunks(STAMP_BYTES)
+            .zip(&now)
+            .take_while(|(before, now)| before == now)
+            .count();
         if same == now.len() {
             return Ok(());
         }
@@ -134,7 +151,8 @@ impl Work {
     /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
         let (new, place) = (self.path(NEW_STATE), self.path(STATE));
-        let bytes = serde_json::to_vec(&self.state).map_err(|error| cannot_write(&new, &error.into()))?;
+        let bytes =
+            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&new, &error.into()))?;
         write_durably(&new, |out| out.write_all(&bytes))?;
         let named = fs::rename(&new, &place).and_then(|()| sync_folder(&self.folder));
         named.map_err(|source| cannot_write(&place, &source))
@@ -182,20 +200,25 @@ impl Work {
         ];
         // What is not in the folder is in its place already.
         let results = results.into_iter().filter(|(from, _)| from.exists());
-        results.filter_map(|(from, to)| Some((from, to?))).try_for_each(|(from, to)| deliver(&from, to))
+        results
+            .filter_map(|(from, to)| Some((from, to?)))
+            .try_for_each(|(from, to)| deliver(&from, to))
     }
 
     /// Removes the folder, if nothing of the run is in it that would be lost.
     pub(super) fn remove_if_empty(dedup: &Dedup) {
         let folder = Self::folder_of(&dedup.output);
-        if state_of(&folder).is_ok_and(|it| it.is_some_and(|it| it.is_some())) && has_nothing(&folder) {
+        if state_of(&folder).is_ok_and(|it| it.is_some_and(|it| it.is_some()))
+            && has_nothing(&folder)
+        {
             _ = fs::remove_dir_all(&folder);
         }
     }
 
     /// Removes the folder.
     pub(super) fn end(self) -> Result<DedupTotals> {
-        self.remove().map_err(|source| cannot_write(&self.folder, &source))?;
+        self.remove()
+            .map_err(|source| cannot_write(&self.folder, &source))?;
         Ok(self.state.decided.unwrap_or_default())
     }
 
@@ -207,7 +230,11 @@ impl Work {
                 continue;
             }
             let is_folder = entry.file_type()?.is_dir();
-            if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) }?;
+            if is_folder {
+                fs::remove_dir_all(entry.path())
+            } else {
+                fs::remove_file(entry.path())
+            }?;
         }
         fs::remove_dir_all(&self.folder)
     }
@@ -240,8 +267,21 @@ pub(super) fn write_durably(
 
 /// The hash of all that the result depends on.
 fn command_of(dedup: &Dedup, inputs: &[PathBuf]) -> u64 {
-    let Dedup { output, options, clustering, database, removed, scheme, sketch_size, .. } = dedup;
-    let Dedup { again, drops_unjudged, .. } = dedup;
+    let Dedup {
+        output,
+        options,
+        clustering,
+        database,
+        removed,
+        scheme,
+        sketch_size,
+        ..
+    } = dedup;
+    let Dedup {
+        again,
+        drops_unjudged,
+        ..
+    } = dedup;
     let report = dedup.report.as_ref().map(|it| &it.0);
     let scheme = scheme.as_ref().map(Scheme::to_string);
     let results = (output, removed, report);
@@ -256,7 +296,11 @@ fn command_of(dedup: &Dedup, inputs: &[PathBuf]) -> u64 {
 /// release or of somebody else.
 fn state_of(folder: &Path) -> io::Result<Option<Option<State>>> {
     match fs::read(folder.join(STATE)) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).ok().filter(|it: &State| it.version == VERSION))),
+        Ok(bytes) => Ok(Some(
+            serde_json::from_slice(&bytes)
+                .ok()
+                .filter(|it: &State| it.version == VERSION),
+        )),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -269,8 +313,14 @@ const STAMP_BYTES: usize = 24;
 fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
     let stamp = |index: usize| {
         let path = records.place_of(index);
-        let metadata = fs::metadata(&path).map_err(|source| Error::Io { path, source: source.into() })?;
-        let modified = metadata.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let metadata = fs::metadata(&path).map_err(|source| Error::Io {
+            path,
+            source: source.into(),
+        })?;
+        let modified = metadata
+            .modified()
+            .ok()
+            .and_then(|it| it.duration_since(UNIX_EPOCH).ok());
         let mut stamp = [0; STAMP_BYTES];
         stamp[..8].copy_from_slice(&metadata.len().to_le_bytes());
         stamp[8..].copy_from_slice(&modified.unwrap_or_default().as_nanos().to_le_bytes());
@@ -282,7 +332,8 @@ fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
 /// Whether a folder has nothing but what a run makes before it has a state, so no work.
 fn has_no_work(folder: &Path) -> bool {
     let is_begun = |name: &OsStr| [STAMPS, NEW_STATE].iter().any(|known| name == *known);
-    fs::read_dir(folder).is_ok_and(|mut it| it.all(|entry| entry.is_ok_and(|it| is_begun(&it.file_name()))))
+    fs::read_dir(folder)
+        .is_ok_and(|mut it| it.all(|entry| entry.is_ok_and(|it| is_begun(&it.file_name()))))
 }
 
 /// Removes a folder that has no work.
@@ -298,14 +349,19 @@ fn remove_begun(folder: &Path) -> io::Result<()> {
 
 /// Whether another process has the work open.
 fn is_at_work(folder: &Path) -> bool {
-    matches!(Database::open(folder.join(RECORDS), &OpenOptions::new()), Err(Error::Busy { .. }))
+    matches!(
+        Database::open(folder.join(RECORDS), &OpenOptions::new()),
+        Err(Error::Busy { .. })
+    )
 }
 
 /// Whether a run has ended before it stored anything.
 fn has_nothing(folder: &Path) -> bool {
     match Database::open(folder.join(RECORDS), &OpenOptions::new()) {
         Ok(database) => {
-            let stats = database.snapshot().and_then(|it| Ok((it.stats()?.documents, it.sources()?.len())));
+            let stats = database
+                .snapshot()
+                .and_then(|it| Ok((it.stats()?.documents, it.sources()?.len())));
             stats.is_ok_and(|stats| stats == (0, 0))
         }
         Err(Error::NotFound { .. }) => true,

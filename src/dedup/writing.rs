@@ -46,7 +46,11 @@ pub(super) fn write(
         // An input that is given twice is read once.
         let is_repeated = !known.insert(name.clone());
         let is_left_out = is_repeated || work.state.left_out.contains(&index);
-        let source = if is_left_out { None } else { snapshot.source(&name)? };
+        let source = if is_left_out {
+            None
+        } else {
+            snapshot.source(&name)?
+        };
         if source.is_none() && !is_left_out {
             return Err(Error::Input {
                 source_name: path_name(&records.paths()[index]),
@@ -57,8 +61,18 @@ pub(super) fn write(
         sources.push(source);
     }
     let progress = records.begin_again();
-    let mut survivors = Survivors { records, removed: Removed::open(&work.path(IDS))?, sources };
-    let mut writing = Writing { work, stop, progress, saved: Instant::now(), unsynced: Vec::new() };
+    let mut survivors = Survivors {
+        records,
+        removed: Removed::open(&work.path(IDS))?,
+        sources,
+    };
+    let mut writing = Writing {
+        work,
+        stop,
+        progress,
+        saved: Instant::now(),
+        unsynced: Vec::new(),
+    };
     for file in &layout.files {
         if writing.work.state.written.input >= file.inputs.end {
             continue;
@@ -96,10 +110,17 @@ struct Writing<'w> {
 impl Writing<'_> {
     /// Copies an input that is one record.
     fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
-        let Survivors { records, removed, sources } = survivors;
+        let Survivors {
+            records,
+            removed,
+            sources,
+        } = survivors;
         let index = file.inputs.start;
         let failed = |source: &io::Error| cannot_write(&file.path, source);
-        let id = RecordId { input: index as u32, number: 1 };
+        let id = RecordId {
+            input: index as u32,
+            number: 1,
+        };
         let is_removed = removed.has(id).map_err(|source| failed(&source))?;
         if let Some(source) = sources[index].as_ref().filter(|_| !is_removed) {
             records.ensure_same(index, source)?;
@@ -114,7 +135,10 @@ impl Writing<'_> {
             self.unsynced.push(to);
             records.ensure_same(index, source)?;
         }
-        self.work.state.written = Written { input: index + 1, ..Written::default() };
+        self.work.state.written = Written {
+            input: index + 1,
+            ..Written::default()
+        };
         self.save_now_and_then(None)
     }
 
@@ -129,13 +153,24 @@ impl Writing<'_> {
         let path = self.work.path(&file.path);
         make_folder_of(&path).map_err(|source| cannot_write(&path, &source))?;
         let mut copy = RowCopy::new(&path);
-        let Survivors { records, removed, sources } = survivors;
+        let Survivors {
+            records,
+            removed,
+            sources,
+        } = survivors;
         for index in file.inputs.clone() {
-            let Some(source) = &sources[index] else { continue };
+            let Some(source) = &sources[index] else {
+                continue;
+            };
             records.ensure_same(index, source)?;
             let survives = |number| {
-                let id = RecordId { input: index as u32, number };
-                let is_removed = removed.has(id).map_err(|source| cannot_write(Path::new(IDS), &source))?;
+                let id = RecordId {
+                    input: index as u32,
+                    number,
+                };
+                let is_removed = removed
+                    .has(id)
+                    .map_err(|source| cannot_write(Path::new(IDS), &source))?;
                 Ok(!is_removed)
             };
             let progress = self.progress.clone();
@@ -147,7 +182,10 @@ impl Writing<'_> {
         }
         copy.finish()?;
         self.unsynced.push(path);
-        self.work.state.written = Written { input: file.inputs.end, ..Written::default() };
+        self.work.state.written = Written {
+            input: file.inputs.end,
+            ..Written::default()
+        };
         self.save_now_and_then(None)
     }
 
@@ -172,7 +210,9 @@ impl Writing<'_> {
             let cut = cut.map_err(Error::no_thread)?;
             let written = self.write_pieces(file, &path, &mut out, &receiver, observe);
             drop(receiver);
-            let cut = cut.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let cut = cut
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // An input that fails ends the pieces. The end of the pieces ends the reading.
             written.and(cut)
         })?;
@@ -181,9 +221,14 @@ impl Writing<'_> {
         } else {
             Ok(())
         };
-        ended.and_then(|()| out.sync_all()).map_err(|source| cannot_write(&path, &source))?;
+        ended
+            .and_then(|()| out.sync_all())
+            .map_err(|source| cannot_write(&path, &source))?;
         let written = &mut self.work.state.written;
-        *written = Written { input: file.inputs.end, ..Written::default() };
+        *written = Written {
+            input: file.inputs.end,
+            ..Written::default()
+        };
         self.save_now_and_then(None)
     }
 
@@ -203,17 +248,25 @@ impl Writing<'_> {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            let together: Vec<Piece> =
-                first.into_iter().chain(pieces.try_iter().take(2 * parallel::cores())).collect();
+            let together: Vec<Piece> = first
+                .into_iter()
+                .chain(pieces.try_iter().take(2 * parallel::cores()))
+                .collect();
             for packed in packer.pack(together) {
-                let Piece { bytes: packed, behind, .. } =
-                    packed.map_err(|source| cannot_write(path, &source))?;
+                let Piece {
+                    bytes: packed,
+                    behind,
+                    ..
+                } = packed.map_err(|source| cannot_write(path, &source))?;
                 let written = out.write_all(&packed).map(|()| packed.len());
                 let length = written.map_err(|source| cannot_write(path, &source))? as u64;
                 let before = self.work.state.written.length + length;
                 self.work.state.written.length = before;
                 if let Some(behind) = behind {
-                    self.work.state.written = Written { length: before, ..behind };
+                    self.work.state.written = Written {
+                        length: before,
+                        ..behind
+                    };
                     self.save_now_and_then(Some(out))?;
                 }
             }
@@ -237,7 +290,10 @@ impl Writing<'_> {
         for path in self.unsynced.drain(..) {
             synced = synced.and_then(|()| File::open(&path)?.sync_all());
             // Those above it may be new too.
-            let above = path.ancestors().skip(1).take_while(|it| it.starts_with(&top));
+            let above = path
+                .ancestors()
+                .skip(1)
+                .take_while(|it| it.starts_with(&top));
             folders.extend(above.map(Path::to_owned));
         }
         let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_folder(it)));
@@ -249,8 +305,15 @@ impl Writing<'_> {
 
     /// Tells how far the work is. An error if nobody wants the rest.
     fn tell(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<()> {
-        let (done, all) = (self.progress.bytes_read(), self.progress.bytes_total().unwrap_or_default());
-        observe(DedupEvent::Progress { step: DedupStep::Writing, done, all });
+        let (done, all) = (
+            self.progress.bytes_read(),
+            self.progress.bytes_total().unwrap_or_default(),
+        );
+        observe(DedupEvent::Progress {
+            step: DedupStep::Writing,
+            done,
+            all,
+        });
         self.stop.ensure_wanted()
     }
 }
@@ -259,8 +322,14 @@ impl Survivors<'_> {
     /// Cuts the inputs of a file into records, and sends those that survive.
     fn cut(&mut self, file: &OutputFile, from: Written, mut sent: Sent) -> Result<()> {
         for input in from.input.max(file.inputs.start)..file.inputs.end {
-            let Some(source) = self.sources[input].clone() else { continue };
-            let place = if input == from.input { from.place } else { Place::default() };
+            let Some(source) = self.sources[input].clone() else {
+                continue;
+            };
+            let place = if input == from.input {
+                from.place
+            } else {
+                Place::default()
+            };
             let has_mark = self.records.begin(input, place, &source)?;
             if has_mark && input == file.inputs.start {
                 sent.piece.extend_from_slice(BYTE_ORDER_MARK);
@@ -273,12 +342,22 @@ impl Survivors<'_> {
                     return Ok(());
                 }
                 let behind = match has_more {
-                    false => Some(Written { input: input + 1, ..Written::default() }),
+                    false => Some(Written {
+                        input: input + 1,
+                        ..Written::default()
+                    }),
                     true if sent.end_record() => None,
-                    true => Some(Written { input, place: self.records.place(), ..Written::default() }),
+                    true => Some(Written {
+                        input,
+                        place: self.records.place(),
+                        ..Written::default()
+                    }),
                 };
                 if let Some(behind) = behind {
-                    sent.send(Some(Written { is_in_line: sent.is_in_line, ..behind }));
+                    sent.send(Some(Written {
+                        is_in_line: sent.is_in_line,
+                        ..behind
+                    }));
                 }
                 if !has_more {
                     break;
@@ -291,8 +370,14 @@ impl Survivors<'_> {
 
     /// Copies the next record, or passes over it. False at the end of the input.
     fn copy_next(&mut self, input: usize, sent: &mut Sent) -> Result<bool> {
-        let id = RecordId { input: input as u32, number: self.records.next_number() };
-        let is_removed = self.removed.has(id).map_err(|source| cannot_write(Path::new(IDS), &source))?;
+        let id = RecordId {
+            input: input as u32,
+            number: self.records.next_number(),
+        };
+        let is_removed = self
+            .removed
+            .has(id)
+            .map_err(|source| cannot_write(Path::new(IDS), &source))?;
         let copied = match is_removed {
             true => self.records.copy_next(&mut io::sink()),
             false => self.records.copy_next(sent),
@@ -368,8 +453,18 @@ impl Sent {
     }
 
     fn send_as(&mut self, content: Content, behind: Option<Written>) {
-        let bytes = mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)));
-        self.is_closed |= self.sender.send(Piece { bytes, content, behind }).is_err();
+        let bytes = mem::replace(
+            &mut self.piece,
+            Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)),
+        );
+        self.is_closed |= self
+            .sender
+            .send(Piece {
+                bytes,
+                content,
+                behind,
+            })
+            .is_err();
     }
 }
 
@@ -386,7 +481,11 @@ impl Write for Sent {
         if self.piece.len() >= 4 * PIECE_BYTES {
             self.send_part();
         }
-        if self.is_closed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+        if self.is_closed {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(bytes.len())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -402,9 +501,15 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
 
 /// Opens a file to write behind its first bytes. What is behind these was not told as written, and is cut off.
 fn open_behind(path: &Path, length: u64) -> io::Result<File> {
-    let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(path)?;
     if file.metadata()?.len() < length {
-        return Err(io::Error::other("it is shorter than it was; delete the folder to begin anew"));
+        return Err(io::Error::other(
+            "it is shorter than it was; delete the folder to begin anew",
+        ));
     }
     file.set_len(length)?;
     file.seek(SeekFrom::End(0))?;

@@ -312,7 +312,10 @@ impl Error {
     /// An output cannot be written, for this reason.
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn output(path: &Path, reason: &str) -> Self {
-        Self::Output { path: path.to_owned(), reason: reason.to_owned() }
+        Self::Output {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        }
     }
 
     /// A thread could not be started.
@@ -338,7 +341,9 @@ impl std::error::Error for Error {
                 Some(source.as_ref())
             }
             Self::InBatch { source, .. } => Some(source.as_ref()),
-            Self::Verify(source) | Self::Corrupted(source) | Self::Storage(source) => Some(source.as_ref()),
+            Self::Verify(source) | Self::Corrupted(source) | Self::Storage(source) => {
+                Some(source.as_ref())
+            }
             _ => None,
         }
     }

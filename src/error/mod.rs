@@ -1,6 +1,9 @@
 //! What can go wrong, and how it is said.
 
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod error;
 #[cfg(feature = "ingest")]
 mod path_name;

@@ -70,7 +70,10 @@ impl Corpus {
             }
         }
         match corpus.len() {
-            0 | 1 => Err(wrong(format!("an evaluation needs two documents or more, not {}", corpus.len()))),
+            0 | 1 => Err(wrong(format!(
+                "an evaluation needs two documents or more, not {}",
+                corpus.len()
+            ))),
             _ => Ok(corpus),
         }
     }
@@ -86,7 +89,13 @@ impl Corpus {
         }
     }
 
-    fn add(&mut self, key: Vec<u8>, group: Option<String>, page: Page, numbers: &mut HashMap<String, u32>) {
+    fn add(
+        &mut self,
+        key: Vec<u8>,
+        group: Option<String>,
+        page: Page,
+        numbers: &mut HashMap<String, u32>,
+    ) {
         if self.by_key.contains_key(&key) {
             self.repeated += 1;
             return;
@@ -110,7 +119,11 @@ impl Corpus {
         }
         self.tokens_seconds += begin.elapsed().as_secs_f64();
         self.by_key.insert(key, self.documents.len());
-        self.documents.push(Entry { page, group, tokens });
+        self.documents.push(Entry {
+            page,
+            group,
+            tokens,
+        });
     }
 
     /// The number of documents.
@@ -142,10 +155,14 @@ impl Corpus {
     /// For each document, the number of its group. A document without a group is one of its own.
     pub(super) fn groups(&self) -> Vec<u32> {
         let mut numbers = HashMap::new();
-        let groups = self.documents.iter().enumerate().map(|(index, document)| match &document.group {
-            Some(group) => *numbers.entry(group).or_insert(index as u32),
-            None => index as u32,
-        });
+        let groups =
+            self.documents
+                .iter()
+                .enumerate()
+                .map(|(index, document)| match &document.group {
+                    Some(group) => *numbers.entry(group).or_insert(index as u32),
+                    None => index as u32,
+                });
         groups.collect()
     }
 
@@ -153,11 +170,15 @@ impl Corpus {
     /// shorter has one shingle, of all its tokens. A text without tokens has none.
     pub(super) fn shingles(&self, length: usize) -> Vec<Vec<u64>> {
         let of = |document: &Entry| {
-            let hashes: Vec<[u8; 8]> =
-                document.tokens.iter().map(|&word| self.word_hash(word).to_le_bytes()).collect();
+            let hashes: Vec<[u8; 8]> = document
+                .tokens
+                .iter()
+                .map(|&word| self.word_hash(word).to_le_bytes())
+                .collect();
             let windows = hashes.windows(length.min(hashes.len()).max(1));
-            let mut shingles: Vec<u64> =
-                windows.map(|window| xxh3_64_with_seed(window.as_flattened(), length as u64)).collect();
+            let mut shingles: Vec<u64> = windows
+                .map(|window| xxh3_64_with_seed(window.as_flattened(), length as u64))
+                .collect();
             shingles.sort_unstable();
             shingles.dedup();
             shingles
@@ -212,7 +233,11 @@ pub(super) fn distinct(numbers: &[u32]) -> Vec<u32> {
 }
 
 fn wrong(reason: String) -> Error {
-    Error::Input { source_name: "documents".to_owned(), line: None, reason }
+    Error::Input {
+        source_name: "documents".to_owned(),
+        line: None,
+        reason,
+    }
 }
 
 #[cfg(test)]
@@ -223,7 +248,10 @@ mod tests {
     fn shingles_are_distinct_and_short_texts_have_one() {
         let corpus = Corpus::of(&["a b c d a b c d", "A B c d", "a b", ""]);
         let shingles = corpus.shingles(4);
-        assert_eq!(shingles.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1, 1, 0]);
+        assert_eq!(
+            shingles.iter().map(Vec::len).collect::<Vec<_>>(),
+            [4, 1, 1, 0]
+        );
         assert!(shingles[0].contains(&shingles[1][0]), "case does not count");
         assert_eq!(corpus.words, ["a", "b", "c", "d"]);
         assert_eq!(corpus.document_frequencies(), [3, 3, 2, 2]);
@@ -234,11 +262,21 @@ mod tests {
     /// by hand, is 1 of 3 + 6 - 1.
     #[test]
     fn resemblance_is_that_of_the_example_of_broder() {
-        let corpus = Corpus::of(&["a rose is a rose is a rose", "a rose is a flower which is a rose"]);
+        let corpus = Corpus::of(&[
+            "a rose is a rose is a rose",
+            "a rose is a flower which is a rose",
+        ]);
         for (size, both, either) in [(1, 3, 5), (2, 3, 6), (3, 3, 7), (4, 1, 8)] {
             let shingles = corpus.shingles(size);
-            let shared = shingles[0].iter().filter(|it| shingles[1].contains(it)).count();
-            assert_eq!((shared, shingles[0].len() + shingles[1].len() - shared), (both, either), "{size}");
+            let shared = shingles[0]
+                .iter()
+                .filter(|it| shingles[1].contains(it))
+                .count();
+            assert_eq!(
+                (shared, shingles[0].len() + shingles[1].len() - shared),
+                (both, either),
+                "{size}"
+            );
         }
     }
 }

@@ -34,7 +34,11 @@ pub struct Verdicts {
 impl Verdicts {
     /// The share of the matches that are the same. `None` if nothing matched.
     pub fn precision(&self) -> Option<f64> {
-        Band { pairs: self.same.found + self.different.found, found: self.same.found }.recall()
+        Band {
+            pairs: self.same.found + self.different.found,
+            found: self.same.found,
+        }
+        .recall()
     }
 
     /// The harmonic mean of precision and recall. `None` if nothing is the same.
@@ -66,7 +70,11 @@ impl Point {
     /// The share of the pairs with a Jaccard similarity of 0.8 or more that matched.
     pub fn recall_from_80(&self) -> Option<f64> {
         let [first, second, ..] = self.bands;
-        Band { pairs: first.pairs + second.pairs, found: first.found + second.found }.recall()
+        Band {
+            pairs: first.pairs + second.pairs,
+            found: first.found + second.found,
+        }
+        .recall()
     }
 }
 
@@ -87,7 +95,10 @@ impl EstimateError {
             (count + 1, sum + (estimate - similarity).powi(2))
         };
         let (pairs, squares) = pairs.fold((0, 0.0), add);
-        (pairs > 0).then(|| Self { pairs, rmse: (squares / pairs as f64).sqrt() })
+        (pairs > 0).then(|| Self {
+            pairs,
+            rmse: (squares / pairs as f64).sqrt(),
+        })
     }
 }
 
@@ -121,12 +132,18 @@ impl Curve {
 
     /// The loosest point with at most one false match in a million unrelated pairs.
     pub fn at_one_false(&self) -> Option<&Point> {
-        self.points.iter().rev().find(|point| point.false_per_million().is_some_and(|it| it <= 1.0))
+        self.points
+            .iter()
+            .rev()
+            .find(|point| point.false_per_million().is_some_and(|it| it <= 1.0))
     }
 
     /// The point with the best F1 over the judged pairs.
     pub fn best_f1(&self) -> Option<(&Point, f64)> {
-        let scored = self.points.iter().filter_map(|point| Some((point, point.verdicts?.f1()?)));
+        let scored = self
+            .points
+            .iter()
+            .filter_map(|point| Some((point, point.verdicts?.f1()?)));
         scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
     }
 }
@@ -146,8 +163,13 @@ mod tests {
     /// By hand: of 10 pairs that are the same, 6 matched, and 2 others beside them.
     #[test]
     fn precision_recall_and_f1_are_those_of_the_textbook() {
-        let verdicts =
-            Verdicts { same: Band { pairs: 10, found: 6 }, different: Band { pairs: 5, found: 2 } };
+        let verdicts = Verdicts {
+            same: Band {
+                pairs: 10,
+                found: 6,
+            },
+            different: Band { pairs: 5, found: 2 },
+        };
         assert_eq!(verdicts.same.recall(), Some(0.6));
         assert_eq!(verdicts.precision(), Some(0.75));
         let (precision, recall) = (0.75, 0.6);

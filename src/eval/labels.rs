@@ -67,10 +67,12 @@ impl Labels {
     /// [`Error::Input`], with the line, if the file cannot be read, has no pairs, lacks a column, has a bad
     /// similarity or, without a header, an unknown label; or if no pair is of two documents of the corpus.
     pub fn read(path: &Path, corpus: &Corpus, judgements: &Judgements) -> Result<Self> {
-        Self::from_lines(lines_of(path)?, corpus, judgements).map_err(|(line, reason)| Error::Input {
-            source_name: path.display().to_string(),
-            line,
-            reason,
+        Self::from_lines(lines_of(path)?, corpus, judgements).map_err(|(line, reason)| {
+            Error::Input {
+                source_name: path.display().to_string(),
+                line,
+                reason,
+            }
         })
     }
 
@@ -100,17 +102,30 @@ impl Labels {
                 }
             };
             let (keys, label, j4) = columns.read(&fields).map_err(at)?;
-            let same = if label.is_empty() { Some(true) } else { judgements.judge(label) };
+            let same = if label.is_empty() {
+                Some(true)
+            } else {
+                judgements.judge(label)
+            };
             if same.is_none() && !columns.has_header {
-                return Err(at(format!("the label {label:?} is neither one of same nor one of different")));
+                return Err(at(format!(
+                    "the label {label:?} is neither one of same nor one of different"
+                )));
             }
             let [Some(a), Some(b)] = keys.map(|key| corpus.index(key.as_bytes())) else {
-                let missing = keys.into_iter().find(|key| corpus.index(key.as_bytes()).is_none());
-                labels.unknown_keys.push((number, missing.unwrap_or_default().to_owned()));
+                let missing = keys
+                    .into_iter()
+                    .find(|key| corpus.index(key.as_bytes()).is_none());
+                labels
+                    .unknown_keys
+                    .push((number, missing.unwrap_or_default().to_owned()));
                 continue;
             };
             if a == b {
-                return Err(at(format!("a document is paired with itself: {:?}", keys[0])));
+                return Err(at(format!(
+                    "a document is paired with itself: {:?}",
+                    keys[0]
+                )));
             }
             let (a, b) = (a.min(b), a.max(b));
             if seen.insert((a, b)) {
@@ -145,8 +160,19 @@ impl Labels {
     /// Labels of these pairs with their similarities.
     #[cfg(test)]
     pub(super) fn with_j4(pairs: impl Iterator<Item = (usize, usize, f64)>) -> Self {
-        let pairs = pairs.map(|(a, b, j4)| Labelled { a, b, same: None, j4: Some(j4) }).collect();
-        Self { pairs, has_j4: true, ..Self::default() }
+        let pairs = pairs
+            .map(|(a, b, j4)| Labelled {
+                a,
+                b,
+                same: None,
+                j4: Some(j4),
+            })
+            .collect();
+        Self {
+            pairs,
+            has_j4: true,
+            ..Self::default()
+        }
     }
 
     /// Whether the file gives the Jaccard similarity of the pairs.
@@ -170,7 +196,12 @@ impl Columns {
             let (label, j4) = (place(&["label"]), place(&["j4", "j4_text"]));
             return match (label, j4) {
                 (None, None) => Err("the header has neither label nor j4".to_owned()),
-                _ => Ok(Self { has_header: true, keys: [a, b], label, j4 }),
+                _ => Ok(Self {
+                    has_header: true,
+                    keys: [a, b],
+                    label,
+                    j4,
+                }),
             };
         }
         match first.len() {
@@ -186,7 +217,10 @@ impl Columns {
     /// The keys, the label (empty if there is no such column) and the similarity.
     fn read<'l>(&self, fields: &[&'l str]) -> Result<([&'l str; 2], &'l str, Option<f64>), String> {
         let field = |index: usize| {
-            fields.get(index).copied().ok_or_else(|| format!("column {} is missing", index + 1))
+            fields
+                .get(index)
+                .copied()
+                .ok_or_else(|| format!("column {} is missing", index + 1))
         };
         let label = self.label.map_or(Ok(""), field)?;
         if self.label.is_some() && label.is_empty() {
@@ -196,7 +230,10 @@ impl Columns {
             let number = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
             number.ok_or_else(|| format!("{text:?} is not a similarity from 0 to 1"))
         };
-        let j4 = self.j4.map(|index| field(index).and_then(similarity)).transpose()?;
+        let j4 = self
+            .j4
+            .map(|index| field(index).and_then(similarity))
+            .transpose()?;
         Ok(([field(self.keys[0])?, field(self.keys[1])?], label, j4))
     }
 }
@@ -207,17 +244,39 @@ mod tests {
 
     fn labels(text: &str) -> Result<Labels, (Option<u64>, String)> {
         let corpus = Corpus::of(&["a", "b", "c"]);
-        Labels::from_lines(text.lines().map(|line| Ok(line.to_owned())), &corpus, &Judgements::default())
+        Labels::from_lines(
+            text.lines().map(|line| Ok(line.to_owned())),
+            &corpus,
+            &Judgements::default(),
+        )
     }
 
     #[test]
     fn columns_are_found_by_name_or_by_place() -> Result<(), (Option<u64>, String)> {
-        let named = labels("label\tid_b\tid_a\tj4\nsame\t0\t2\t0.75\ncross\t0\t1\t0.5\ncross\t1\t0\t0.5\n")?;
-        let first = Labelled { a: 0, b: 2, same: Some(true), j4: Some(0.75) };
-        let second = Labelled { a: 0, b: 1, same: None, j4: Some(0.5) };
-        assert_eq!((named.pairs.as_slice(), named.unjudged), ([first, second].as_slice(), 1));
+        let named = labels(
+            "label\tid_b\tid_a\tj4\nsame\t0\t2\t0.75\ncross\t0\t1\t0.5\ncross\t1\t0\t0.5\n",
+        )?;
+        let first = Labelled {
+            a: 0,
+            b: 2,
+            same: Some(true),
+            j4: Some(0.75),
+        };
+        let second = Labelled {
+            a: 0,
+            b: 1,
+            same: None,
+            j4: Some(0.5),
+        };
+        assert_eq!(
+            (named.pairs.as_slice(), named.unjudged),
+            ([first, second].as_slice(), 1)
+        );
         let plain = labels("0\t1\tDIFFERENT\n\n1\t2\t1\n1\t9\t1\n")?;
-        assert_eq!(plain.pairs.iter().map(|it| it.same).collect::<Vec<_>>(), [Some(false), Some(true)]);
+        assert_eq!(
+            plain.pairs.iter().map(|it| it.same).collect::<Vec<_>>(),
+            [Some(false), Some(true)]
+        );
         assert_eq!(plain.unknown_keys, [(4, "9".to_owned())]);
         assert_eq!(labels("0\t1\n")?.pairs[0].same, Some(true));
         Ok(())

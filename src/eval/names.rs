@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::method::Method;
 use super::methods::{
-    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs, Supershingles,
-    Texts,
+    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs,
+    Supershingles, Texts,
 };
 use crate::sketch::SketchSize;
 use crate::text::{Fingerprinter, Scheme, TextMeasure};
@@ -29,7 +29,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_distance: 16, candidate_distance: None, functions: 128, bits: 384, lexica: 10 }
+        Self {
+            max_distance: 16,
+            candidate_distance: None,
+            functions: 128,
+            bits: 384,
+            lexica: 10,
+        }
     }
 }
 
@@ -61,7 +67,11 @@ enum Kind {
 impl MethodName {
     /// All methods.
     pub fn all() -> impl Iterator<Item = Self> {
-        let text_schemes = || Scheme::ALL.iter().filter(|scheme| Fingerprinter::new(**scheme).is_ok());
+        let text_schemes = || {
+            Scheme::ALL
+                .iter()
+                .filter(|scheme| Fingerprinter::new(**scheme).is_ok())
+        };
         let of_schemes = SketchSize::ALL
             .iter()
             .flat_map(move |&size| text_schemes().map(move |&scheme| Kind::Scheme(scheme, size)));
@@ -77,11 +87,20 @@ impl MethodName {
             Kind::Texts(TextMeasure::Words),
             Kind::Texts(TextMeasure::Cosine),
         ];
-        [Kind::Exact].into_iter().chain(of_schemes).chain(others).map(Self)
+        [Kind::Exact]
+            .into_iter()
+            .chain(of_schemes)
+            .chain(others)
+            .map(Self)
     }
 
     pub(super) fn method(self, settings: &Settings) -> Box<dyn Method> {
-        let Settings { functions, bits, lexica, .. } = *settings;
+        let Settings {
+            functions,
+            bits,
+            lexica,
+            ..
+        } = *settings;
         match self.0 {
             Kind::Exact => Box::new(Exact),
             Kind::Scheme(scheme, size) => Box::new(fingerprints(scheme, size, settings)),
@@ -108,7 +127,10 @@ fn fingerprints(scheme: Scheme, size: SketchSize, settings: &Settings) -> Finger
             settings.candidate_distance.unwrap_or(of_scheme)
         }
     };
-    Fingerprints { fingerprinter: fingerprinter.with_sketch_size(size), max_distance }
+    Fingerprints {
+        fingerprinter: fingerprinter.with_sketch_size(size),
+        max_distance,
+    }
 }
 
 /// The name on the command line.
@@ -136,10 +158,15 @@ impl FromStr for MethodName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::all().find(|method| method.to_string() == name).ok_or_else(|| {
-            let known: Vec<String> = Self::all().map(|method| method.to_string()).collect();
-            format!("there is no method {name:?}; there are {}", known.join(", "))
-        })
+        Self::all()
+            .find(|method| method.to_string() == name)
+            .ok_or_else(|| {
+                let known: Vec<String> = Self::all().map(|method| method.to_string()).collect();
+                format!(
+                    "there is no method {name:?}; there are {}",
+                    known.join(", ")
+                )
+            })
     }
 }
 
@@ -149,8 +176,15 @@ mod tests {
 
     #[test]
     fn every_text_scheme_is_a_method_alone_and_with_sketches_of_each_size() -> Result<(), String> {
-        for scheme in Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External) {
-            for name in [scheme.to_string(), format!("{scheme}+sketch"), format!("{scheme}+sketch32")] {
+        for scheme in Scheme::ALL
+            .iter()
+            .filter(|scheme| **scheme != Scheme::External)
+        {
+            for name in [
+                scheme.to_string(),
+                format!("{scheme}+sketch"),
+                format!("{scheme}+sketch32"),
+            ] {
                 assert_eq!(name.parse::<MethodName>()?.to_string(), name);
             }
         }

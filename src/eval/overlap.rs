@@ -57,7 +57,11 @@ pub(super) fn jaccard_pairs(sets: &[Vec<u64>], least: f64) -> Vec<Scored> {
 pub(super) fn jaccard<T: Ord>(a: &[T], b: &[T]) -> f64 {
     let both = common(a, b);
     let either = a.len() + b.len() - both;
-    if either == 0 { 0.0 } else { both as f64 / either as f64 }
+    if either == 0 {
+        0.0
+    } else {
+        both as f64 / either as f64
+    }
 }
 
 /// The number of elements that two sorted sets have in common.

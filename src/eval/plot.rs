@@ -55,7 +55,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// # Errors
 ///
 /// If there is no point to draw.
-pub fn plot(curves: &[Curve], title: &str) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
+pub fn plot(
+    curves: &[Curve],
+    title: &str,
+) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
     let mut text = String::new();
     drawn(&mut text, curves, title).map_err(|error| error.to_string())?;
     Ok(text)
@@ -65,15 +68,25 @@ fn drawn(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (chart, _) = area.split_horizontally(SIZE.0 - LEGEND);
-    let has_verdicts = curves.iter().flat_map(|it| &it.points).any(|it| it.verdicts.is_some());
-    let lines =
-        if has_verdicts { by_people(&chart, curves, title)? } else { by_bands(&chart, curves, title)? };
+    let has_verdicts = curves
+        .iter()
+        .flat_map(|it| &it.points)
+        .any(|it| it.verdicts.is_some());
+    let lines = if has_verdicts {
+        by_people(&chart, curves, title)?
+    } else {
+        by_bands(&chart, curves, title)?
+    };
     for (index, (curve, line)) in curves.iter().zip(lines).enumerate() {
         let look = Look::of(index);
         look.draw(&area, line)?;
         let (x, y) = ((SIZE.0 - LEGEND) as i32, 56 + 22 * index as i32);
         look.draw(&area, vec![(x, y), (x + 24, y), (x + 48, y)])?;
-        area.draw(&Text::new(curve.method.clone(), (x + 58, y - 7), ("sans-serif", 14)))?;
+        area.draw(&Text::new(
+            curve.method.clone(),
+            (x + 58, y - 7),
+            ("sans-serif", 14),
+        ))?;
     }
     area.present()?;
     Ok(())
@@ -103,7 +116,9 @@ impl Look {
         let style = self.color.stroke_width(2);
         match self.dashes {
             None => area.draw(&PathElement::new(line.clone(), style))?,
-            Some((dash, gap)) => area.draw(&DashedPathElement::new(line.clone(), dash, gap, style))?,
+            Some((dash, gap)) => {
+                area.draw(&DashedPathElement::new(line.clone(), dash, gap, style))?
+            }
         }
         for (x, y) in line {
             let (corners, is_filled) = self.shape;
@@ -132,23 +147,35 @@ fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<P
         let verdicts = point.verdicts?;
         Some(chart.backend_coord(&(verdicts.same.recall()?, verdicts.precision()?)))
     };
-    Ok(curves.iter().map(|curve| curve.points.iter().filter_map(at).collect()).collect())
+    Ok(curves
+        .iter()
+        .map(|curve| curve.points.iter().filter_map(at).collect())
+        .collect())
 }
 
 /// The same.
 fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
     let points = || curves.iter().flat_map(|it| &it.points);
     if points().all(|it| it.recall_from_80().is_none()) {
-        return Err("no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into());
+        return Err(
+            "no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into(),
+        );
     }
     if points().all(|it| it.unrelated.pairs == 0) {
         return Err("no two documents are unrelated, so there is nothing to plot".into());
     }
     // One false match is the least that can be seen. What has none stands left of that.
-    let unrelated = points().map(|it| it.unrelated.pairs).max().unwrap_or(0).max(1);
+    let unrelated = points()
+        .map(|it| it.unrelated.pairs)
+        .max()
+        .unwrap_or(0)
+        .max(1);
     let least = (0.5e6 / unrelated as f64).min(0.5);
-    let most = points().filter_map(Point::false_per_million).fold(10.0, f64::max);
-    let mut chart = builder(area, title).build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
+    let most = points()
+        .filter_map(Point::false_per_million)
+        .fold(10.0, f64::max);
+    let mut chart =
+        builder(area, title).build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
     chart
         .configure_mesh()
         .x_desc("false matches in a million unrelated pairs (left edge: none)")
@@ -159,13 +186,23 @@ fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pi
         .axis_desc_style(AXES)
         .draw()?;
     let at = |point: &Point| {
-        Some(chart.backend_coord(&(point.false_per_million()?.max(least), point.recall_from_80()?)))
+        Some(chart.backend_coord(&(
+            point.false_per_million()?.max(least),
+            point.recall_from_80()?,
+        )))
     };
-    Ok(curves.iter().map(|curve| curve.points.iter().filter_map(at).collect()).collect())
+    Ok(curves
+        .iter()
+        .map(|curve| curve.points.iter().filter_map(at).collect())
+        .collect())
 }
 
 fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut builder = ChartBuilder::on(area);
-    builder.caption(title, ("sans-serif", 20)).margin(16).x_label_area_size(48).y_label_area_size(60);
+    builder
+        .caption(title, ("sans-serif", 20))
+        .margin(16)
+        .x_label_area_size(48)
+        .y_label_area_size(60);
     builder
 }

@@ -18,7 +18,11 @@ pub(super) type Words = Vec<String>;
 pub(super) fn resemblance(a: &Words, b: &Words, size: usize) -> f64 {
     let (a, b) = (shingles(a, size), shingles(b, size));
     let either = a.union(&b).count();
-    if either == 0 { 0.0 } else { a.intersection(&b).count() as f64 / either as f64 }
+    if either == 0 {
+        0.0
+    } else {
+        a.intersection(&b).count() as f64 / either as f64
+    }
 }
 
 fn shingles(words: &Words, size: usize) -> HashSet<&[String]> {
@@ -32,7 +36,10 @@ fn shingles(words: &Words, size: usize) -> HashSet<&[String]> {
 /// The random value of each shingle.
 fn hashes(words: &Words, size: usize) -> BTreeSet<u64> {
     let hash = |shingle: &[String]| {
-        let bytes: Vec<u8> = shingle.iter().flat_map(|word| xxh3_64(word.as_bytes()).to_le_bytes()).collect();
+        let bytes: Vec<u8> = shingle
+            .iter()
+            .flat_map(|word| xxh3_64(word.as_bytes()).to_le_bytes())
+            .collect();
         xxh3_64_with_seed(&bytes, size as u64)
     };
     shingles(words, size).into_iter().map(hash).collect()
@@ -41,7 +48,12 @@ fn hashes(words: &Words, size: usize) -> BTreeSet<u64> {
 /// The least value of each random function over the shingles. None of a text without words.
 fn minwise(words: &Words, size: usize, functions: u64) -> Vec<u64> {
     let hashes = hashes(words, size);
-    let least = |function| hashes.iter().map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function)).min();
+    let least = |function| {
+        hashes
+            .iter()
+            .map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function))
+            .min()
+    };
     (0..functions).filter_map(least).collect()
 }
 
@@ -53,14 +65,24 @@ fn minwise_hash(a: &Words, b: &Words, functions: u64) -> f64 {
 fn bottom_k(a: &Words, b: &Words, kept: usize) -> f64 {
     let (a, b) = (hashes(a, 4), hashes(b, 4));
     let sample: Vec<&u64> = a.union(&b).take(kept).collect();
-    let both = sample.iter().filter(|it| a.contains(it) && b.contains(it)).count();
-    if sample.is_empty() { 0.0 } else { both as f64 / sample.len() as f64 }
+    let both = sample
+        .iter()
+        .filter(|it| a.contains(it) && b.contains(it))
+        .count();
+    if sample.is_empty() {
+        0.0
+    } else {
+        both as f64 / sample.len() as f64
+    }
 }
 
 /// The groups of 14 functions of which all least values are equal, in a text that has such values.
 fn supershingles(a: &Words, b: &Words) -> usize {
     let (a, b) = (minwise(a, 8, 84), minwise(b, 8, 84));
-    a.chunks(14).zip(b.chunks(14)).filter(|(x, y)| x == y).count()
+    a.chunks(14)
+        .zip(b.chunks(14))
+        .filter(|(x, y)| x == y)
+        .count()
 }
 
 /// For each lexicon, the words that it leaves of a text.
@@ -74,26 +96,42 @@ fn left(texts: &[Words], text: &Words, lexica: u64) -> Vec<BTreeSet<String>> {
     let is_in = |word: &str, lexicon| {
         !xxh3_64_with_seed(&xxh3_64(word.as_bytes()).to_le_bytes(), lexicon).is_multiple_of(3)
     };
-    let others = (1..=lexica).map(|lexicon| first.iter().filter(|it| is_in(it, lexicon)).cloned().collect());
+    let others = (1..=lexica).map(|lexicon| {
+        first
+            .iter()
+            .filter(|it| is_in(it, lexicon))
+            .cloned()
+            .collect()
+    });
     [first.clone()].into_iter().chain(others).collect()
 }
 
 /// How many lexica leave the same words of both texts, and some.
 fn i_match(a: &[BTreeSet<String>], b: &[BTreeSet<String>]) -> usize {
-    a.iter().zip(b).filter(|(x, y)| !x.is_empty() && x == y).count()
+    a.iter()
+        .zip(b)
+        .filter(|(x, y)| !x.is_empty() && x == y)
+        .count()
 }
 
 /// The bit of a text: the sign of the sum of a random sign for each word.
 fn projection(text: &Words, bit: u32) -> bool {
     let sign = |word: &String| {
-        let random = xxh3_64_with_seed(&xxh3_64(word.as_bytes()).to_le_bytes(), u64::from(bit / 64));
-        if (random >> (bit % 64)) % 2 == 1 { 1 } else { -1 }
+        let random =
+            xxh3_64_with_seed(&xxh3_64(word.as_bytes()).to_le_bytes(), u64::from(bit / 64));
+        if (random >> (bit % 64)) % 2 == 1 {
+            1
+        } else {
+            -1
+        }
     };
     text.iter().map(sign).sum::<i32>() > 0
 }
 
 fn random_projection(a: &Words, b: &Words) -> Option<f64> {
-    let different = (0..384).filter(|&bit| projection(a, bit) != projection(b, bit)).count();
+    let different = (0..384)
+        .filter(|&bit| projection(a, bit) != projection(b, bit))
+        .count();
     (!a.is_empty() && !b.is_empty()).then(|| (PI * different as f64 / 384.0).cos())
 }
 
@@ -105,9 +143,14 @@ fn spots(text: &Words) -> HashMap<[&str; 3], u32> {
     for begin in 0..text.len() {
         if antecedents.contains(&text[begin].as_str()) {
             let rest = &text[begin + 1..];
-            let chain: Vec<&String> = rest.iter().filter(|it| !stop_words.contains(&it.as_str())).collect();
+            let chain: Vec<&String> = rest
+                .iter()
+                .filter(|it| !stop_words.contains(&it.as_str()))
+                .collect();
             if chain.len() >= 2 {
-                *spots.entry([&*text[begin], chain[0], chain[1]]).or_insert(0) += 1;
+                *spots
+                    .entry([&*text[begin], chain[0], chain[1]])
+                    .or_insert(0) += 1;
             }
         }
     }
@@ -118,8 +161,14 @@ fn spotsigs(a: &Words, b: &Words) -> Option<f64> {
     let (a, b) = (spots(a), spots(b));
     let all: HashSet<&[&str; 3]> = a.keys().chain(b.keys()).collect();
     let counts = |it: &&[&str; 3]| [&a, &b].map(|spots| spots.get(*it).copied().unwrap_or(0));
-    let least: u32 = all.iter().map(|it| counts(it).into_iter().min().unwrap_or(0)).sum();
-    let most: u32 = all.iter().map(|it| counts(it).into_iter().max().unwrap_or(0)).sum();
+    let least: u32 = all
+        .iter()
+        .map(|it| counts(it).into_iter().min().unwrap_or(0))
+        .sum();
+    let most: u32 = all
+        .iter()
+        .map(|it| counts(it).into_iter().max().unwrap_or(0))
+        .sum();
     (least > 0).then(|| f64::from(least) / f64::from(most))
 }
 
@@ -127,11 +176,18 @@ fn spotsigs(a: &Words, b: &Words) -> Option<f64> {
 fn words_and_cosine(a: &Words, b: &Words) -> [Option<f64>; 2] {
     let all: BTreeSet<&String> = a.iter().chain(b).collect();
     let count = |text: &Words, word: &String| text.iter().filter(|it| *it == word).count() as f64;
-    let both = all.iter().filter(|word| count(a, word) * count(b, word) > 0.0).count();
+    let both = all
+        .iter()
+        .filter(|word| count(a, word) * count(b, word) > 0.0)
+        .count();
     if both == 0 {
         return [Some(0.0); 2];
     }
-    let product = |x: &Words, y: &Words| all.iter().map(|word| count(x, word) * count(y, word)).sum::<f64>();
+    let product = |x: &Words, y: &Words| {
+        all.iter()
+            .map(|word| count(x, word) * count(y, word))
+            .sum::<f64>()
+    };
     let cosine = product(a, b) / (product(a, a) * product(b, b)).sqrt();
     [Some(both as f64 / all.len() as f64), Some(cosine.min(1.0))]
 }
@@ -181,12 +237,19 @@ fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Res
     for a in 0..texts.len() as u32 {
         for b in a + 1..texts.len() as u32 {
             let expected = twin(&texts[a as usize], &texts[b as usize]);
-            assert_eq!(described.score(a as usize, b as usize), expected, "{name} of {a} and {b}");
+            assert_eq!(
+                described.score(a as usize, b as usize),
+                expected,
+                "{name} of {a} and {b}"
+            );
             scores.insert((a, b), expected);
         }
     }
     let distinct: BTreeSet<String> = scores.values().map(|it| format!("{it:?}")).collect();
-    assert!(distinct.len() > 1, "{name} says the same of all pairs, so nothing was tested");
+    assert!(
+        distinct.len() > 1,
+        "{name} says the same of all pairs, so nothing was tested"
+    );
     for least in [0.1, 0.3, 0.5, 0.9] {
         let expected: Vec<_> = scores
             .iter()
@@ -213,19 +276,27 @@ fn methods_of_shingles_are_those_of_their_definitions() -> Result<(), String> {
 fn methods_of_words_are_those_of_their_definitions() -> Result<(), String> {
     for (name, lexica) in [("i-match", 0), ("i-match-k", 10)] {
         let texts = texts();
-        let left: HashMap<&Words, _> = texts.iter().map(|text| (text, left(&texts, text, lexica))).collect();
+        let left: HashMap<&Words, _> = texts
+            .iter()
+            .map(|text| (text, left(&texts, text, lexica)))
+            .collect();
         assert_alike(name, |a, b| Some(i_match(&left[a], &left[b]) as f64))?;
     }
     assert_alike("random-projection", random_projection)?;
     assert_alike("spotsigs", spotsigs)?;
     assert_alike("words", |a, b| words_and_cosine(a, b)[0])?;
     assert_alike("cosine", |a, b| words_and_cosine(a, b)[1])?;
-    assert_alike("henzinger", |a, b| random_projection(a, b).filter(|_| supershingles(a, b) >= 2))
+    assert_alike("henzinger", |a, b| {
+        random_projection(a, b).filter(|_| supershingles(a, b) >= 2)
+    })
 }
 
 #[test]
 fn schemes_are_those_of_the_public_interface() -> Result<(), Box<dyn std::error::Error>> {
-    for &scheme in Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External) {
+    for &scheme in Scheme::ALL
+        .iter()
+        .filter(|scheme| **scheme != Scheme::External)
+    {
         let fingerprinter = Fingerprinter::new(scheme)?;
         assert_alike(scheme.name(), |a, b| {
             let [a, b] = [a, b].map(|it| fingerprinter.fingerprint(&it.join(" ")));

@@ -42,26 +42,45 @@ impl<'c> Yardstick<'c> {
     pub fn new(corpus: &'c Corpus, labels: &Labels) -> Self {
         let groups = corpus.groups();
         let near = jaccard_pairs(&corpus.shingles(4), RELATED);
-        let near: Vec<(usize, usize, f64)> =
-            near.into_iter().map(|(a, b, similarity)| (a as usize, b as usize, similarity)).collect();
+        let near: Vec<(usize, usize, f64)> = near
+            .into_iter()
+            .map(|(a, b, similarity)| (a as usize, b as usize, similarity))
+            .collect();
         let band = |(a, b, similarity): (usize, usize, f64)| {
             let band = Band::LEAST.iter().position(|least| similarity >= *least)?;
             Some((a, b, band))
         };
         let banded: Vec<(usize, usize, usize)> = if labels.has_j4() {
-            labels.pairs.iter().filter_map(|pair| band((pair.a, pair.b, pair.j4?))).collect()
+            labels
+                .pairs
+                .iter()
+                .filter_map(|pair| band((pair.a, pair.b, pair.j4?)))
+                .collect()
         } else {
             near.iter().copied().filter_map(band).collect()
         };
         let similarity = |&(a, b, _): &(usize, usize, usize)| {
-            let index = near.binary_search_by_key(&(a, b), |&(a, b, _)| (a, b)).ok()?;
+            let index = near
+                .binary_search_by_key(&(a, b), |&(a, b, _)| (a, b))
+                .ok()?;
             Some(near[index])
         };
         let computed = banded.iter().filter_map(similarity).collect();
-        let related: Vec<(usize, usize)> =
-            near.iter().map(|&(a, b, _)| (a, b)).filter(|&(a, b)| groups[a] != groups[b]).collect();
+        let related: Vec<(usize, usize)> = near
+            .iter()
+            .map(|&(a, b, _)| (a, b))
+            .filter(|&(a, b)| groups[a] != groups[b])
+            .collect();
         let unrelated = pairs_of_different_groups(&groups) - related.len() as u64;
-        Self { corpus, banded, computed, judged: judged(&labels.pairs), related, unrelated, groups }
+        Self {
+            corpus,
+            banded,
+            computed,
+            judged: judged(&labels.pairs),
+            related,
+            unrelated,
+            groups,
+        }
     }
 
     /// Whether people have judged pairs: some the same, some different.
@@ -94,7 +113,11 @@ impl<'c> Yardstick<'c> {
     fn measured(&self, name: String, method: &dyn Method) -> Curve {
         let begin = Instant::now();
         let described = method.describe(self.corpus);
-        let tokens = if method.takes_tokens() { self.corpus.tokens_seconds } else { 0.0 };
+        let tokens = if method.takes_tokens() {
+            self.corpus.tokens_seconds
+        } else {
+            0.0
+        };
         let describing = begin.elapsed().as_secs_f64() + tokens;
         let scale = method.scale();
         let scores = scale.scores();
@@ -102,8 +125,9 @@ impl<'c> Yardstick<'c> {
         let (matched, cores) = self.matched(described.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
         let points = self.points(described.as_ref(), &scale, &matched);
-        let estimate =
-            |&(a, b, similarity): &(usize, usize, f64)| Some((described.estimate(a, b)?, similarity));
+        let estimate = |&(a, b, similarity): &(usize, usize, f64)| {
+            Some((described.estimate(a, b)?, similarity))
+        };
         let documents = self.corpus.len() as f64;
         Curve {
             method: name,
@@ -119,7 +143,9 @@ impl<'c> Yardstick<'c> {
     /// For each threshold, the pairs of different groups that match there and at no stricter one. And the
     /// number of cores that were used.
     fn matched(&self, described: &dyn Described, scores: &[f64]) -> (Vec<u64>, usize) {
-        let Some(&least) = scores.last() else { return (Vec::new(), 1) };
+        let Some(&least) = scores.last() else {
+            return (Vec::new(), 1);
+        };
         let mut all = vec![0; scores.len()];
         if let Some(pairs) = described.indexed(least) {
             for (a, b, score) in pairs {
@@ -144,7 +170,9 @@ impl<'c> Yardstick<'c> {
             matched
         });
         for part in counted {
-            all.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
+            all.iter_mut()
+                .zip(part)
+                .for_each(|(sum, count)| *sum += count);
         }
         (all, parallel::cores().min(parts))
     }
@@ -154,7 +182,11 @@ impl<'c> Yardstick<'c> {
         let steps = scores.len();
         let (mut bands, mut related) = (vec![[0; 4]; steps], vec![0; steps]);
         let mut verdicts = vec![[0; 2]; steps];
-        let step = |a, b| described.score(a, b).and_then(|score| step_of(&scores, score));
+        let step = |a, b| {
+            described
+                .score(a, b)
+                .and_then(|score| step_of(&scores, score))
+        };
         for &(a, b, band) in &self.banded {
             step(a, b).into_iter().for_each(|it| bands[it][band] += 1);
         }
@@ -162,11 +194,15 @@ impl<'c> Yardstick<'c> {
             step(a, b).into_iter().for_each(|it| related[it] += 1u64);
         }
         for &(a, b, same) in &self.judged {
-            step(a, b).into_iter().for_each(|it| verdicts[it][usize::from(same)] += 1);
+            step(a, b)
+                .into_iter()
+                .for_each(|it| verdicts[it][usize::from(same)] += 1);
         }
         let in_bands = self.bands();
         let same = self.judged.iter().filter(|it| it.2).count() as u64;
-        let judged = self.has_verdicts().then_some((self.judged.len() as u64 - same, same));
+        let judged = self
+            .has_verdicts()
+            .then_some((self.judged.len() as u64 - same, same));
         let (mut found, mut found_unrelated, mut said) = ([0; 4], 0, [0; 2]);
         let point = |step: usize| {
             (0..4).for_each(|band| found[band] += bands[step][band]);
@@ -174,11 +210,23 @@ impl<'c> Yardstick<'c> {
             found_unrelated += matched[step] - related[step];
             Point {
                 threshold: scores[step].abs(),
-                bands: std::array::from_fn(|it| Band { pairs: in_bands[it], found: found[it] }),
-                unrelated: Band { pairs: self.unrelated, found: found_unrelated },
+                bands: std::array::from_fn(|it| Band {
+                    pairs: in_bands[it],
+                    found: found[it],
+                }),
+                unrelated: Band {
+                    pairs: self.unrelated,
+                    found: found_unrelated,
+                },
                 verdicts: judged.map(|(different, same)| Verdicts {
-                    same: Band { pairs: same, found: said[1] },
-                    different: Band { pairs: different, found: said[0] },
+                    same: Band {
+                        pairs: same,
+                        found: said[1],
+                    },
+                    different: Band {
+                        pairs: different,
+                        found: said[0],
+                    },
                 }),
             }
         };
@@ -188,16 +236,26 @@ impl<'c> Yardstick<'c> {
 
 /// The judged pairs, if both judgements occur. Otherwise nothing can be told of precision.
 fn judged(pairs: &[Labelled]) -> Vec<(usize, usize, bool)> {
-    let judged: Vec<_> = pairs.iter().filter_map(|it| Some((it.a, it.b, it.same?))).collect();
+    let judged: Vec<_> = pairs
+        .iter()
+        .filter_map(|it| Some((it.a, it.b, it.same?)))
+        .collect();
     let has = |same: bool| judged.iter().any(|it| it.2 == same);
-    if has(true) && has(false) { judged } else { Vec::new() }
+    if has(true) && has(false) {
+        judged
+    } else {
+        Vec::new()
+    }
 }
 
 fn pairs_of_different_groups(groups: &[u32]) -> u64 {
     let mut sorted = groups.to_vec();
     sorted.sort_unstable();
     let pairs = |count: usize| (count as u64) * (count as u64 - 1) / 2;
-    let within: u64 = sorted.chunk_by(|a, b| a == b).map(|group| pairs(group.len())).sum();
+    let within: u64 = sorted
+        .chunk_by(|a, b| a == b)
+        .map(|group| pairs(group.len()))
+        .sum();
     pairs(groups.len()) - within
 }
 
@@ -207,7 +265,9 @@ fn step_of(scores: &[f64], score: f64) -> Option<usize> {
 }
 
 fn count(counts: &mut [u64], scores: &[f64], score: f64) {
-    step_of(scores, score).into_iter().for_each(|step| counts[step] += 1);
+    step_of(scores, score)
+        .into_iter()
+        .for_each(|step| counts[step] += 1);
 }
 
 #[cfg(test)]
@@ -220,7 +280,9 @@ mod tests {
     /// Forty texts of a small vocabulary. Four each have much in common, and most share no shingles.
     fn texts() -> Vec<Words> {
         let text = |seed: usize| {
-            (0..30).map(move |it| format!("w{}", (seed / 4 * it * it + it + seed % 4 * (it / 28)) % 13))
+            (0..30).map(move |it| {
+                format!("w{}", (seed / 4 * it * it + it + seed % 4 * (it / 28)) % 13)
+            })
         };
         (0..40).map(|seed| text(seed).collect()).collect()
     }
@@ -240,25 +302,44 @@ mod tests {
         let texts = texts();
         let corpus = corpus(&texts);
         let yardstick = Yardstick::new(&corpus, &Labels::default());
-        let settings = Settings { max_distance: 24, ..Settings::default() };
+        let settings = Settings {
+            max_distance: 24,
+            ..Settings::default()
+        };
         let fingerprinter = Fingerprinter::new(Scheme::Simhash1)?;
-        let fingerprints: Vec<_> = texts.iter().map(|it| fingerprinter.fingerprint(&it.join(" "))).collect();
+        let fingerprints: Vec<_> = texts
+            .iter()
+            .map(|it| fingerprinter.fingerprint(&it.join(" ")))
+            .collect();
         let mut falsely = 0;
         for point in yardstick.measure("simhash-1".parse()?, &settings).points {
             let (mut unrelated, mut first) = (Band::default(), Band::default());
             for (a, b) in pairs() {
                 let similarity = resemblance(&texts[a], &texts[b], 4);
-                let distance = fingerprints[a].zip(fingerprints[b]).map(|(a, b)| a.distance(b));
+                let distance = fingerprints[a]
+                    .zip(fingerprints[b])
+                    .map(|(a, b)| a.distance(b));
                 let found = u64::from(distance.is_some_and(|it| f64::from(it) <= point.threshold));
-                for (band, holds) in [(&mut unrelated, similarity < 0.5), (&mut first, similarity >= 0.9)] {
+                for (band, holds) in [
+                    (&mut unrelated, similarity < 0.5),
+                    (&mut first, similarity >= 0.9),
+                ] {
                     band.pairs += u64::from(holds);
                     band.found += u64::from(holds) * found;
                 }
             }
-            assert_eq!((point.unrelated, point.bands[0]), (unrelated, first), "distance {}", point.threshold);
+            assert_eq!(
+                (point.unrelated, point.bands[0]),
+                (unrelated, first),
+                "distance {}",
+                point.threshold
+            );
             falsely += unrelated.found;
         }
-        assert!(falsely > 0, "nothing matched falsely, so nothing was tested");
+        assert!(
+            falsely > 0,
+            "nothing matched falsely, so nothing was tested"
+        );
         Ok(())
     }
 
@@ -270,26 +351,45 @@ mod tests {
         let some = Labels::with_j4(pairs().filter(|it| it.0 % 4 == 0).map(|(a, b)| (a, b, 0.6)));
         for (labels, step) in [(Labels::default(), 1), (some, 4)] {
             let yardstick = Yardstick::new(&corpus, &labels);
-            for (name, size) in [("+sketch", SketchSize::Bytes16), ("+sketch32", SketchSize::Bytes32)] {
+            for (name, size) in [
+                ("+sketch", SketchSize::Bytes16),
+                ("+sketch32", SketchSize::Bytes32),
+            ] {
                 let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
-                let sketches: Vec<_> = texts.iter().map(|it| fingerprinter.sketch(&it.join(" "))).collect();
+                let sketches: Vec<_> = texts
+                    .iter()
+                    .map(|it| fingerprinter.sketch(&it.join(" ")))
+                    .collect();
                 let (mut squares, mut count) = (0.0, 0);
                 for (a, b) in pairs().filter(|it| it.0 % step == 0) {
                     let similarity = resemblance(&texts[a], &texts[b], 4);
-                    if let (true, Some(x), Some(y)) = (similarity >= 0.5, sketches[a], sketches[b]) {
+                    if let (true, Some(x), Some(y)) = (similarity >= 0.5, sketches[a], sketches[b])
+                    {
                         squares += (x.similarity(&y)?.jaccard() - similarity).powi(2);
                         count += 1;
                     }
                 }
-                let curve = yardstick.measure(format!("minwise-1{name}").parse()?, &Settings::default());
+                let curve =
+                    yardstick.measure(format!("minwise-1{name}").parse()?, &Settings::default());
                 let error = curve.estimate_error.ok_or("no estimates")?;
-                assert!(count > 3 && error.pairs == count, "{} of {count} pairs", error.pairs);
-                assert!((error.rmse - (squares / count as f64).sqrt()).abs() < 1e-12, "{}", error.rmse);
+                assert!(
+                    count > 3 && error.pairs == count,
+                    "{} of {count} pairs",
+                    error.pairs
+                );
+                assert!(
+                    (error.rmse - (squares / count as f64).sqrt()).abs() < 1e-12,
+                    "{}",
+                    error.rmse
+                );
             }
         }
-        let plain =
-            Yardstick::new(&corpus, &Labels::default()).measure("minwise-1".parse()?, &Settings::default());
-        assert_eq!(plain.estimate_error, None, "fingerprints estimate another similarity");
+        let plain = Yardstick::new(&corpus, &Labels::default())
+            .measure("minwise-1".parse()?, &Settings::default());
+        assert_eq!(
+            plain.estimate_error, None,
+            "fingerprints estimate another similarity"
+        );
         Ok(())
     }
 }

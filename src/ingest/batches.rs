@@ -37,7 +37,10 @@ impl Settings {
     /// The same settings, without the documents that are to be ignored.
     pub(super) fn ignoring(&self, sources: &Sources) -> Self {
         let policy = self.policy.clone().ignoring(sources.ignored.clone());
-        Self { policy, ..self.clone() }
+        Self {
+            policy,
+            ..self.clone()
+        }
     }
 }
 
@@ -104,7 +107,10 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     }
 
     /// Takes all records. Breaks if the observer does: then the batch must not be committed.
-    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<ControlFlow<()>> {
+    pub(super) fn take_all(
+        &mut self,
+        chunks: &mpsc::Receiver<Result<Vec<Step>>>,
+    ) -> Result<ControlFlow<()>> {
         while !self.settings.stop.is_asked() {
             let taken = match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
                 // The reading was stopped. What was read is committed.
@@ -124,7 +130,9 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                 }
                 Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
                 // The last thing the thread sends is an empty chunk or an error, unless it panics.
-                Err(RecvTimeoutError::Disconnected) => panic!("the thread that reads the input has panicked"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("the thread that reads the input has panicked")
+                }
             };
             if taken.is_break() || self.left_to_wait().is_zero() && self.commit()?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -138,7 +146,9 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
 
     /// How long the batch may wait for more records.
     fn left_to_wait(&self) -> Duration {
-        self.oldest.map_or(Duration::MAX, |oldest| OLDEST.saturating_sub(oldest.elapsed()))
+        self.oldest.map_or(Duration::MAX, |oldest| {
+            OLDEST.saturating_sub(oldest.elapsed())
+        })
     }
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<ControlFlow<()>> {
@@ -150,7 +160,13 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                 }
                 self.begin_line(&step)?;
             }
-            let Step { taken, input, mark, is_lasting, .. } = step;
+            let Step {
+                taken,
+                input,
+                mark,
+                is_lasting,
+                ..
+            } = step;
             let flow = match taken {
                 Some(Ok(Taken::Document { document, lines })) => {
                     let path = input.path.clone();
@@ -221,7 +237,12 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         mark: Mark,
     ) -> Result<ControlFlow<()>> {
         const TOGETHER: usize = 1024;
-        let CutDocument { head, count, judged, payload } = cut;
+        let CutDocument {
+            head,
+            count,
+            judged,
+            payload,
+        } = cut;
         if let Some(old) = self.transaction()?.find(head.key())? {
             // The same document may be among them.
             if self.insert(waiting)?.is_break() {
@@ -240,7 +261,11 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         self.since.units += count as u64;
         self.since.too_short += (count - judged.len()) as u64;
         for unit in judged {
-            let unit = if payload.is_empty() { unit } else { unit.with_payload(payload.as_slice()) };
+            let unit = if payload.is_empty() {
+                unit
+            } else {
+                unit.with_payload(payload.as_slice())
+            };
             waiting.push_unit(unit);
             if waiting.documents.len() >= TOGETHER && self.insert(waiting)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -252,7 +277,11 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             return Ok(ControlFlow::Continue(()));
         }
         let flow = self.insert(waiting)?;
-        if flow.is_break() { Ok(flow) } else { self.commit() }
+        if flow.is_break() {
+            Ok(flow)
+        } else {
+            self.commit()
+        }
     }
 
     /// The transaction of the current batch.
@@ -270,7 +299,12 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         Ok(self.txn.insert(begun))
     }
 
-    fn reject(&mut self, rejected: &Rejected, input: Arc<Origin>, mark: Mark) -> Result<ControlFlow<()>> {
+    fn reject(
+        &mut self,
+        rejected: &Rejected,
+        input: Arc<Origin>,
+        mark: Mark,
+    ) -> Result<ControlFlow<()>> {
         if self.settings.strict {
             return Err(rejected.to_error());
         }
@@ -278,7 +312,11 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         self.in_batch += 1;
         self.at = Some((input, mark));
         let flow = (self.observe)(Event::Rejected(rejected));
-        if flow.is_continue() && self.in_batch >= self.settings.batch { self.commit() } else { Ok(flow) }
+        if flow.is_continue() && self.in_batch >= self.settings.batch {
+            self.commit()
+        } else {
+            Ok(flow)
+        }
     }
 
     /// Tells that an input cannot be read further, and keeps that if it is so as long as its content is the same.
@@ -300,22 +338,37 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         // What comes next is of another input.
         self.at = None;
         let reason = rejected.reason.to_string();
-        if self.sources.fail(input, mark, is_lasting.then_some(&reason)) {
+        if self
+            .sources
+            .fail(input, mark, is_lasting.then_some(&reason))
+        {
             self.transaction()?;
             self.oldest.get_or_insert_with(Instant::now);
         }
-        Ok((self.observe)(Event::Failed { path: &rejected.path, error: &error, is_lasting }))
+        Ok((self.observe)(Event::Failed {
+            path: &rejected.path,
+            error: &error,
+            is_lasting,
+        }))
     }
 
     /// Inserts the documents that are waiting. Commits each time a batch is full. If the documents are units, a batch
     /// may end only behind the last unit of a record, and whoever cuts the records commits it.
     fn insert(&mut self, waiting: &mut Waiting) -> Result<ControlFlow<()>> {
-        let Waiting { documents, marks, behind } = mem::take(waiting);
+        let Waiting {
+            documents,
+            marks,
+            behind,
+        } = mem::take(waiting);
         let is_whole = self.unit == Unit::Document;
         let mut from = 0;
         while from < documents.len() {
             let left = documents.len() - from;
-            let together = if is_whole { left.min(self.settings.batch - self.in_batch) } else { left };
+            let together = if is_whole {
+                left.min(self.settings.batch - self.in_batch)
+            } else {
+                left
+            };
             let inserted = self.insert_together(&documents[from..from + together])?;
             if inserted.is_break() {
                 return Ok(inserted);
@@ -349,15 +402,20 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             }
             return Ok(ControlFlow::Continue(()));
         }
-        let asked: Vec<_> = documents.iter().map(|document| (document, &settings.policy)).collect();
+        let asked: Vec<_> = documents
+            .iter()
+            .map(|document| (document, &settings.policy))
+            .collect();
         let (mut refused, mut stopped) = (Ok(()), ControlFlow::Continue(()));
         let mut left = documents.iter();
         self.transaction()?;
-        let (Some(txn), since, observe) = (&mut self.txn, &mut self.since, &mut self.observe) else {
+        let (Some(txn), since, observe) = (&mut self.txn, &mut self.since, &mut self.observe)
+        else {
             unreachable!("it has just begun")
         };
         txn.insert_each_if_new(&asked, |verdict| {
-            let (Ok(verdict), Some(document)) = (verdict.map_err(|error| refused = Err(error)), left.next())
+            let (Ok(verdict), Some(document)) =
+                (verdict.map_err(|error| refused = Err(error)), left.next())
             else {
                 return ControlFlow::Break(());
             };
@@ -365,7 +423,10 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             since.documents += u64::from(is_whole);
             add_verdict(since, document, &verdict);
             if verdict.is_duplicate() {
-                stopped = observe(Event::Duplicate { document, verdict: &verdict });
+                stopped = observe(Event::Duplicate {
+                    document,
+                    verdict: &verdict,
+                });
             }
             stopped
         })?;
@@ -374,7 +435,9 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
 
     /// Notes how far the current input was read, and whether it has ended.
     fn note(&mut self, has_ended: bool) -> Result<()> {
-        let Some((input, mark)) = self.at.clone() else { return Ok(()) };
+        let Some((input, mark)) = self.at.clone() else {
+            return Ok(());
+        };
         let next_number = self.transaction()?.next_number();
         let now = Instant::now();
         let mut totals = mem::take(&mut self.since);
@@ -383,7 +446,16 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         let numbers = self.next_number..next_number;
         (self.noted, self.next_number) = (now, next_number);
         let is_last_line = self.is_last_line;
-        self.sources.note(&input, mark, Noted { totals, numbers, has_ended, is_last_line });
+        self.sources.note(
+            &input,
+            mark,
+            Noted {
+                totals,
+                numbers,
+                has_ended,
+                is_last_line,
+            },
+        );
         // What comes next is of another input.
         if has_ended {
             (self.at, self.is_last_line) = (None, false);
@@ -406,7 +478,9 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         if mem::take(&mut self.in_batch) == 0 {
             return Ok(ControlFlow::Continue(()));
         }
-        Ok((self.observe)(Event::Committed { totals: &self.totals }))
+        Ok((self.observe)(Event::Committed {
+            totals: &self.totals,
+        }))
     }
 
     /// Commits the records before an error of the input.
@@ -416,8 +490,18 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
 
     /// What was done.
     pub(super) fn ingested(&self) -> Ingested {
-        let Self { totals: now, failed, sources, .. } = self;
-        Ingested { now: *now, in_all: sources.in_all(), unchanged: sources.unchanged, failed: *failed }
+        let Self {
+            totals: now,
+            failed,
+            sources,
+            ..
+        } = self;
+        Ingested {
+            now: *now,
+            in_all: sources.in_all(),
+            unchanged: sources.unchanged,
+            failed: *failed,
+        }
     }
 }
 

@@ -29,15 +29,28 @@ enum Packed {
 }
 
 /// The page in a body. At most `most` bytes are unpacked.
-pub(super) fn page<'b>(head: &Head<'_>, sent: &'b [u8], most: usize) -> Result<Cow<'b, [u8]>, Reason> {
-    let is_chunked = head.words("transfer-encoding").iter().any(|it| it.contains("chunked"));
+pub(super) fn page<'b>(
+    head: &Head<'_>,
+    sent: &'b [u8],
+    most: usize,
+) -> Result<Cow<'b, [u8]>, Reason> {
+    let is_chunked = head
+        .words("transfer-encoding")
+        .iter()
+        .any(|it| it.contains("chunked"));
     let mut page = joined_chunks(sent, is_chunked).map_or(Cow::Borrowed(sent), Cow::Owned);
-    let said = head.words("content-encoding").into_iter().chain(head.words("transfer-encoding"));
+    let said = head
+        .words("content-encoding")
+        .into_iter()
+        .chain(head.words("transfer-encoding"));
     let mut said: Vec<_> = said.filter_map(|it| packed_as(&it)).collect();
     for _ in 0..MOST_LAYERS {
-        let Some((packed, whole)) = unpacked(&page, &said, most)? else { break };
-        if let Some(at) =
-            said.iter().rposition(|it| *it == packed || (packed, *it) == (Packed::Zlib, Packed::Deflate))
+        let Some((packed, whole)) = unpacked(&page, &said, most)? else {
+            break;
+        };
+        if let Some(at) = said
+            .iter()
+            .rposition(|it| *it == packed || (packed, *it) == (Packed::Zlib, Packed::Deflate))
         {
             said.remove(at);
         }
@@ -46,8 +59,10 @@ pub(super) fn page<'b>(head: &Head<'_>, sent: &'b [u8], most: usize) -> Result<C
     match said.last() {
         // Many archives have the page as it was after unpacking.
         Some(packed) if is_binary(&page) => {
-            let problem =
-                format!("its page is said to be packed with {}, and cannot be unpacked", name_of(*packed));
+            let problem = format!(
+                "its page is said to be packed with {}, and cannot be unpacked",
+                name_of(*packed)
+            );
             Err(Reason::Warc { problem })
         }
         _ => Ok(page),
@@ -90,7 +105,11 @@ fn shown(bytes: &[u8]) -> Option<Packed> {
 }
 
 /// Takes off one packing: the one that the bytes show, or one that is said and fits. `None` if there is none.
-fn unpacked(bytes: &[u8], said: &[Packed], most: usize) -> Result<Option<(Packed, Vec<u8>)>, Reason> {
+fn unpacked(
+    bytes: &[u8],
+    said: &[Packed],
+    most: usize,
+) -> Result<Option<(Packed, Vec<u8>)>, Reason> {
     if let Some(packed) = shown(bytes) {
         let tried = Tried::new(packed, bytes, most)?;
         match tried.damage {
@@ -101,7 +120,10 @@ fn unpacked(bytes: &[u8], said: &[Packed], most: usize) -> Result<Option<(Packed
             _ if packed == Packed::Zlib => {}
             None => {}
             Some(error) => {
-                let problem = format!("its page is packed with {} and damaged: {error}", name_of(packed));
+                let problem = format!(
+                    "its page is packed with {} and damaged: {error}",
+                    name_of(packed)
+                );
                 return Err(Reason::Warc { problem });
             }
         }
@@ -112,7 +134,11 @@ fn unpacked(bytes: &[u8], said: &[Packed], most: usize) -> Result<Option<(Packed
     for packed in [Packed::Brotli, Packed::Deflate] {
         let tried = Tried::new(packed, bytes, most)?;
         // What was not said has to fit to the end.
-        let fits = if said.contains(&packed) { !tried.whole.is_empty() } else { tried.has_ended };
+        let fits = if said.contains(&packed) {
+            !tried.whole.is_empty()
+        } else {
+            tried.has_ended
+        };
         if tried.damage.is_none() && fits && !(tried.whole.is_empty() || is_odd(&tried.whole)) {
             return Ok(Some((packed, tried.whole)));
         }
@@ -142,7 +168,11 @@ struct Tried {
 
 impl Tried {
     fn new(packed: Packed, bytes: &[u8], most: usize) -> Result<Self, Reason> {
-        let mut tried = Self { whole: Vec::new(), has_ended: false, damage: None };
+        let mut tried = Self {
+            whole: Vec::new(),
+            has_ended: false,
+            damage: None,
+        };
         // A checksum is not looked at: the page is shown without.
         let read = match packed {
             Packed::Gzip => tried.read_members(bytes, most),
@@ -157,7 +187,10 @@ impl Tried {
             Err(error) => tried.damage = Some(error),
         }
         if tried.whole.len() > most {
-            return Err(Reason::TooLong { bytes: tried.whole.len() as u64, max_bytes: most });
+            return Err(Reason::TooLong {
+                bytes: tried.whole.len() as u64,
+                max_bytes: most,
+            });
         }
         Ok(tried)
     }
@@ -178,7 +211,10 @@ impl Tried {
             }
             let mut deflate = DeflateDecoder::new(gzip.into_inner());
             self.read(&mut deflate, most)?;
-            let rest = deflate.into_inner().get(TRAILER_BYTES..).unwrap_or_default();
+            let rest = deflate
+                .into_inner()
+                .get(TRAILER_BYTES..)
+                .unwrap_or_default();
             if shown(rest) != Some(Packed::Gzip) || self.whole.len() > most {
                 return Ok(());
             }
@@ -216,7 +252,12 @@ struct Brotli<'b> {
 impl<'b> Brotli<'b> {
     fn new(bytes: &'b [u8]) -> Self {
         let alloc = StandardAlloc::default;
-        Self { bytes, used: 0, state: BrotliState::new(alloc(), alloc(), alloc()), has_ended: false }
+        Self {
+            bytes,
+            used: 0,
+            state: BrotliState::new(alloc(), alloc(), alloc()),
+            has_ended: false,
+        }
     }
 }
 
@@ -242,7 +283,10 @@ impl Read for Brotli<'_> {
             _ if written > 0 => Ok(written),
             BrotliResult::ResultSuccess => Ok(0),
             BrotliResult::NeedsMoreInput => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no brotli")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "this is no brotli",
+            )),
         }
     }
 }
@@ -265,7 +309,9 @@ fn joined_chunks(sent: &[u8], is_said: bool) -> Option<Vec<u8>> {
         };
         joined.extend_from_slice(&rest[..end]);
         rest = &rest[end..];
-        let Some(next) = chunk_size(rest) else { return is_said.then_some(joined) };
+        let Some(next) = chunk_size(rest) else {
+            return is_said.then_some(joined);
+        };
         (size, rest) = next;
         is_first = false;
     }
@@ -276,12 +322,18 @@ fn joined_chunks(sent: &[u8], is_said: bool) -> Option<Vec<u8>> {
 fn chunk_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
     /// Extensions may be behind a size.
     const MOST_LINE_BYTES: usize = 4096;
-    let bytes = bytes.strip_prefix(b"\r\n").or_else(|| bytes.strip_prefix(b"\n")).unwrap_or(bytes);
+    let bytes = bytes
+        .strip_prefix(b"\r\n")
+        .or_else(|| bytes.strip_prefix(b"\n"))
+        .unwrap_or(bytes);
     let end = memchr::memchr(b'\n', &bytes[..bytes.len().min(MOST_LINE_BYTES)]);
     // Of the last line, the end may be cut off.
     let (line, rest) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
     let digits = line.split(|&it| it == b';').next()?.trim_ascii();
-    let digits = digits.strip_prefix(b"0x").or_else(|| digits.strip_prefix(b"0X")).unwrap_or(digits);
+    let digits = digits
+        .strip_prefix(b"0x")
+        .or_else(|| digits.strip_prefix(b"0X"))
+        .unwrap_or(digits);
     let size = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     (digits[0] != b'+' && (end.is_some() || size == 0)).then_some((size, rest))
 }
@@ -291,12 +343,16 @@ fn chunk_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
 fn chunk_end(bytes: &[u8], size: usize) -> Option<usize> {
     const MOST_OFF: usize = 2;
     let near = (1..=MOST_OFF).flat_map(|off| [size.saturating_add(off), size.saturating_sub(off)]);
-    std::iter::once(size).chain(near).find(|&at| is_chunk_end(bytes, at))
+    std::iter::once(size)
+        .chain(near)
+        .find(|&at| is_chunk_end(bytes, at))
 }
 
 /// Whether a line end and the next size are here, of which the rest may be cut off.
 fn is_chunk_end(bytes: &[u8], at: usize) -> bool {
-    let Some((before, rest)) = bytes.split_at_checked(at) else { return false };
+    let Some((before, rest)) = bytes.split_at_checked(at) else {
+        return false;
+    };
     let line = match rest {
         [b'\r', b'\n', line @ ..] => line,
         // The second half of a line end is none.
@@ -327,12 +383,15 @@ mod tests {
     fn page_of(fields: &str, sent: &[u8]) -> Result<Vec<u8>, String> {
         let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
         let head = Head::split(head.as_bytes()).expect("it is a head").0;
-        page(&head, sent, MOST).map(Cow::into_owned).map_err(|reason| reason.to_string())
+        page(&head, sent, MOST)
+            .map(Cow::into_owned)
+            .map_err(|reason| reason.to_string())
     }
 
     /// A page of some thousand bytes, of words that do not repeat.
     fn html() -> Vec<u8> {
-        let words = (0u64..900).map(|i| format!("{:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40));
+        let words =
+            (0u64..900).map(|i| format!("{:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40));
         format!("<html><body><p>{}", words.collect::<String>()).into_bytes()
     }
 
@@ -381,23 +440,42 @@ mod tests {
             "<p>abcdefghijklmnopqrstuvwxyz.",
         ] {
             let page = page_of(CHUNKED, sent.as_bytes());
-            assert_eq!(page.as_deref(), Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..]), "{sent:?}");
+            assert_eq!(
+                page.as_deref(),
+                Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..]),
+                "{sent:?}"
+            );
         }
     }
 
     #[test]
     fn of_chunks_that_are_cut_what_came_is_kept() {
         let whole = "4\r\n<p>a\r\n1a\r\nbcdefghijklmnopqrstuvwxyz.\r\n0\r\n\r\n";
-        for (length, expected) in [(10, "<p>a"), (20, "<p>abcdefgh"), (30, "<p>abcdefghijklmnopqr")] {
+        for (length, expected) in [
+            (10, "<p>a"),
+            (20, "<p>abcdefgh"),
+            (30, "<p>abcdefghijklmnopqr"),
+        ] {
             let page = page_of(CHUNKED, &whole.as_bytes()[..length]);
             assert_eq!(page.as_deref(), Ok(expected.as_bytes()), "{length}");
         }
         // What is in chunks to its end is joined, if it is said or not. A text with numbers is none.
-        assert_eq!(page_of("X: y", whole.as_bytes()).as_deref(), Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..]));
-        for text in
-            ["12\r\nmonths are in a year", "5\r\n", "0\r\n\r\n", "1984\nby George Orwell\n", "beef\r\n"]
-        {
-            assert_eq!(page_of("X: y", text.as_bytes()).as_deref(), Ok(text.as_bytes()), "{text:?}");
+        assert_eq!(
+            page_of("X: y", whole.as_bytes()).as_deref(),
+            Ok(&b"<p>abcdefghijklmnopqrstuvwxyz."[..])
+        );
+        for text in [
+            "12\r\nmonths are in a year",
+            "5\r\n",
+            "0\r\n\r\n",
+            "1984\nby George Orwell\n",
+            "beef\r\n",
+        ] {
+            assert_eq!(
+                page_of("X: y", text.as_bytes()).as_deref(),
+                Ok(text.as_bytes()),
+                "{text:?}"
+            );
         }
     }
 
@@ -426,18 +504,32 @@ mod tests {
             ("X: y", zlib(&html)),
             ("X: y", zstd(&html)),
             // Several members and frames.
-            ("Content-Encoding: gzip", [gzip(&html[..99]), gzip(&html[99..])].concat()),
-            ("Content-Encoding: zstd", [zstd(&html[..99]), zstd(&html[99..])].concat()),
+            (
+                "Content-Encoding: gzip",
+                [gzip(&html[..99]), gzip(&html[99..])].concat(),
+            ),
+            (
+                "Content-Encoding: zstd",
+                [zstd(&html[..99]), zstd(&html[99..])].concat(),
+            ),
         ] {
             let page = page_of(fields, &sent);
-            assert!(page.as_ref().is_ok_and(|it| *it == html), "{fields}: {:?}", page.map(|it| it.len()));
+            assert!(
+                page.as_ref().is_ok_and(|it| *it == html),
+                "{fields}: {:?}",
+                page.map(|it| it.len())
+            );
         }
     }
 
     #[test]
     fn a_packed_page_may_be_cut_or_have_bytes_behind_or_a_wrong_checksum() {
         let html = html();
-        let packings = [("gzip", gzip(&html)), ("deflate", zlib(&html)), ("deflate", deflate(&html))];
+        let packings = [
+            ("gzip", gzip(&html)),
+            ("deflate", zlib(&html)),
+            ("deflate", deflate(&html)),
+        ];
         for (name, sent) in packings.into_iter().chain([("zstd", zstd(&html))]) {
             let fields = format!("Content-Encoding: {name}");
             for behind in [&b"\n"[..], b"\r\n\r\n", &[0; 50], b"<!-- x -->"] {
@@ -446,8 +538,14 @@ mod tests {
             }
             let cut = page_of(&fields, &sent[..sent.len() * 7 / 10]);
             // A frame of zstd is a single block here, which is unpacked as a whole.
-            let is_kept = cut.as_ref().is_ok_and(|it| html.starts_with(it) && it.len() > html.len() / 2);
-            assert!(is_kept || name == "zstd", "{name}: {:?}", cut.map(|it| it.len()));
+            let is_kept = cut
+                .as_ref()
+                .is_ok_and(|it| html.starts_with(it) && it.len() > html.len() / 2);
+            assert!(
+                is_kept || name == "zstd",
+                "{name}: {:?}",
+                cut.map(|it| it.len())
+            );
         }
         let mut wrong = gzip(&html);
         let checksum = wrong.len() - 8;
@@ -458,7 +556,13 @@ mod tests {
     #[test]
     fn a_page_that_unpacks_to_too_much_is_refused_in_every_layer() {
         let zeros = vec![b' '; 20 * MOST];
-        for sent in [gzip(&zeros), zlib(&zeros), zstd(&zeros), gzip(&gzip(&zeros)), zstd(&gzip(&zeros))] {
+        for sent in [
+            gzip(&zeros),
+            zlib(&zeros),
+            zstd(&zeros),
+            gzip(&gzip(&zeros)),
+            zstd(&gzip(&zeros)),
+        ] {
             let refused = page_of("Content-Encoding: gzip", &sent);
             assert!(refused.is_err_and(|it| it.contains("at most 1048576 are allowed")));
         }
@@ -468,11 +572,15 @@ mod tests {
 
     #[test]
     fn bytes_that_cannot_be_unpacked_are_never_a_page() {
-        let noise: Vec<u8> =
-            (0u64..3_000).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+        let noise: Vec<u8> = (0u64..3_000)
+            .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
+            .collect();
         for name in ["gzip", "deflate", "br", "zstd"] {
             let refused = page_of(&format!("Content-Encoding: {name}"), &noise);
-            assert!(refused.as_ref().is_err_and(|it| it.contains(name)), "{name}: {refused:?}");
+            assert!(
+                refused.as_ref().is_err_and(|it| it.contains(name)),
+                "{name}: {refused:?}"
+            );
         }
         let mut damaged = gzip(&html());
         damaged.truncate(10);

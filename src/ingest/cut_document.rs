@@ -48,15 +48,24 @@ impl Taken {
         match record.unit {
             Unit::Document => {
                 let lines = record.lines_of_list();
-                document_of(record, rule, on_text).map(|document| Self::Document { document, lines })
+                document_of(record, rule, on_text)
+                    .map(|document| Self::Document { document, lines })
             }
-            Unit::Paragraph | Unit::Sentence => CutDocument::of(record, rule, on_text).map(Self::Cut),
+            Unit::Paragraph | Unit::Sentence => {
+                CutDocument::of(record, rule, on_text).map(Self::Cut)
+            }
         }
     }
 }
 
-fn document_of(record: Record, rule: Fingerprinting, on_text: Option<&OnText>) -> Result<Document, Rejected> {
-    let Some(on_text) = on_text else { return record.into_document(rule) };
+fn document_of(
+    record: Record,
+    rule: Fingerprinting,
+    on_text: Option<&OnText>,
+) -> Result<Document, Rejected> {
+    let Some(on_text) = on_text else {
+        return record.into_document(rule);
+    };
     // A page is read once, for its fingerprint and its text.
     let record = record.into_plain(rule);
     let document = record.document(rule)?;
@@ -67,9 +76,15 @@ fn document_of(record: Record, rule: Fingerprinting, on_text: Option<&OnText>) -
 }
 
 impl CutDocument {
-    fn of(mut record: Record, rule: Fingerprinting, on_text: Option<&OnText>) -> Result<Self, Rejected> {
+    fn of(
+        mut record: Record,
+        rule: Fingerprinting,
+        on_text: Option<&OnText>,
+    ) -> Result<Self, Rejected> {
         // Checks the payload too, and finds the time that all units have.
-        let whole = record.document_with(None).map_err(|reason| record.rejected(reason))?;
+        let whole = record
+            .document_with(None)
+            .map_err(|reason| record.rejected(reason))?;
         record.parts.seen = Some(whole.seen());
         record.parts.payload.clear();
         let units = record.into_units()?;
@@ -85,14 +100,21 @@ impl CutDocument {
             .with_seen(whole.seen())
             .with_scope(whole.scope())
             .with_payload(json!({ "units": count }).to_string());
-        Ok(Self { head, count, judged, payload: whole.payload().to_vec() })
+        Ok(Self {
+            head,
+            count,
+            judged,
+            payload: whole.payload().to_vec(),
+        })
     }
 }
 
 /// The keys of the units that the document of this head can have, apart from the head.
 pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
     let told: Option<Value> = serde_json::from_slice(head.payload()).ok();
-    let count = told.and_then(|told| told["units"].as_u64()).unwrap_or_default();
+    let count = told
+        .and_then(|told| told["units"].as_u64())
+        .unwrap_or_default();
     // Someone else may have written the payload.
     let count = usize::try_from(count).unwrap_or(MOST_UNITS).min(MOST_UNITS);
     let key = head.key().strip_suffix(b"#0").unwrap_or_default().to_vec();

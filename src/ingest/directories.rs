@@ -24,7 +24,10 @@ pub(super) type Found = (PathBuf, Option<String>);
 
 /// The inputs, with the files of a directory in its place, in the order of their names. What cannot be looked at is
 /// among them: links that lead nowhere or in a circle, directories that cannot be listed or have nothing in them.
-pub(super) fn with_files_of_directories(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<Vec<Found>> {
+pub(super) fn with_files_of_directories(
+    paths: Vec<PathBuf>,
+    options: &ReadOptions,
+) -> Result<Vec<Found>> {
     let patterns = patterns(&options.globs)?;
     let mut found = Vec::with_capacity(paths.len());
     for path in paths {
@@ -34,7 +37,10 @@ pub(super) fn with_files_of_directories(paths: Vec<PathBuf>, options: &ReadOptio
             continue;
         }
         let before = found.len();
-        let entries = WalkDir::new(&place).min_depth(1).follow_links(true).sort_by_file_name();
+        let entries = WalkDir::new(&place)
+            .min_depth(1)
+            .follow_links(true)
+            .sort_by_file_name();
         for entry in entries.into_iter().filter_entry(is_visible) {
             found.extend(found_at(&entry, &path, &place, &patterns));
         }
@@ -63,9 +69,8 @@ fn found_at(
     };
     let below = at.strip_prefix(place).unwrap_or(at);
     match entry {
-        Ok(entry) => {
-            (entry.file_type().is_file() && is_wanted(below, patterns)).then(|| (path.join(below), None))
-        }
+        Ok(entry) => (entry.file_type().is_file() && is_wanted(below, patterns))
+            .then(|| (path.join(below), None)),
         Err(error) => {
             let reason = reason_of(error, at);
             // Of a link that leads nowhere its name tells whether it is wanted. What is in a directory is not known.
@@ -73,7 +78,14 @@ fn found_at(
             let is_wanted = is_visible_name(below.file_name().unwrap_or_default(), false)
                 && (!is_link || is_wanted(below, patterns));
             is_wanted.then(|| {
-                (if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) }, Some(reason))
+                (
+                    if below.as_os_str().is_empty() {
+                        path.to_owned()
+                    } else {
+                        path.join(below)
+                    },
+                    Some(reason),
+                )
             })
         }
     }
@@ -83,9 +95,13 @@ fn found_at(
 fn reason_of(error: &walkdir::Error, at: &Path) -> String {
     match (error.loop_ancestor(), error.io_error()) {
         (Some(above), _) => {
-            format!("is a link to {}, in which it is itself: that is a loop without an end", path_name(above))
+            format!(
+                "is a link to {}, in which it is itself: that is a loop without an end",
+                path_name(above)
+            )
         }
-        (None, Some(source)) if source.kind() == io::ErrorKind::NotFound => match fs::read_link(at) {
+        (None, Some(source)) if source.kind() == io::ErrorKind::NotFound => match fs::read_link(at)
+        {
             Ok(to) => format!("is a link to {}, where nothing is", path_name(&to)),
             Err(_) => "no such file".to_owned(),
         },
@@ -95,22 +111,35 @@ fn reason_of(error: &walkdir::Error, at: &Path) -> String {
 }
 
 fn error_at(path: &Path, reason: String) -> Error {
-    Error::Input { source_name: path_name(path), line: None, reason }
+    Error::Input {
+        source_name: path_name(path),
+        line: None,
+        reason,
+    }
 }
 
 /// Each pattern, and whether it names paths. Otherwise it names files in any directory.
 fn patterns(globs: &[String]) -> Result<Vec<(Pattern, bool)>> {
     let parse = |glob: &String| match Pattern::new(glob) {
         Ok(pattern) => Ok((pattern, glob.contains('/'))),
-        Err(error) => Err(error_at(Path::new(glob), format!("is not a pattern for names of files: {error}"))),
+        Err(error) => Err(error_at(
+            Path::new(glob),
+            format!("is not a pattern for names of files: {error}"),
+        )),
     };
     globs.iter().map(parse).collect()
 }
 
 /// What Spark and Hadoop write beside their files: marks, summaries, logs, and what an unfinished job has left. Other
 /// names may begin like these, such as `_posts`.
-const NOT_DATA: [&[u8]; 6] =
-    [b"_SUCCESS", b"_metadata", b"_common_metadata", b"_temporary", b"_spark_metadata", b"_delta_log"];
+const NOT_DATA: [&[u8]; 6] = [
+    b"_SUCCESS",
+    b"_metadata",
+    b"_common_metadata",
+    b"_temporary",
+    b"_spark_metadata",
+    b"_delta_log",
+];
 /// How the names of other marks begin.
 const MARKS: [&[u8]; 2] = [b"_committed_", b"_started_"];
 
@@ -126,7 +155,10 @@ fn is_visible_name(name: &OsStr, is_directory: bool) -> bool {
 }
 
 fn is_wanted(below: &Path, patterns: &[(Pattern, bool)]) -> bool {
-    let (path, name) = (below.to_string_lossy(), below.file_name().unwrap_or_default().to_string_lossy());
+    let (path, name) = (
+        below.to_string_lossy(),
+        below.file_name().unwrap_or_default().to_string_lossy(),
+    );
     let fits = |(pattern, of_paths): &(Pattern, bool)| {
         pattern.matches_with(if *of_paths { &path } else { &name }, AS_SHELLS)
     };
@@ -143,7 +175,9 @@ mod tests {
         let files = with_files_of_directories(vec!["pages".into(), "-".into()], options)?;
         let name = |(path, problem): &Found| {
             let name = path.to_string_lossy().replace('\\', "/");
-            problem.as_ref().map_or(name.clone(), |problem| format!("{name}: {problem}"))
+            problem
+                .as_ref()
+                .map_or(name.clone(), |problem| format!("{name}: {problem}"))
         };
         Ok(files.iter().map(name).collect())
     }
@@ -154,23 +188,51 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let options = ReadOptions::new().directory(folder.path());
         let refused = |options: &ReadOptions, why: &str| {
-            let told = names(options).map_or_else(|error| error.to_string(), |names| names.concat());
+            let told =
+                names(options).map_or_else(|error| error.to_string(), |names| names.concat());
             assert!(told.contains(why), "{told}");
         };
         fs::create_dir_all(folder.path().join("pages/a/.git"))?;
         refused(&options, "has no file in it");
         fs::create_dir_all(folder.path().join("pages/_temporary"))?;
-        let marks =
-            ["_SUCCESS", "a/_SUCCESS", "_metadata", "_committed_7", "_started_7", "_temporary/x.html"];
-        for name in
-            ["z.html", "b.txt", "a/x.html", "a/.git/x.html", ".hidden", "d.simdb"].iter().chain(&marks)
+        let marks = [
+            "_SUCCESS",
+            "a/_SUCCESS",
+            "_metadata",
+            "_committed_7",
+            "_started_7",
+            "_temporary/x.html",
+        ];
+        for name in [
+            "z.html",
+            "b.txt",
+            "a/x.html",
+            "a/.git/x.html",
+            ".hidden",
+            "d.simdb",
+        ]
+        .iter()
+        .chain(&marks)
         {
             fs::write(folder.path().join("pages").join(name), "text")?;
         }
-        assert_eq!(names(&options)?, ["pages/a/x.html", "pages/b.txt", "pages/z.html", "-"]);
-        let with = |globs: &[&str]| globs.iter().fold(options.clone(), |options, glob| options.glob(*glob));
-        assert_eq!(names(&with(&["*.html"]))?, ["pages/a/x.html", "pages/z.html", "-"]);
-        assert_eq!(names(&with(&["a/*", "*.txt"]))?, ["pages/a/x.html", "pages/b.txt", "-"]);
+        assert_eq!(
+            names(&options)?,
+            ["pages/a/x.html", "pages/b.txt", "pages/z.html", "-"]
+        );
+        let with = |globs: &[&str]| {
+            globs
+                .iter()
+                .fold(options.clone(), |options, glob| options.glob(*glob))
+        };
+        assert_eq!(
+            names(&with(&["*.html"]))?,
+            ["pages/a/x.html", "pages/z.html", "-"]
+        );
+        assert_eq!(
+            names(&with(&["a/*", "*.txt"]))?,
+            ["pages/a/x.html", "pages/b.txt", "-"]
+        );
         assert_eq!(names(&with(&["**/x.*"]))?, ["pages/a/x.html", "-"]);
         refused(&with(&["*.pdf"]), "that the pattern names");
         refused(&with(&["[a"]), "[a: is not a pattern");
@@ -190,8 +252,15 @@ mod tests {
             std::os::unix::fs::symlink("nowhere", pages.join(name))?;
         }
         let names = names(&ReadOptions::new().directory(folder.path()).glob("*.txt"))?;
-        assert!(names[0].starts_with("pages/again: is a link to ") && names[0].contains("loop"), "{names:?}");
-        let others = ["pages/gone.txt: is a link to nowhere, where nothing is", "pages/z.txt", "-"];
+        assert!(
+            names[0].starts_with("pages/again: is a link to ") && names[0].contains("loop"),
+            "{names:?}"
+        );
+        let others = [
+            "pages/gone.txt: is a link to nowhere, where nothing is",
+            "pages/z.txt",
+            "-",
+        ];
         assert_eq!(names[1..], others);
         Ok(())
     }

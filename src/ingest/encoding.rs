@@ -29,8 +29,14 @@ const EVIDENT_BYTES: usize = 6;
 
 /// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
 /// say their encoding, as HTML and XML do.
-pub(super) fn decoded(bytes: &[u8], charset: Option<&str>, declares: bool) -> Result<String, Reason> {
-    let said = charset.and_then(|it| Encoding::for_label(it.as_bytes())).map(readable);
+pub(super) fn decoded(
+    bytes: &[u8],
+    charset: Option<&str>,
+    declares: bool,
+) -> Result<String, Reason> {
+    let said = charset
+        .and_then(|it| Encoding::for_label(it.as_bytes()))
+        .map(readable);
     let bytes = match Encoding::for_bom(bytes) {
         Some((encoding, length)) => match Decoded::new(encoding, &bytes[length..]) {
             decoded if decoded.fits(Strictness::Malformed) => return Ok(decoded.text),
@@ -43,24 +49,37 @@ pub(super) fn decoded(bytes: &[u8], charset: Option<&str>, declares: bool) -> Re
         return Ok(text);
     }
     if utf_8.is_evident {
-        return utf_8.text_that_fits(Strictness::Malformed).map_err(|decoded| decoded.misfit(UTF_8));
+        return utf_8
+            .text_that_fits(Strictness::Malformed)
+            .map_err(|decoded| decoded.misfit(UTF_8));
     }
     let inside = if declares { declared(bytes) } else { None };
     if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
-        let label = charset.filter(|_| said == Some(REPLACEMENT)).unwrap_or("which it says").to_owned();
-        return Err(Reason::Encoding { label, misfits: None });
+        let label = charset
+            .filter(|_| said == Some(REPLACEMENT))
+            .unwrap_or("which it says")
+            .to_owned();
+        return Err(Reason::Encoding {
+            label,
+            misfits: None,
+        });
     }
     of_candidates(bytes, [said, inside].into_iter().flatten().collect(), utf_8)
 }
 
 /// The text in the first of the encodings that fits, then in UTF-8, then in the one that is guessed. A character of
 /// control where text has none does not fit either, unless nothing fits better.
-fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> Result<String, Reason> {
+fn of_candidates(
+    bytes: &[u8],
+    said: Vec<&'static Encoding>,
+    utf_8: Decoded,
+) -> Result<String, Reason> {
     let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
     let mut utf_8 = Some(utf_8);
     for encoding in said.into_iter().chain([UTF_8]).map(Some).chain([None]) {
         let encoding = encoding.unwrap_or_else(|| guessed(bytes));
-        let is_other = encoding != REPLACEMENT && tried.iter().all(|(before, _)| *before != encoding);
+        let is_other =
+            encoding != REPLACEMENT && tried.iter().all(|(before, _)| *before != encoding);
         if !is_other || is_wide(encoding) && !has_wide(bytes) {
             continue;
         }
@@ -78,9 +97,17 @@ fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> 
             }
         }
     }
-    let first = tried.first().map(|(encoding, decoded)| decoded.misfit(encoding));
-    let fits = tried.iter().position(|(_, decoded)| decoded.fits(Strictness::Malformed));
-    let fits = fits.or_else(|| tried.iter().position(|(_, decoded)| decoded.is_nearly_whole()));
+    let first = tried
+        .first()
+        .map(|(encoding, decoded)| decoded.misfit(encoding));
+    let fits = tried
+        .iter()
+        .position(|(_, decoded)| decoded.fits(Strictness::Malformed));
+    let fits = fits.or_else(|| {
+        tried
+            .iter()
+            .position(|(_, decoded)| decoded.is_nearly_whole())
+    });
     let fits = fits.map(|at| tried.swap_remove(at));
     let none = || first.unwrap_or(Reason::NoContent { fields: Vec::new() });
     fits.map(|(_, decoded)| decoded.text).ok_or_else(none)
@@ -88,7 +115,11 @@ fn of_candidates(bytes: &[u8], said: Vec<&'static Encoding>, utf_8: Decoded) -> 
 
 /// What is said, where that can be read: by the HTML standard `x-user-defined` is windows-1252.
 fn readable(encoding: &'static Encoding) -> &'static Encoding {
-    if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding }
+    if encoding == X_USER_DEFINED {
+        WINDOWS_1252
+    } else {
+        encoding
+    }
 }
 
 fn is_wide(encoding: &'static Encoding) -> bool {
@@ -112,7 +143,9 @@ fn is_unreadable(bytes: &[u8]) -> bool {
 /// The text in UTF-16 or ISO-2022-JP, if the bytes show that.
 fn of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
     if let Some(encoding) = wide_without_mark(bytes) {
-        return Decoded::new(encoding, bytes).text_that_fits(Strictness::Malformed).ok();
+        return Decoded::new(encoding, bytes)
+            .text_that_fits(Strictness::Malformed)
+            .ok();
     }
     // Each character that is not Latin stands behind an escape, and all bytes are ASCII.
     let has_escapes = memchr::memchr(0x1b, bytes).is_some() && bytes.is_ascii();
@@ -120,13 +153,24 @@ fn of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<St
         return None;
     }
     let decoded = Decoded::new(ISO_2022_JP, bytes);
-    if decoded.others == 0 { None } else { decoded.text_that_fits(Strictness::Malformed).ok() }
+    if decoded.others == 0 {
+        None
+    } else {
+        decoded.text_that_fits(Strictness::Malformed).ok()
+    }
 }
 
 /// The kind of UTF-16 that bytes without a mark are in, as the NUL bytes of its Latin characters show.
 pub(super) fn wide_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let beginning = &bytes[..bytes.len().min(WIDE_WITHIN) / 2 * 2];
-    let count = |at: usize| beginning.iter().skip(at).step_by(2).filter(|&&byte| byte == 0).count();
+    let count = |at: usize| {
+        beginning
+            .iter()
+            .skip(at)
+            .step_by(2)
+            .filter(|&&byte| byte == 0)
+            .count()
+    };
     let (upper, lower) = (count(0), count(1));
     let enough = (beginning.len() / 16).max(4);
     let encoding = if lower >= enough && upper * 8 <= lower {
@@ -165,7 +209,8 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     }
     let all: usize = votes.iter().map(|(_, weight)| weight).sum();
     let most = votes.into_iter().max_by_key(|(_, weight)| *weight);
-    let most = most.filter(|(encoding, weight)| !encoding.is_single_byte() && weight * 3 >= all * 2);
+    let most =
+        most.filter(|(encoding, weight)| !encoding.is_single_byte() && weight * 3 >= all * 2);
     most.map_or(guess, |(encoding, _)| encoding)
 }
 
@@ -199,7 +244,10 @@ fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let behind = rest.get(size..).unwrap_or_default();
-        let more = behind.iter().position(|byte| b"<\n ".contains(byte)).unwrap_or(behind.len());
+        let more = behind
+            .iter()
+            .position(|byte| b"<\n ".contains(byte))
+            .unwrap_or(behind.len());
         let (part, others) = rest.split_at(rest.len().min(size + more));
         rest = others;
         (!part.is_empty()).then_some(part)
@@ -247,8 +295,19 @@ impl Decoded {
             others += usize::from(!character.is_ascii());
             controls += usize::from(('\u{80}'..='\u{9f}').contains(&character));
         }
-        let others = if is_wide(encoding) { characters } else { others };
-        Self { text, errors, controls, others: others - errors, characters, is_evident: false }
+        let others = if is_wide(encoding) {
+            characters
+        } else {
+            others
+        };
+        Self {
+            text,
+            errors,
+            controls,
+            others: others - errors,
+            characters,
+            is_evident: false,
+        }
     }
 
     fn of_utf_8(bytes: &[u8]) -> Self {
@@ -270,7 +329,11 @@ impl Decoded {
         }
         decoded.characters += decoded.errors;
         // Halves of surrogate pairs are UTF-8 in all but their meaning. Each shows as three errors.
-        let halves = if decoded.errors == 0 { 0 } else { halves_of_pairs(bytes) };
+        let halves = if decoded.errors == 0 {
+            0
+        } else {
+            halves_of_pairs(bytes)
+        };
         decoded.errors -= 2 * halves;
         decoded.is_evident = (halves > 0 || continued >= EVIDENT_BYTES)
             && decoded.errors - halves <= (decoded.others + halves) / 8;
@@ -280,7 +343,12 @@ impl Decoded {
     /// Whether at most a few characters do not fit: one in a hundred of those that are not ASCII, or five in a thousand
     /// of all, unless the others that are not ASCII hardly fit better.
     fn fits(&self, strictness: Strictness) -> bool {
-        let misfits = self.errors + if strictness == Strictness::Controls { self.controls } else { 0 };
+        let misfits = self.errors
+            + if strictness == Strictness::Controls {
+                self.controls
+            } else {
+                0
+            };
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
         misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
@@ -292,11 +360,18 @@ impl Decoded {
     }
 
     fn text_that_fits(self, strictness: Strictness) -> Result<String, Self> {
-        if self.fits(strictness) { Ok(self.text) } else { Err(self) }
+        if self.fits(strictness) {
+            Ok(self.text)
+        } else {
+            Err(self)
+        }
     }
 
     fn misfit(&self, encoding: &'static Encoding) -> Reason {
-        Reason::Encoding { label: encoding.name().to_owned(), misfits: Some(self.errors) }
+        Reason::Encoding {
+            label: encoding.name().to_owned(),
+            misfits: Some(self.errors),
+        }
     }
 }
 
@@ -348,7 +423,11 @@ fn chunks_of_utf_8(bytes: &[u8]) -> impl Iterator<Item = (&str, Invalid)> {
         };
         let (valid, behind) = rest.split_at(error.valid_up_to());
         rest = &behind[error.error_len().unwrap_or(behind.len())..];
-        let invalid = if error.error_len().is_none() { Invalid::Cut } else { Invalid::Malformed };
+        let invalid = if error.error_len().is_none() {
+            Invalid::Cut
+        } else {
+            Invalid::Malformed
+        };
         Some((std::str::from_utf8(valid).unwrap_or_default(), invalid))
     })
 }

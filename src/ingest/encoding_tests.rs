@@ -45,8 +45,12 @@ fn encoded(label: &str, text: &str) -> Vec<u8> {
 
 fn page_of(head: &str, text: &[u8]) -> Vec<u8> {
     let footer = "</p><div class=footer>Copyright, terms of use, contact, <a href=/>home</a></div>";
-    [format!("<!DOCTYPE html><html><head>{head}</head><body><p>").as_bytes(), text, footer.as_bytes()]
-        .concat()
+    [
+        format!("<!DOCTYPE html><html><head>{head}</head><body><p>").as_bytes(),
+        text,
+        footer.as_bytes(),
+    ]
+    .concat()
 }
 
 fn read(content_type: &str, page: &[u8]) -> Result<Option<Content>, Reason> {
@@ -72,15 +76,24 @@ fn articles_of_all_scripts_are_read_whether_their_encoding_is_said_or_not() {
             (&*format!("text/html; charset={label}"), page_of("", &bytes)),
             ("text/html", declared.clone()),
             ("", declared.clone()),
-            (&*format!("text/html; charset={label}"), page_of("<meta charset=utf-8>", &bytes)),
+            (
+                &*format!("text/html; charset={label}"),
+                page_of("<meta charset=utf-8>", &bytes),
+            ),
             // Wrongly said to be UTF-8.
             ("text/html; charset=utf-8", declared.clone()),
-            ("text/html; charset=utf-8", page_of("<meta charset=utf-8>", &bytes)),
+            (
+                "text/html; charset=utf-8",
+                page_of("<meta charset=utf-8>", &bytes),
+            ),
             ("text/html", page_of("<meta charset=none-such>", &bytes)),
             ("text/html; charset=none-such", page_of("", &bytes)),
             ("text/html", page_of("", &bytes)),
         ] {
-            assert!(html(content_type, &page).contains(text), "{label}, {content_type}");
+            assert!(
+                html(content_type, &page).contains(text),
+                "{label}, {content_type}"
+            );
         }
         match read("text/plain", &bytes) {
             Ok(Some(Content::Text(read))) => assert_eq!(read, *text, "{label}"),
@@ -92,8 +105,15 @@ fn articles_of_all_scripts_are_read_whether_their_encoding_is_said_or_not() {
 #[test]
 fn utf_8_is_read_whatever_it_is_said_to_be() {
     for (_, text) in TEXTS {
-        for label in ["windows-1252", "iso-8859-1", "gbk", "shift_jis", "utf-16", "iso-2022-jp", "hz-gb-2312"]
-        {
+        for label in [
+            "windows-1252",
+            "iso-8859-1",
+            "gbk",
+            "shift_jis",
+            "utf-16",
+            "iso-2022-jp",
+            "hz-gb-2312",
+        ] {
             let page = page_of(&format!("<meta charset={label}>"), text.as_bytes());
             let content_type = format!("text/html; charset={label}");
             assert!(html(&content_type, &page).contains(text), "{label}: {text}");
@@ -104,14 +124,18 @@ fn utf_8_is_read_whatever_it_is_said_to_be() {
 #[test]
 fn a_few_letters_in_what_is_said_are_no_proof_of_utf_8() {
     // Bytes that are "Ã©" in the encoding that is said, and "é" in UTF-8.
-    assert_eq!(html("text/html; charset=windows-1252", b"<p>\xc3\xa9</p>"), "<p>\u{c3}\u{a9}</p>");
+    assert_eq!(
+        html("text/html; charset=windows-1252", b"<p>\xc3\xa9</p>"),
+        "<p>\u{c3}\u{a9}</p>"
+    );
     assert_eq!(html("text/html", b"<p>\xc3\xa9</p>"), "<p>\u{e9}</p>");
 }
 
 #[test]
 fn utf_16_is_read_with_and_without_a_mark() {
     for (_, text) in TEXTS {
-        let page = String::from_utf8(page_of("<meta charset=utf-16>", text.as_bytes())).expect("it is UTF-8");
+        let page = String::from_utf8(page_of("<meta charset=utf-16>", text.as_bytes()))
+            .expect("it is UTF-8");
         for swap in [u16::to_le_bytes, u16::to_be_bytes] {
             let bare: Vec<u8> = page.encode_utf16().flat_map(swap).collect();
             let marked = [&swap(0xfeff)[..], &bare].concat();
@@ -126,15 +150,27 @@ fn utf_16_is_read_with_and_without_a_mark() {
 
 #[test]
 fn a_page_that_is_cut_at_any_byte_stays_in_its_encoding() {
-    for (label, text) in TEXTS.iter().chain([("utf-8", RUSSIAN), ("utf-8", CHINESE)].iter()) {
+    for (label, text) in TEXTS
+        .iter()
+        .chain([("utf-8", RUSSIAN), ("utf-8", CHINESE)].iter())
+    {
         let bytes = encoded(label, text);
         for end in bytes.len() * 3 / 4..bytes.len() {
             let page = [&b"<!DOCTYPE html><p>"[..], &bytes[..end]].concat();
-            for content_type in ["text/html".to_owned(), format!("text/html; charset={label}")] {
+            for content_type in [
+                "text/html".to_owned(),
+                format!("text/html; charset={label}"),
+            ] {
                 let read = html(&content_type, &page);
                 let read = read.strip_prefix("<!DOCTYPE html><p>").unwrap_or_default();
-                assert!(text.starts_with(read), "{label}, {content_type}, {end}: {read}");
-                assert!(read.chars().count() >= text.chars().count() / 2, "{label}, {end}: {read}");
+                assert!(
+                    text.starts_with(read),
+                    "{label}, {content_type}, {end}: {read}"
+                );
+                assert!(
+                    read.chars().count() >= text.chars().count() / 2,
+                    "{label}, {end}: {read}"
+                );
             }
         }
     }
@@ -152,24 +188,58 @@ fn one_byte_that_does_not_fit_costs_one_character() {
         ("euc-kr", KOREAN),
     ] {
         let article = format!("{text}\n").repeat(10);
-        let bytes = [&encoded(label, &article)[..], b"\xff ", &encoded(label, text)].concat();
-        for content_type in ["text/html".to_owned(), format!("text/html; charset={label}")] {
+        let bytes = [
+            &encoded(label, &article)[..],
+            b"\xff ",
+            &encoded(label, text),
+        ]
+        .concat();
+        for content_type in [
+            "text/html".to_owned(),
+            format!("text/html; charset={label}"),
+        ] {
             let read = html(&content_type, &page_of("", &bytes));
-            assert!(read.contains(&article) && read.matches(text).count() == 11, "{label}: {read}");
+            assert!(
+                read.contains(&article) && read.matches(text).count() == 11,
+                "{label}: {read}"
+            );
         }
     }
-    let french = format!("{} It\u{2019}s 20 ", "Les \u{e9}l\u{e8}ves de l\u{2019}\u{e9}cole. ".repeat(12));
-    let read = html("text/html", &page_of("", &[french.as_bytes(), b"\xb0"].concat()));
+    let french = format!(
+        "{} It\u{2019}s 20 ",
+        "Les \u{e9}l\u{e8}ves de l\u{2019}\u{e9}cole. ".repeat(12)
+    );
+    let read = html(
+        "text/html",
+        &page_of("", &[french.as_bytes(), b"\xb0"].concat()),
+    );
     assert!(read.contains(&french), "{read}");
 }
 
 #[test]
 fn a_text_in_two_encodings_is_not_judged_by_what_is_left_of_it() {
     let line: String = RUSSIAN.chars().take(50).collect();
-    let mixed = [RUSSIAN.repeat(3).as_bytes(), b" ", &encoded("windows-1251", &line)].concat();
+    let mixed = [
+        RUSSIAN.repeat(3).as_bytes(),
+        b" ",
+        &encoded("windows-1251", &line),
+    ]
+    .concat();
     for content_type in ["text/html", "text/html; charset=utf-8"] {
-        let read = read(content_type, &page_of(&"<meta name=a content=b>".repeat(100), &mixed));
-        assert!(matches!(read, Err(Reason::Encoding { misfits: Some(1..), .. })), "{read:?}");
+        let read = read(
+            content_type,
+            &page_of(&"<meta name=a content=b>".repeat(100), &mixed),
+        );
+        assert!(
+            matches!(
+                read,
+                Err(Reason::Encoding {
+                    misfits: Some(1..),
+                    ..
+                })
+            ),
+            "{read:?}"
+        );
     }
 }
 
@@ -177,20 +247,32 @@ fn a_text_in_two_encodings_is_not_judged_by_what_is_left_of_it() {
 fn encodings_that_are_not_read_are_named() {
     let hz = b"<!DOCTYPE html><p>~{VPND~}</p>";
     match read("text/html; charset=hz-gb-2312", hz) {
-        Err(Reason::Encoding { label, misfits: None }) => assert_eq!(label, "hz-gb-2312"),
+        Err(Reason::Encoding {
+            label,
+            misfits: None,
+        }) => assert_eq!(label, "hz-gb-2312"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(html("text/html; charset=iso-2022-kr", b"<p>plain words</p>"), "<p>plain words</p>");
+    assert_eq!(
+        html("text/html; charset=iso-2022-kr", b"<p>plain words</p>"),
+        "<p>plain words</p>"
+    );
 }
 
 #[test]
 fn the_mark_comes_first_and_is_no_part_of_the_text() {
     let page = [&b"\xef\xbb\xbf<p>"[..], RUSSIAN.as_bytes()].concat();
-    assert_eq!(html("text/html; charset=windows-1251", &page), format!("<p>{RUSSIAN}"));
+    assert_eq!(
+        html("text/html; charset=windows-1251", &page),
+        format!("<p>{RUSSIAN}")
+    );
     assert_eq!(html("", &page), format!("<p>{RUSSIAN}"));
     // An editor has set a mark before what is no UTF-8.
     let page = [&b"\xef\xbb\xbf<p>"[..], &encoded("windows-1251", RUSSIAN)].concat();
-    assert_eq!(html("text/html; charset=windows-1251", &page), format!("<p>{RUSSIAN}"));
+    assert_eq!(
+        html("text/html; charset=windows-1251", &page),
+        format!("<p>{RUSSIAN}")
+    );
     assert_eq!(html("text/html", b"\xef\xbb\xbf"), "");
     assert_eq!(html("text/html", b"\xff\xfe"), "");
     assert_eq!(html("text/html", b""), "");
@@ -209,7 +291,10 @@ fn letters_of_windows_1252_are_guessed_at_the_end_of_a_page_too() {
         ),
     );
     let read = html("text/html; charset=iso-8859-2", &page);
-    assert!(!read.chars().any(|it| ('\u{80}'..'\u{a0}').contains(&it)), "{read}");
+    assert!(
+        !read.chars().any(|it| ('\u{80}'..'\u{a0}').contains(&it)),
+        "{read}"
+    );
 }
 
 #[test]
@@ -221,7 +306,16 @@ fn any_bytes_are_read_or_refused() {
         state ^= state << 17;
         state.to_le_bytes()[3]
     };
-    let labels = ["", "utf-8", "utf-16", "gb18030", "iso-2022-jp", "hz-gb-2312", "x-user-defined", "koi8-u"];
+    let labels = [
+        "",
+        "utf-8",
+        "utf-16",
+        "gb18030",
+        "iso-2022-jp",
+        "hz-gb-2312",
+        "x-user-defined",
+        "koi8-u",
+    ];
     for length in 0..600 {
         let any: Vec<u8> = (0..length).map(|_| random()).collect();
         let printable: Vec<u8> = any.iter().map(|byte| byte | 0x80).collect();
@@ -237,7 +331,21 @@ fn any_bytes_are_read_or_refused() {
 /// A real page of English that is said to be UTF-8: no encoding of several bytes that these might be fits.
 #[test]
 fn a_few_odd_bytes_in_a_long_page_do_not_cost_the_page() {
-    let words = "words of an agreement that has no other characters than those of ASCII. ".repeat(100);
-    let page = page_of("", &[words.as_bytes(), b"\x96 see \xa7\xa71280 et seq. ", words.as_bytes()].concat());
-    assert_eq!(html("text/html; charset=utf-8", &page).matches("an agreement").count(), 200);
+    let words =
+        "words of an agreement that has no other characters than those of ASCII. ".repeat(100);
+    let page = page_of(
+        "",
+        &[
+            words.as_bytes(),
+            b"\x96 see \xa7\xa71280 et seq. ",
+            words.as_bytes(),
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        html("text/html; charset=utf-8", &page)
+            .matches("an agreement")
+            .count(),
+        200
+    );
 }

@@ -31,7 +31,10 @@ impl Fingerprinting {
     /// [`Error::SchemeMismatch`] if `named` is another scheme than `stored`.
     pub fn new(stored: Scheme, named: Option<Scheme>) -> Result<Self, Error> {
         if let Some(given) = named.filter(|&named| named != stored) {
-            return Err(Error::SchemeMismatch { stored: stored.name(), given: given.name() });
+            return Err(Error::SchemeMismatch {
+                stored: stored.name(),
+                given: given.name(),
+            });
         }
         let fingerprinter = Fingerprinter::new(stored).ok();
         let rule = Self {
@@ -90,12 +93,16 @@ impl Fingerprinting {
         match (content, self.fingerprinter) {
             (Content::TooShort, _) => Ok(None),
             (Content::Fingerprint(..), _) if !self.takes_ready => {
-                Err(Reason::FingerprintInScheme { scheme: self.scheme })
+                Err(Reason::FingerprintInScheme {
+                    scheme: self.scheme,
+                })
             }
             (Content::Fingerprint(_, None), _)
                 if self.stores && self.scheme.compares_sketches(self.sketch_size) =>
             {
-                refused(Error::SketchMissing { bytes: self.sketch_size.bytes() })
+                refused(Error::SketchMissing {
+                    bytes: self.sketch_size.bytes(),
+                })
             }
             (Content::Fingerprint(_, None), _) if self.needs_sketches => refused(Error::NoSketch),
             (Content::Fingerprint(_, Some(sketch)), _) if sketch.size() != self.sketch_size => {
@@ -106,10 +113,16 @@ impl Fingerprinting {
             (_, None) => Err(Reason::TextInExternal),
             (Content::Features(features), Some(fingerprinter)) => {
                 let features = features.iter().map(|(feature, weight)| (feature, *weight));
-                fingerprinter.fingerprint_and_sketch_features(features).map_err(Reason::Document)
+                fingerprinter
+                    .fingerprint_and_sketch_features(features)
+                    .map_err(Reason::Document)
             }
-            (Content::Text(text), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch(text)),
-            (Content::Html(html), Some(fingerprinter)) => Ok(fingerprinter.fingerprint_and_sketch_html(html)),
+            (Content::Text(text), Some(fingerprinter)) => {
+                Ok(fingerprinter.fingerprint_and_sketch(text))
+            }
+            (Content::Html(html), Some(fingerprinter)) => {
+                Ok(fingerprinter.fingerprint_and_sketch_html(html))
+            }
             (Content::Xhtml(page), Some(fingerprinter)) => {
                 Ok(fingerprinter.fingerprint_and_sketch(&self.text_of_xhtml(page)))
             }
@@ -130,23 +143,41 @@ mod tests {
         let vouched_for = Fingerprinting::new(Scheme::Simhash1, Some(Scheme::Simhash1))?;
         assert!(external.judge(&ready).is_ok());
         assert!(vouched_for.judge(&ready).is_ok());
-        assert!(vouched_for.sketch_size(SketchSize::None).stores(true).judge(&ready).is_ok());
+        assert!(
+            vouched_for
+                .sketch_size(SketchSize::None)
+                .stores(true)
+                .judge(&ready)
+                .is_ok()
+        );
         assert!(external.stores(true).judge(&ready).is_ok());
         assert!(matches!(
             vouched_for.stores(true).judge(&ready),
             Err(Reason::Document(Error::SketchMissing { bytes: 16 }))
         ));
         assert!(made_here.judge(&text).is_ok());
-        assert!(matches!(made_here.judge(&ready), Err(Reason::FingerprintInScheme { .. })));
+        assert!(matches!(
+            made_here.judge(&ready),
+            Err(Reason::FingerprintInScheme { .. })
+        ));
         assert!(matches!(external.judge(&text), Err(Reason::TextInExternal)));
         assert!(Fingerprinting::new(Scheme::Simhash1, Some(Scheme::External)).is_err());
         assert!(matches!(
             external.needs_sketches(true).judge(&ready),
             Err(Reason::Document(Error::NoSketch))
         ));
-        let sketched = Content::Fingerprint(Fingerprint::from_bits(255), Some(Sketch::new(&[0; 32], 1)?));
-        assert!(matches!(external.judge(&sketched), Err(Reason::Document(Error::SketchSizes { .. }))));
-        assert!(external.sketch_size(SketchSize::Bytes32).judge(&sketched).is_ok());
+        let sketched =
+            Content::Fingerprint(Fingerprint::from_bits(255), Some(Sketch::new(&[0; 32], 1)?));
+        assert!(matches!(
+            external.judge(&sketched),
+            Err(Reason::Document(Error::SketchSizes { .. }))
+        ));
+        assert!(
+            external
+                .sketch_size(SketchSize::Bytes32)
+                .judge(&sketched)
+                .is_ok()
+        );
         Ok(())
     }
 }

@@ -74,7 +74,10 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let is_named_text = is_page || name_ends(&name, TEXT);
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
-    let first_line = shown.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let first_line = shown
+        .split(|&byte| byte == b'\n')
+        .next()
+        .unwrap_or_default();
     let format = if is_named_text {
         InputFormat::Text
     } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || shown.first() == Some(&b'{') {
@@ -89,10 +92,12 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         InputFormat::Tsv | InputFormat::Text if !is_page && is_fingerprints(shown) => {
             Some("has fingerprints in place of texts; say so with `--input-format fingerprints`")
         }
-        InputFormat::Text if !is_page => kind_of_many(shown).or_else(|| match name.ends_with(".csv") {
-            true => Some(CSV),
-            false => (!is_named_text && kind_of_bytes(beginning) == Kind::Xml).then_some(XML),
-        }),
+        InputFormat::Text if !is_page => {
+            kind_of_many(shown).or_else(|| match name.ends_with(".csv") {
+                true => Some(CSV),
+                false => (!is_named_text && kind_of_bytes(beginning) == Kind::Xml).then_some(XML),
+            })
+        }
         _ => None,
     };
     problem.map_or(Ok(format), |reason| Err(not_readable(path, reason)))
@@ -106,13 +111,23 @@ const XML: &str = "is XML but no page, so its documents are not known; write the
 
 /// The error of an input whose content cannot be read as records.
 pub(super) fn not_readable(path: &Path, reason: &str) -> Error {
-    Error::Input { source_name: path_name(path), line: None, reason: reason.to_owned() }
+    Error::Input {
+        source_name: path_name(path),
+        line: None,
+        reason: reason.to_owned(),
+    }
 }
 
 /// The name of a file in small letters, without the ending of gzip.
 fn plain_name(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name).to_owned()
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    name.strip_suffix(".gz")
+        .or_else(|| name.strip_suffix(".zst"))
+        .unwrap_or(&name)
+        .to_owned()
 }
 
 fn name_ends(name: &str, endings: &[&str]) -> bool {

@@ -20,7 +20,9 @@ impl<'b> Head<'b> {
         loop {
             let (head, rest) = Self::split_first(bytes)?;
             let next = rest.trim_ascii_start();
-            if !head.may_come_before_another() || status_of(next.split(|&it| it == b'\n').next()?).is_none() {
+            if !head.may_come_before_another()
+                || status_of(next.split(|&it| it == b'\n').next()?).is_none()
+            {
                 return Some((head, rest));
             }
             bytes = next;
@@ -29,7 +31,10 @@ impl<'b> Head<'b> {
 
     fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let (line, mut rest) = split_line(bytes);
-        let mut head = Self { status: status_of(line)?, fields: Vec::new() };
+        let mut head = Self {
+            status: status_of(line)?,
+            fields: Vec::new(),
+        };
         while !rest.is_empty() {
             let (line, behind) = split_line(rest);
             rest = behind;
@@ -63,16 +68,25 @@ impl<'b> Head<'b> {
 
     /// The values of all fields of this name, which is in small letters.
     pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
-        let fields = self.fields.iter().filter(move |it| it.0.eq_ignore_ascii_case(name.as_bytes()));
+        let fields = self
+            .fields
+            .iter()
+            .filter(move |it| it.0.eq_ignore_ascii_case(name.as_bytes()));
         fields.map(|it| String::from_utf8_lossy(&it.1))
     }
 
     /// The words of all fields of this name that are lists, in small letters.
     pub(super) fn words(&self, name: &str) -> Vec<String> {
         let words = |value: Cow<'_, str>| {
-            value.split(',').map(|it| it.trim().to_ascii_lowercase()).collect::<Vec<_>>()
+            value
+                .split(',')
+                .map(|it| it.trim().to_ascii_lowercase())
+                .collect::<Vec<_>>()
         };
-        self.values(name).flat_map(words).filter(|it| !it.is_empty()).collect()
+        self.values(name)
+            .flat_map(words)
+            .filter(|it| !it.is_empty())
+            .collect()
     }
 }
 
@@ -92,7 +106,10 @@ fn status_of(line: &[u8]) -> Option<u16> {
     if !name.eq_ignore_ascii_case(b"HTTP/") {
         return None;
     }
-    let version = rest.iter().take_while(|it| it.is_ascii_digit() || **it == b'.').count();
+    let version = rest
+        .iter()
+        .take_while(|it| it.is_ascii_digit() || **it == b'.')
+        .count();
     let status = rest[version..].trim_ascii_start();
     let digits = status.iter().take_while(|it| it.is_ascii_digit()).count();
     if version == 0 || digits != 3 || status.len() == rest.len() - version {
@@ -107,7 +124,11 @@ mod tests {
 
     fn split(text: &[u8]) -> Option<(u16, Vec<String>, &[u8])> {
         let (head, rest) = Head::split(text)?;
-        Some((head.status, head.values("content-type").map(Cow::into_owned).collect(), rest))
+        Some((
+            head.status,
+            head.values("content-type").map(Cow::into_owned).collect(),
+            rest,
+        ))
     }
 
     #[test]
@@ -131,7 +152,15 @@ mod tests {
                 );
             }
         }
-        for line in ["HTTP/1.1 is a protocol", "HTTP/ 200", "HTTP/1.1 2000", "HTTP/1.1", "HTTP", "", "<p>"] {
+        for line in [
+            "HTTP/1.1 is a protocol",
+            "HTTP/ 200",
+            "HTTP/1.1 2000",
+            "HTTP/1.1",
+            "HTTP",
+            "",
+            "<p>",
+        ] {
             assert_eq!(split(line.as_bytes()), None, "{line}");
         }
     }
@@ -143,12 +172,21 @@ mod tests {
             "HTTP/1.1 200\r\nno colon\r\n: no name\r\n{many}CONTENT-TYPE :text/html;\r\n\t charset=x\r\n\r\n"
         );
         let text = [text.as_bytes(), b"page"].concat();
-        assert_eq!(split(&text), Some((200, vec!["text/html; charset=x".into()], &b"page"[..])));
-        assert_eq!(split(b"HTTP/1.1 200\r\nx: \xff\xfe\r\n\r\n"), Some((200, vec![], &b""[..])));
-        assert_eq!(split(b"HTTP/1.1 200\r\nContent-Type: a"), Some((200, vec!["a".into()], &b""[..])));
+        assert_eq!(
+            split(&text),
+            Some((200, vec!["text/html; charset=x".into()], &b"page"[..]))
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 200\r\nx: \xff\xfe\r\n\r\n"),
+            Some((200, vec![], &b""[..]))
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 200\r\nContent-Type: a"),
+            Some((200, vec!["a".into()], &b""[..]))
+        );
         assert_eq!(split(b"HTTP/1.1 200"), Some((200, vec![], &b""[..])));
-        let two =
-            Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br\ncontent-encoding: x\n\n").expect("a head");
+        let two = Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br\ncontent-encoding: x\n\n")
+            .expect("a head");
         assert_eq!(two.0.words("content-encoding"), ["gzip", "br", "x"]);
     }
 
@@ -169,7 +207,13 @@ mod tests {
         }
         // A page may tell of heads.
         let tells = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{page}");
-        assert_eq!(split(tells.as_bytes()).map(|it| it.2), Some(page.as_bytes()));
-        assert_eq!(split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|it| it.0), Some(301));
+        assert_eq!(
+            split(tells.as_bytes()).map(|it| it.2),
+            Some(page.as_bytes())
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|it| it.0),
+            Some(301)
+        );
     }
 }

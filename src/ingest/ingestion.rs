@@ -30,8 +30,20 @@ impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
         let stop = Stop::default();
-        let settings = Settings { policy: Policy::link(), batch: 10_000, strict: false, asks: true, stop };
-        Self { database, settings, naming: Naming::default(), scheme: None, on_text: None }
+        let settings = Settings {
+            policy: Policy::link(),
+            batch: 10_000,
+            strict: false,
+            asks: true,
+            stop,
+        };
+        Self {
+            database,
+            settings,
+            naming: Naming::default(),
+            scheme: None,
+            on_text: None,
+        }
     }
 
     /// What to do with near-duplicates. Default: [`Policy::link`].
@@ -158,10 +170,16 @@ impl<'d> Ingest<'d> {
         let needs_sketches = self.settings.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();
         if needs_sketches && sketch_size == SketchSize::None {
-            return Err(Error::SketchSizes { stored: 0, given: 0 });
+            return Err(Error::SketchSizes {
+                stored: 0,
+                given: 0,
+            });
         }
         let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
-        let rule = rule.sketch_size(sketch_size).needs_sketches(needs_sketches).stores(true);
+        let rule = rule
+            .sketch_size(sketch_size)
+            .needs_sketches(needs_sketches)
+            .stores(true);
         records.begin_again();
         let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
         let settings = self.settings.ignoring(&sources);

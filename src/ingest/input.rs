@@ -45,12 +45,33 @@ pub(super) struct Input {
 
 impl Input {
     /// An input that was opened at the place behind `mark`.
-    pub(super) fn new(index: usize, path: &Path, opened: Opened, mark: Mark, options: &ReadOptions) -> Self {
-        let Opened { content, format, first, length, offset, is_same: _, pipe, file } = opened;
+    pub(super) fn new(
+        index: usize,
+        path: &Path,
+        opened: Opened,
+        mark: Mark,
+        options: &ReadOptions,
+    ) -> Self {
+        let Opened {
+            content,
+            format,
+            first,
+            length,
+            offset,
+            is_same: _,
+            pipe,
+            file,
+        } = opened;
         let stamp = file.as_ref().map(|it| it.stamp);
         let content_is_rows = content.is_of_rows();
         Self {
-            origin: Arc::new(Origin { index, path: path.into(), length, first, stamp }),
+            origin: Arc::new(Origin {
+                index,
+                path: path.into(),
+                length,
+                first,
+                stamp,
+            }),
             reader: content,
             format,
             max_record_bytes: options.max_record_bytes,
@@ -78,7 +99,10 @@ impl Input {
             Ok((line, offset, Some(content))) => {
                 self.records += 1;
                 let is_again = mem::take(&mut self.is_again);
-                Some(Raw { is_again, ..self.raw(line, offset, content) })
+                Some(Raw {
+                    is_again,
+                    ..self.raw(line, offset, content)
+                })
             }
             Ok((_, _, None)) => {
                 self.end();
@@ -88,8 +112,14 @@ impl Input {
                 self.ended = true;
                 let line = self.has_lines().then_some(before.place.line + 1);
                 let reason = reason_of(line, &source);
-                let failed = Failed { reason, is_lasting: is_of_content(&source) };
-                Some(Raw { mark: before, ..self.raw(line, None, RawContent::Failed(failed)) })
+                let failed = Failed {
+                    reason,
+                    is_lasting: is_of_content(&source),
+                };
+                Some(Raw {
+                    mark: before,
+                    ..self.raw(line, None, RawContent::Failed(failed))
+                })
             }
         }
     }
@@ -112,7 +142,12 @@ impl Input {
     fn raw(&mut self, line: Option<u64>, offset: Option<Offset>, content: RawContent) -> Raw {
         let mark = self.last_line.unwrap_or_else(|| self.mark());
         let is_last_line = self.last_line.is_some() && !matches!(content, RawContent::End);
-        Raw { line, offset, is_last_line, ..Raw::new(self.origin.clone(), self.format, content, mark) }
+        Raw {
+            line,
+            offset,
+            is_last_line,
+            ..Raw::new(self.origin.clone(), self.format, content, mark)
+        }
     }
 
     /// The next record was read before, as a last line without a line end.
@@ -127,19 +162,38 @@ impl Input {
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
         let (raw_offset, skip) = self.reader.place_of(self.used);
-        let place = Place { raw_offset, skip, line: self.lines, records: self.records };
-        Mark { place, last: self.last }
+        let place = Place {
+            raw_offset,
+            skip,
+            line: self.lines,
+            records: self.records,
+        };
+        Mark {
+            place,
+            last: self.last,
+        }
     }
 
     /// Notes that the input has ended, its length, and by what it is known again.
     fn end(&mut self) {
         self.ended = true;
         if self.origin.length.is_some() {
-            let Origin { index, ref path, first, .. } = *self.origin;
+            let Origin {
+                index,
+                ref path,
+                first,
+                ..
+            } = *self.origin;
             let length = self.reader.stored_offset();
             let file = self.file.as_ref();
             let stamp = file.and_then(|it| stamp_at_end(&it.file, length, it.stamp, &it.whole));
-            self.origin = Arc::new(Origin { index, path: path.clone(), first, length: Some(length), stamp });
+            self.origin = Arc::new(Origin {
+                index,
+                path: path.clone(),
+                first,
+                length: Some(length),
+                stamp,
+            });
         }
     }
 
@@ -150,7 +204,11 @@ impl Input {
 
     /// The line of the next record. In a web archive, its number among the records.
     pub(super) fn next_number(&self) -> u64 {
-        if self.format == InputFormat::Warc { self.records + 1 } else { self.lines + 1 }
+        if self.format == InputFormat::Warc {
+            self.records + 1
+        } else {
+            self.lines + 1
+        }
     }
 
     /// The place before the next record.
@@ -228,7 +286,10 @@ impl Input {
         }
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;
-        self.reader.by_ref().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        self.reader
+            .by_ref()
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut bytes)?;
         self.used += bytes.len() as u64;
         self.last = Sample::last_of(&bytes);
         if bytes.len() as u64 > limit {
@@ -245,7 +306,9 @@ impl Input {
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
         let mut cutter = Cutter::new(&mut self.reader, self.max_record_bytes, None);
-        let Some(cut) = cutter.next_record()? else { return Ok(None) };
+        let Some(cut) = cutter.next_record()? else {
+            return Ok(None);
+        };
         let offset = match (cut.damage, self.reader.part_of(cut.at)) {
             (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
             (None, (_, unpacked)) => Offset::Unpacked(unpacked),
@@ -273,7 +336,10 @@ impl Input {
             if line.is_empty() {
                 return Ok(Some(RawContent::TooLong(length)));
             }
-            while line.last().is_some_and(|&last| last == b'\n' || last == b'\r') {
+            while line
+                .last()
+                .is_some_and(|&last| last == b'\n' || last == b'\r')
+            {
                 line.pop();
             }
             if line.len() > self.max_record_bytes {
@@ -313,9 +379,14 @@ impl Input {
 
 /// Whether bytes hold a whole record of a web archive, and the beginning of what is behind it.
 fn holds_warc_record(bytes: &[u8]) -> bool {
-    let blank = bytes.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let blank = bytes
+        .iter()
+        .take_while(|&&byte| byte == b'\r' || byte == b'\n')
+        .count();
     let (header, body) = WarcHeader::split(&bytes[blank..]);
-    let length = header.text("Content-Length").and_then(|it| it.parse::<u64>().ok());
+    let length = header
+        .text("Content-Length")
+        .and_then(|it| it.parse::<u64>().ok());
     length.is_some_and(|length| body.len() as u64 > length)
 }
 

@@ -72,7 +72,10 @@ impl Inputs {
             });
         }
         let found = with_files_of_directories(paths, &options)?;
-        let (mut paths, mut begins) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
+        let (mut paths, mut begins) = (
+            Vec::with_capacity(found.len()),
+            Vec::with_capacity(found.len()),
+        );
         let mut total = Some(0);
         for (path, problem) in found {
             let bytes = match problem {
@@ -82,7 +85,13 @@ impl Inputs {
             };
             let (bytes, begin) = match bytes {
                 Ok(bytes) => (bytes, Begin::Start),
-                Err(reason) => (Some(0), Begin::Failed(Failed { reason, is_lasting: false })),
+                Err(reason) => (
+                    Some(0),
+                    Begin::Failed(Failed {
+                        reason,
+                        is_lasting: false,
+                    }),
+                ),
             };
             total = total.zip(bytes).map(|(total, bytes)| total + bytes);
             paths.push(path);
@@ -126,7 +135,9 @@ impl Inputs {
         if let Some(names) = &self.names {
             return names.clone();
         }
-        let names: Names = (0..self.paths.len()).map(|index| self.name_of(index)).collect();
+        let names: Names = (0..self.paths.len())
+            .map(|index| self.name_of(index))
+            .collect();
         self.names.insert(names).clone()
     }
 
@@ -176,7 +187,10 @@ impl Inputs {
             if self.name_of(index).is_none() {
                 continue;
             }
-            match self.open_input(index).map_err(|error| self.or_stopped(error)) {
+            match self
+                .open_input(index)
+                .map_err(|error| self.or_stopped(error))
+            {
                 Ok(_) => {}
                 Err(Error::Input { reason, .. }) => self.fail(index, reason, false),
                 Err(error) => return Err(error),
@@ -188,12 +202,20 @@ impl Inputs {
     /// Refuses inputs of which one cannot be opened.
     #[cfg(feature = "admin")]
     pub(super) fn ensure_readable(&self) -> Result<()> {
-        let failed = self.paths.iter().zip(&self.begins).find_map(|(path, begin)| match begin {
-            Begin::Failed(Failed { reason, .. }) => Some((path, reason.clone())),
-            _ => None,
-        });
+        let failed = self
+            .paths
+            .iter()
+            .zip(&self.begins)
+            .find_map(|(path, begin)| match begin {
+                Begin::Failed(Failed { reason, .. }) => Some((path, reason.clone())),
+                _ => None,
+            });
         match failed {
-            Some((path, reason)) => Err(Error::Input { source_name: path_name(path), line: None, reason }),
+            Some((path, reason)) => Err(Error::Input {
+                source_name: path_name(path),
+                line: None,
+                reason,
+            }),
             None => Ok(()),
         }
     }
@@ -205,7 +227,11 @@ impl Inputs {
                 Begin::Failed(Failed { reason, .. }) => {
                     failed.push((
                         path.clone(),
-                        Error::Input { source_name: path_name(&path), line: None, reason },
+                        Error::Input {
+                            source_name: path_name(&path),
+                            line: None,
+                            reason,
+                        },
                     ));
                 }
                 begin => left.push((path, begin)),
@@ -220,10 +246,15 @@ impl Inputs {
     /// Gives the only input a name.
     pub(super) fn set_name(&mut self, name: &[u8]) -> Result<()> {
         let [_] = self.paths[..] else {
-            let reason = "a name for the source is for one input; name the others by their paths".to_owned();
+            let reason =
+                "a name for the source is for one input; name the others by their paths".to_owned();
             // Safe to show: bytes that are not UTF-8 are escaped.
             let source_name = name.escape_ascii().to_string();
-            return Err(Error::Input { source_name, line: None, reason });
+            return Err(Error::Input {
+                source_name,
+                line: None,
+                reason,
+            });
         };
         self.names = Some([Some(name.into())].into());
         Ok(())
@@ -242,7 +273,10 @@ impl Inputs {
     /// The reading of an input begins where the source says.
     pub(super) fn begin_behind(&mut self, index: usize, source: &Source) {
         let identity = source.identity();
-        let mark = Mark { place: source.place(), last: identity.last };
+        let mark = Mark {
+            place: source.place(),
+            last: identity.last,
+        };
         let is_again = source.record.last_line.documents > 0;
         self.begins[index] = Begin::Behind(mark, identity, is_again);
     }
@@ -297,7 +331,11 @@ impl Inputs {
 
     /// Why reading has failed: if it was stopped, nothing else counts.
     fn or_stopped(&self, error: Error) -> Error {
-        if self.options.stop.is_asked() { Error::Interrupted } else { error }
+        if self.options.stop.is_asked() {
+            Error::Interrupted
+        } else {
+            error
+        }
     }
 
     fn next_raw(&mut self) -> Result<Option<Raw>> {
@@ -317,7 +355,9 @@ impl Inputs {
             }
             match self.open_next() {
                 Ok(opened) => self.current = opened,
-                Err(Error::Input { .. }) if self.options.stop.is_asked() => return Err(Error::Interrupted),
+                Err(Error::Input { .. }) if self.options.stop.is_asked() => {
+                    return Err(Error::Interrupted);
+                }
                 Err(Error::Input { reason, .. }) => return Ok(Some(self.not_opened(reason))),
                 Err(error) => return Err(error),
             }
@@ -343,11 +383,21 @@ impl Inputs {
         let path: &Path = &self.paths[index];
         self.next += 1;
         let is_of_process = is_stdin(path) && self.stdin.0.is_none();
-        let stdin = || self.stdin.0.take().unwrap_or_else(|| options.stop.standard_input());
+        let stdin = || {
+            self.stdin
+                .0
+                .take()
+                .unwrap_or_else(|| options.stop.standard_input())
+        };
         let (mut opened, mark, is_again) = match &self.begins[index] {
-            Begin::Start => (opening::open(path, stdin, options, progress)?, Mark::default(), false),
+            Begin::Start => (
+                opening::open(path, stdin, options, progress)?,
+                Mark::default(),
+                false,
+            ),
             Begin::Behind(mark, identity, is_again) => {
-                let opened = opening::open_at(path, stdin, options, progress, mark.place, identity)?;
+                let opened =
+                    opening::open_at(path, stdin, options, progress, mark.place, identity)?;
                 if !opened.is_same {
                     let changed = io::Error::other(
                         "it is not what was read before, or ends before the place up to which that was read; \

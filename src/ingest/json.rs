@@ -22,10 +22,18 @@ const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no ch
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let fields = FieldsOf(options).deserialize(&mut deserializer).map_err(|error| not_json(text, &error))?;
+    let fields = FieldsOf(options)
+        .deserialize(&mut deserializer)
+        .map_err(|error| not_json(text, &error))?;
     deserializer.end().map_err(|error| not_json(text, &error))?;
-    let content = fields.content()?.ok_or_else(|| Reason::NoContent { fields: names_of(text) })?;
-    Ok(Parsed { key: fields.key(options)?, content, parts: fields.parts(options)? })
+    let content = fields.content()?.ok_or_else(|| Reason::NoContent {
+        fields: names_of(text),
+    })?;
+    Ok(Parsed {
+        key: fields.key(options)?,
+        content,
+        parts: fields.parts(options)?,
+    })
 }
 
 /// Why a line is no record of JSON.
@@ -33,10 +41,17 @@ fn not_json(line: &str, error: &serde_json::Error) -> Reason {
     let message = error.to_string();
     let problem = match message.split(" at line ").next().unwrap_or(&message) {
         // The parser's words do not say what is wrong. Programs that cut texts in 16-bit units write these.
-        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => HALF_A_PAIR.to_owned(),
-        problem => number_that_is_none(line, error.column()).map_or_else(|| problem.to_owned(), no_number),
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            HALF_A_PAIR.to_owned()
+        }
+        problem => {
+            number_that_is_none(line, error.column()).map_or_else(|| problem.to_owned(), no_number)
+        }
     };
-    Reason::Json { problem, column: error.column() }
+    Reason::Json {
+        problem,
+        column: error.column(),
+    }
 }
 
 /// What stands in a line where the parser stopped, if it is one of the words that some programs write for numbers that
@@ -48,7 +63,9 @@ fn number_that_is_none(line: &str, column: usize) -> Option<&'static str> {
     let start = before.len() - before.iter().rev().take_while(|byte| is_part(byte)).count();
     // Without a letter the parser has stopped before the word.
     let word: Vec<u8> = bytes[start..].iter().copied().take_while(is_part).collect();
-    ["NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"].into_iter().find(|name| name.as_bytes() == word)
+    ["NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"]
+        .into_iter()
+        .find(|name| name.as_bytes() == word)
 }
 
 fn no_number(word: &str) -> String {
@@ -61,7 +78,11 @@ fn no_number(word: &str) -> String {
 fn names_of(object: &str) -> Vec<String> {
     const MOST: usize = 12;
     let fields: serde_json::Map<String, Value> = serde_json::from_str(object).unwrap_or_default();
-    fields.into_iter().map(|(name, _)| name).take(MOST).collect()
+    fields
+        .into_iter()
+        .map(|(name, _)| name)
+        .take(MOST)
+        .collect()
 }
 
 /// What a field of this name may be needed for.
@@ -150,12 +171,16 @@ impl Fields {
             ("url", &self.url),
         ];
         let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
-        let named = candidates.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let named = candidates
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
         let Some((name, value)) = named.into_iter().find(|(_, value)| !is_empty(value)) else {
             return Ok(None);
         };
         match value {
-            Value::String(encoded) if name == "key_base64" => from_base64("key_base64", encoded).map(Some),
+            Value::String(encoded) if name == "key_base64" => {
+                from_base64("key_base64", encoded).map(Some)
+            }
             Value::String(text) => Ok(Some(text.as_bytes().to_vec())),
             // The parser rounds other numbers, so two keys could become one.
             Value::Number(number) if number.is_i64() || number.is_u64() => {
@@ -163,7 +188,10 @@ impl Fields {
             }
             // Its place names the document.
             _ if options.numbered => Ok(None),
-            _ => Err(Reason::Field { name, expected: "a text or a whole number of at most 64 bits" }),
+            _ => Err(Reason::Field {
+                name,
+                expected: "a text or a whole number of at most 64 bits",
+            }),
         }
     }
 
@@ -190,7 +218,10 @@ impl Fields {
         }
         match html {
             Some(Value::String(html)) => Ok(Some(Content::Html(html.clone()))),
-            Some(_) => Err(Reason::Field { name: "html", expected: "a text" }),
+            Some(_) => Err(Reason::Field {
+                name: "html",
+                expected: "a text",
+            }),
             None if self.too_short == Some(Value::Bool(true)) => Ok(Some(Content::TooShort)),
             None => Ok(None),
         }
@@ -198,7 +229,9 @@ impl Fields {
 
     /// The ready fingerprint, with its sketch.
     fn ready(&self) -> Result<Option<Content>, Reason> {
-        let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? else { return Ok(None) };
+        let Some(digits) = text_of("fingerprint", self.fingerprint.as_ref())? else {
+            return Ok(None);
+        };
         let fingerprint = digits.parse().map_err(Reason::Document)?;
         Ok(Some(Content::Fingerprint(fingerprint, self.sketch()?)))
     }
@@ -206,22 +239,39 @@ impl Fields {
     /// Whether a text or a page is there that is not empty.
     fn has_text(&self) -> bool {
         let fields = [&self.named_text, &self.named_html, &self.text, &self.html];
-        fields.into_iter().flatten().any(|field| field.as_str().is_some_and(|text| !text.is_empty()))
+        fields
+            .into_iter()
+            .flatten()
+            .any(|field| field.as_str().is_some_and(|text| !text.is_empty()))
     }
 
     /// The sketch beside a ready fingerprint.
     fn sketch(&self) -> Result<Option<Sketch>, Reason> {
-        let Some(digits) = text_of("sketch", self.sketch.as_ref())? else { return Ok(None) };
-        let shingles = self.shingles.as_ref().and_then(Value::as_u64).and_then(|it| u32::try_from(it).ok());
+        let Some(digits) = text_of("sketch", self.sketch.as_ref())? else {
+            return Ok(None);
+        };
+        let shingles = self
+            .shingles
+            .as_ref()
+            .and_then(Value::as_u64)
+            .and_then(|it| u32::try_from(it).ok());
         let expected = "the number of shingles, beside `sketch`,";
-        let shingles = shingles.ok_or(Reason::Field { name: "shingles", expected })?;
-        Sketch::parse(digits, shingles).map(Some).map_err(Reason::Document)
+        let shingles = shingles.ok_or(Reason::Field {
+            name: "shingles",
+            expected,
+        })?;
+        Sketch::parse(digits, shingles)
+            .map(Some)
+            .map_err(Reason::Document)
     }
 
     fn parts(&self, options: &ReadOptions) -> Result<Parts, Reason> {
         let payload = match text_of("payload_base64", self.payload_base64.as_ref())? {
             Some(encoded) => from_base64("payload_base64", encoded)?,
-            None => text_of("payload", self.payload.as_ref())?.unwrap_or_default().as_bytes().to_vec(),
+            None => text_of("payload", self.payload.as_ref())?
+                .unwrap_or_default()
+                .as_bytes()
+                .to_vec(),
         };
         let seen = match (&self.seen, &self.time) {
             (Some(value), _) => Some(unix_seconds("seen", value)?),
@@ -229,24 +279,42 @@ impl Fields {
             (None, None) => None,
         };
         let rank = match self.rank.as_ref().map_or(Ok(Vec::new()), rank) {
-            Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => Vec::new(),
+            Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => {
+                Vec::new()
+            }
             Err(_) if options.odd_ranks_are_none => Vec::new(),
             rank => rank?,
         };
-        let scope = text_of("scope", self.scope.as_ref())?.unwrap_or_default().to_owned();
+        let scope = text_of("scope", self.scope.as_ref())?
+            .unwrap_or_default()
+            .to_owned();
         // Whatever is there is no reason to reject a document, which does not need it.
-        let group = self.group.as_ref().and_then(Value::as_str).map(str::to_owned);
-        Ok(Parts { seen, rank, scope, payload, group })
+        let group = self
+            .group
+            .as_ref()
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        Ok(Parts {
+            seen,
+            rank,
+            scope,
+            payload,
+            group,
+        })
     }
 }
 
 /// The features of an object of weights, or of a list, in which each has the weight 1.
 fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
     let features: Option<_> = match value {
-        Value::Object(weights) => {
-            weights.iter().map(|(feature, weight)| Some((feature.clone(), weight.as_f64()?))).collect()
-        }
-        Value::Array(features) => features.iter().map(|it| Some((it.as_str()?.to_owned(), 1.0))).collect(),
+        Value::Object(weights) => weights
+            .iter()
+            .map(|(feature, weight)| Some((feature.clone(), weight.as_f64()?)))
+            .collect(),
+        Value::Array(features) => features
+            .iter()
+            .map(|it| Some((it.as_str()?.to_owned(), 1.0)))
+            .collect(),
         _ => None,
     };
     features.ok_or(Reason::Features)
@@ -257,7 +325,10 @@ fn text_of<'v>(name: &'static str, value: Option<&'v Value>) -> Result<Option<&'
     match value {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Reason::Field { name, expected: "a text" }),
+        Some(_) => Err(Reason::Field {
+            name,
+            expected: "a text",
+        }),
     }
 }
 
@@ -293,19 +364,28 @@ impl<'de> Visitor<'de> for FieldsOf<'_> {
 }
 
 fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
-    BASE64.decode(encoded).map_err(|_| Reason::Field { name, expected: "base64" })
+    BASE64.decode(encoded).map_err(|_| Reason::Field {
+        name,
+        expected: "base64",
+    })
 }
 
 fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
     let seconds = match value {
         // Many programs print times as floats. Fractions of a second are dropped.
-        Value::Number(number) => number
-            .as_i64()
-            .or_else(|| number.as_f64().filter(|it| it.abs() < 1e15).map(|it| it.floor() as i64)),
+        Value::Number(number) => number.as_i64().or_else(|| {
+            number
+                .as_f64()
+                .filter(|it| it.abs() < 1e15)
+                .map(|it| it.floor() as i64)
+        }),
         Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
         _ => None,
     };
-    seconds.ok_or(Reason::Field { name, expected: "a number of Unix seconds, or a time as in RFC 3339," })
+    seconds.ok_or(Reason::Field {
+        name,
+        expected: "a number of Unix seconds, or a time as in RFC 3339,",
+    })
 }
 
 fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
@@ -313,7 +393,10 @@ fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
         Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
         number => number.as_i64().map(|number| vec![number]),
     };
-    numbers.ok_or(Reason::Field { name: "rank", expected: "a whole number or a list of them" })
+    numbers.ok_or(Reason::Field {
+        name: "rank",
+        expected: "a whole number or a list of them",
+    })
 }
 
 #[cfg(test)]
@@ -327,17 +410,37 @@ mod tests {
 
     #[test]
     fn the_first_field_that_is_not_empty_names_the_document() -> Result<(), Reason> {
-        assert_eq!(json(r#"{"url":"u","id":"i","key":"k","text":"t"}"#)?.key.as_deref(), Some(&b"k"[..]));
-        assert_eq!(json(r#"{"url":"u","id":17,"key":"","text":"t"}"#)?.key.as_deref(), Some(&b"17"[..]));
-        assert_eq!(json(r#"{"url":"u","id":null,"text":"t"}"#)?.key.as_deref(), Some(&b"u"[..]));
-        assert_eq!(json(r#"{"key_base64":"/w==","text":"t"}"#)?.key.as_deref(), Some(&b"\xff"[..]));
+        assert_eq!(
+            json(r#"{"url":"u","id":"i","key":"k","text":"t"}"#)?
+                .key
+                .as_deref(),
+            Some(&b"k"[..])
+        );
+        assert_eq!(
+            json(r#"{"url":"u","id":17,"key":"","text":"t"}"#)?
+                .key
+                .as_deref(),
+            Some(&b"17"[..])
+        );
+        assert_eq!(
+            json(r#"{"url":"u","id":null,"text":"t"}"#)?.key.as_deref(),
+            Some(&b"u"[..])
+        );
+        assert_eq!(
+            json(r#"{"key_base64":"/w==","text":"t"}"#)?.key.as_deref(),
+            Some(&b"\xff"[..])
+        );
         assert_eq!(json(r#"{"text":"t"}"#)?.key.as_deref(), None);
         assert_eq!(
-            json(r#"{"key_base64":"","id":18446744073709551615,"text":"t"}"#)?.key.as_deref(),
+            json(r#"{"key_base64":"","id":18446744073709551615,"text":"t"}"#)?
+                .key
+                .as_deref(),
             Some(&b"18446744073709551615"[..])
         );
         assert_eq!(
-            json(r#"{"key":"k","id":{"oid":1},"url":[],"text":"t"}"#)?.key.as_deref(),
+            json(r#"{"key":"k","id":{"oid":1},"url":[],"text":"t"}"#)?
+                .key
+                .as_deref(),
             Some(&b"k"[..])
         );
         let options = ReadOptions::new().key_field("name");
@@ -349,19 +452,37 @@ mod tests {
     #[test]
     fn a_fingerprint_comes_before_a_text_and_a_text_before_html() -> Result<(), Reason> {
         let both = json(r#"{"id":1,"fingerprint":"00000000000000ff","text":"t"}"#)?;
-        assert_eq!(both.content, Content::Fingerprint(Fingerprint::from_bits(255), None));
-        assert_eq!(json(r#"{"id":1,"text":"t","html":"h"}"#)?.content, Content::Text("t".into()));
+        assert_eq!(
+            both.content,
+            Content::Fingerprint(Fingerprint::from_bits(255), None)
+        );
+        assert_eq!(
+            json(r#"{"id":1,"text":"t","html":"h"}"#)?.content,
+            Content::Text("t".into())
+        );
         let weighted = Content::Features(vec![("a".into(), 2.5), ("b".into(), 1.0)]);
-        assert_eq!(json(r#"{"id":1,"text":"t","features":{"a":2.5,"b":1}}"#)?.content, weighted);
+        assert_eq!(
+            json(r#"{"id":1,"text":"t","features":{"a":2.5,"b":1}}"#)?.content,
+            weighted
+        );
         let listed = Content::Features(vec![("a".into(), 1.0), ("a".into(), 1.0)]);
         assert_eq!(json(r#"{"id":1,"features":["a","a"]}"#)?.content, listed);
         for features in ["1", "[1]", "{\"a\":\"b\"}"] {
             let refused = json(&format!("{{\"id\":1,\"features\":{features}}}"));
             assert!(matches!(refused, Err(Reason::Features)), "{features}");
         }
-        assert_eq!(json(r#"{"id":1,"text":"","html":"h"}"#)?.content, Content::Html("h".into()));
-        assert_eq!(json(r#"{"id":1,"text":""}"#)?.content, Content::Text(String::new()));
-        assert_eq!(json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content, Content::TooShort);
+        assert_eq!(
+            json(r#"{"id":1,"text":"","html":"h"}"#)?.content,
+            Content::Html("h".into())
+        );
+        assert_eq!(
+            json(r#"{"id":1,"text":""}"#)?.content,
+            Content::Text(String::new())
+        );
+        assert_eq!(
+            json(r#"{"id":1,"fingerprint":null,"too_short":true}"#)?.content,
+            Content::TooShort
+        );
         assert!(
             json(r#"{"id":1,"fingerprint":"00000000000000ff","text":7}"#).is_ok(),
             "the text is not needed"
@@ -377,12 +498,16 @@ mod tests {
 
     #[test]
     fn times_ranks_and_payloads_are_read_in_every_form() -> Result<(), Reason> {
-        let parts =
-            |fields: &str| json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|parsed| parsed.parts);
+        let parts = |fields: &str| {
+            json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|parsed| parsed.parts)
+        };
         assert_eq!(parts(r#""seen":-5"#)?.seen, Some(-5));
         assert_eq!(parts(r#""seen":1700000000.75"#)?.seen, Some(1_700_000_000));
         assert!(parts(r#""seen":1e300"#).is_err());
-        assert_eq!(parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen, Some(1));
+        assert_eq!(
+            parts(r#""time":"1970-01-01T01:00:01+01:00""#)?.seen,
+            Some(1)
+        );
         assert_eq!(parts(r#""seen":9,"time":"soon""#)?.seen, Some(9));
         assert_eq!(parts(r#""rank":5"#)?.rank, [5]);
         assert_eq!(parts(r#""rank":[5,-6]"#)?.rank, [5, -6]);
@@ -401,14 +526,24 @@ mod tests {
             Ok(_) => "accepted".to_owned(),
             Err(reason) => reason.to_string(),
         };
-        assert_eq!(message(b"{\"id\":1,\"text\":5}"), "field `text`: a text is wanted");
+        assert_eq!(
+            message(b"{\"id\":1,\"text\":5}"),
+            "field `text`: a text is wanted"
+        );
         assert_eq!(
             message(b"{\"id\":1,\"text\":\"\xff\"}"),
             "the record is not UTF-8 (byte 17); if the text is in another encoding, convert it with \
              `iconv -f ENCODING -t UTF-8`"
         );
-        assert!(message(b"[1]").contains("expected an object"), "{}", message(b"[1]"));
-        assert!(message(b"{\"id\":[1],\"text\":\"t\"}").contains("field `id`: a text or a whole number"));
+        assert!(
+            message(b"[1]").contains("expected an object"),
+            "{}",
+            message(b"[1]")
+        );
+        assert!(
+            message(b"{\"id\":[1],\"text\":\"t\"}")
+                .contains("field `id`: a text or a whole number")
+        );
         assert!(
             message(b"{\"id\":123456789012345678901,\"text\":\"t\"}")
                 .contains("field `id`: a text or a whole number")

@@ -46,7 +46,10 @@ impl Sample {
     }
 
     fn of(bytes: &[u8]) -> Self {
-        Self { length: bytes.len() as u16, hash: xxhash_rust::xxh3::xxh3_64(bytes) }
+        Self {
+            length: bytes.len() as u16,
+            hash: xxhash_rust::xxh3::xxh3_64(bytes),
+        }
     }
 }
 
@@ -65,7 +68,11 @@ pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Optio
 
 /// The error of an input that cannot be opened, or cannot be read further at `line`.
 pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) -> Error {
-    Error::Input { source_name: path_name(path), line, reason: reason_of(line, source) }
+    Error::Input {
+        source_name: path_name(path),
+        line,
+        reason: reason_of(line, source),
+    }
 }
 
 /// Why an input cannot be opened, or cannot be read further at `line`.
@@ -81,7 +88,10 @@ pub(super) fn reason_of(line: Option<u64>, source: &io::Error) -> String {
 pub(super) fn is_of_content(source: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     source.raw_os_error().is_none()
-        && matches!(source.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
+        && matches!(
+            source.kind(),
+            InvalidData | InvalidInput | Other | UnexpectedEof
+        )
 }
 
 /// An open input, at a place between two records.
@@ -117,7 +127,11 @@ impl OpenedFile {
             return Ok(None);
         }
         let (stamp, whole) = (stamp_of(file, metadata)?, Whole::default());
-        Ok(Some(Self { file: file.try_clone()?, stamp, whole }))
+        Ok(Some(Self {
+            file: file.try_clone()?,
+            stamp,
+            whole,
+        }))
     }
 }
 
@@ -153,16 +167,26 @@ pub(super) fn open_at(
 ) -> Result<Opened> {
     let failed = |source| cannot_read(path, None, &source);
     let (mut opened, beginning) =
-        open_to_look(path, stdin, options, progress, identity.first.length.into()).map_err(failed)?;
+        open_to_look(path, stdin, options, progress, identity.first.length.into())
+            .map_err(failed)?;
     opened.format = format_of(path, options, &opened.content, &beginning)?;
-    let first = beginning.get(..identity.first.length.into()).map(Sample::first_of);
+    let first = beginning
+        .get(..identity.first.length.into())
+        .map(Sample::first_of);
     opened.is_same = first == Some(identity.first);
     if !opened.is_same {
         return Ok(opened);
     }
     opened.first = identity.first;
-    let kept =
-        go_to(&mut opened, path, options, progress, place, identity.last.length.into()).map_err(failed)?;
+    let kept = go_to(
+        &mut opened,
+        path,
+        options,
+        progress,
+        place,
+        identity.last.length.into(),
+    )
+    .map_err(failed)?;
     // Of some records nothing is kept.
     let is_known = identity.last.length > 0;
     opened.is_same = !is_known || kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
@@ -179,7 +203,9 @@ fn go_to(
     keep: usize,
 ) -> io::Result<Option<Vec<u8>>> {
     let path = &options.place_of(path);
-    let Place { raw_offset, skip, .. } = place;
+    let Place {
+        raw_offset, skip, ..
+    } = place;
     if opened.length.is_none() {
         // It cannot be opened again. Its places are counted from its beginning.
         let offset = raw_offset + skip;
@@ -187,7 +213,11 @@ fn go_to(
         return opened.content.pass_over(offset, keep).map(Some);
     }
     // In a packed input, the bytes before the place may be in an earlier part.
-    let back = if opened.content.is_packed() { 0 } else { keep as u64 };
+    let back = if opened.content.is_packed() {
+        0
+    } else {
+        keep as u64
+    };
     let from = raw_offset.saturating_sub(back);
     let mut file = options.stop.open(path)?;
     #[cfg(feature = "parquet")]
@@ -198,7 +228,9 @@ fn go_to(
     }
     file.seek(SeekFrom::Start(from))?;
     progress.pass_over(from);
-    opened.content = opened.content.again_from(progress.count(options.stop.content(file)), from);
+    opened.content = opened
+        .content
+        .again_from(progress.count(options.stop.content(file)), from);
     opened.offset = raw_offset - from + skip;
     let kept = opened.content.pass_over(opened.offset, keep)?;
     let is_whole = back > 0 || skip >= keep as u64;
@@ -214,21 +246,38 @@ fn format_of(
     if content.is_of_rows() {
         return match options.format {
             InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
-            _ => Err(not_readable(path, "is a Parquet file, which has no other format")),
+            _ => Err(not_readable(
+                path,
+                "is a Parquet file, which has no other format",
+            )),
         };
     }
     if let Some(kind) = kind_of(beginning) {
         return Err(not_readable(path, kind));
     }
-    if path.extension().is_some_and(|extension| extension == "parquet") {
-        let begins = if beginning.is_empty() { "is empty" } else { "does not begin as one" };
-        return Err(not_readable(path, &format!("has the name of a Parquet file, but {begins}")));
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "parquet")
+    {
+        let begins = if beginning.is_empty() {
+            "is empty"
+        } else {
+            "does not begin as one"
+        };
+        return Err(not_readable(
+            path,
+            &format!("has the name of a Parquet file, but {begins}"),
+        ));
     }
     let format = match options.format {
         InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
         named => named,
     };
-    let wide = if format == InputFormat::Text { None } else { kind_of_wide_lines(beginning) };
+    let wide = if format == InputFormat::Text {
+        None
+    } else {
+        kind_of_wide_lines(beginning)
+    };
     wide.map_or(Ok(format), |kind| Err(not_readable(path, kind)))
 }
 
@@ -246,7 +295,11 @@ fn open_to_look(
         open_file(&options.place_of(path), options, progress)?
     };
     // A pipe may have no more than a line for now.
-    let least = if opened.length.is_some() { SAMPLE_BYTES } else { least };
+    let least = if opened.length.is_some() {
+        SAMPLE_BYTES
+    } else {
+        least
+    };
     let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
     let beginning = match opened.content.peek(enough).map(<[u8]>::to_vec) {
         // Behind damage there may be records.
@@ -268,7 +321,16 @@ fn is_web_archive(path: &Path, options: &ReadOptions) -> bool {
 impl Opened {
     fn of(content: Unpacked) -> Self {
         let (format, first) = (InputFormat::Auto, Sample::default());
-        Self { content, format, first, length: None, offset: 0, is_same: true, pipe: None, file: None }
+        Self {
+            content,
+            format,
+            first,
+            length: None,
+            offset: 0,
+            is_same: true,
+            pipe: None,
+            file: None,
+        }
     }
 }
 
@@ -285,7 +347,11 @@ fn open_file(place: &Path, options: &ReadOptions, progress: &Progress) -> io::Re
         && is_parquet(&mut file)?
     {
         let rows = rows_of(place, options, progress, length)?;
-        return Ok(Opened { length: Some(length), file: known, ..Opened::of(rows) });
+        return Ok(Opened {
+            length: Some(length),
+            file: known,
+            ..Opened::of(rows)
+        });
     }
     let pipe = Pipe::of(&file);
     let mut stored = progress.count(options.stop.content(file));
@@ -293,17 +359,37 @@ fn open_file(place: &Path, options: &ReadOptions, progress: &Progress) -> io::Re
         stored = known.whole.of(stored);
     }
     let content = Unpacked::new(stored, length.is_some())?;
-    let is_packed = place.extension().is_some_and(|it| it == "gz" || it == "zst");
+    let is_packed = place
+        .extension()
+        .is_some_and(|it| it == "gz" || it == "zst");
     let is_archive = is_packed && is_web_archive(place, options);
-    let content = if is_archive { content.of_packed_archive()? } else { content };
-    Ok(Opened { length, pipe, file: known, ..Opened::of(content) })
+    let content = if is_archive {
+        content.of_packed_archive()?
+    } else {
+        content
+    };
+    Ok(Opened {
+        length,
+        pipe,
+        file: known,
+        ..Opened::of(content)
+    })
 }
 
 /// The rows of a Parquet file with the columns that records need.
 #[cfg(feature = "parquet")]
-fn rows_of(place: &Path, options: &ReadOptions, progress: &Progress, length: u64) -> io::Result<Unpacked> {
+fn rows_of(
+    place: &Path,
+    options: &ReadOptions,
+    progress: &Progress,
+    length: u64,
+) -> io::Result<Unpacked> {
     let progress = progress.clone();
-    let rows = RowLines::open(place, |name| use_of(name, options), move |bytes| progress.pass_over(bytes));
+    let rows = RowLines::open(
+        place,
+        |name| use_of(name, options),
+        move |bytes| progress.pass_over(bytes),
+    );
     match rows {
         Ok(rows) => Ok(Unpacked::of_rows(Box::new(rows), length)),
         Err(Error::Input { reason, .. }) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
@@ -329,6 +415,11 @@ pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<St
     if !is_stdin(path) {
         readable_bytes(path, &options)?;
     }
-    let opened = open(path, || Box::new(io::stdin()), &options, &Progress::new(None))?;
+    let opened = open(
+        path,
+        || Box::new(io::stdin()),
+        &options,
+        &Progress::new(None),
+    )?;
     Ok(io::BufRead::lines(io::BufReader::new(opened.content)))
 }

@@ -170,6 +170,8 @@ impl ReadOptions {
 
     /// Where the file of an input is.
     pub(crate) fn place_of<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
-        self.directory.as_ref().map_or(Cow::Borrowed(path), |directory| directory.join(path).into())
+        self.directory
+            .as_ref()
+            .map_or(Cow::Borrowed(path), |directory| directory.join(path).into())
     }
 }

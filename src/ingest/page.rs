@@ -54,7 +54,11 @@ impl Said {
         } else {
             SaidKind::Unknown
         };
-        Self { kind: Some(kind), is_file: true, ..Self::default() }
+        Self {
+            kind: Some(kind),
+            is_file: true,
+            ..Self::default()
+        }
     }
 
     /// Takes a field `Content-Type` as it came. There may be several, and one may have several types.
@@ -77,7 +81,12 @@ impl Said {
 
     /// Takes the field `WARC-Identified-Payload-Type`: what the archiver found by looking at the bytes.
     pub(super) fn set_identified(&mut self, content_type: &str) {
-        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         self.identified = SaidKind::of(&essence);
     }
 
@@ -90,7 +99,9 @@ impl Said {
     fn kind(&self) -> SaidKind {
         let kind = self.kind.unwrap_or(SaidKind::Unknown);
         let is_open = matches!(kind, SaidKind::Unknown | SaidKind::Download);
-        self.identified.filter(|it| is_open && *it != SaidKind::Download).unwrap_or(kind)
+        self.identified
+            .filter(|it| is_open && *it != SaidKind::Download)
+            .unwrap_or(kind)
     }
 }
 
@@ -148,7 +159,9 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
         (SaidKind::Unknown, Kind::Xml | Kind::Binary) if said.is_file => Kind::Text,
         (SaidKind::Unknown, found) => found,
         (SaidKind::Download, found @ (Kind::Html | Kind::Xhtml)) => found,
-        (SaidKind::Xml { is_text: false } | SaidKind::Download | SaidKind::Other, _) => Kind::Binary,
+        (SaidKind::Xml { is_text: false } | SaidKind::Download | SaidKind::Other, _) => {
+            Kind::Binary
+        }
     };
     if matches!(kind, Kind::Xml | Kind::Binary) {
         return Ok(None);
@@ -157,7 +170,9 @@ pub(super) fn content(page: &[u8], said: &Said) -> Result<Option<Content>, Reaso
         return Err(Reason::NotText { found });
     }
     if is_mostly_binary(page) {
-        return Err(Reason::NotText { found: "has bytes that stand in no text, such as NUL" });
+        return Err(Reason::NotText {
+            found: "has bytes that stand in no text, such as NUL",
+        });
     }
     let text = decoded(page, said.charset.as_deref(), kind != Kind::Text)?;
     Ok(Some(match kind {
@@ -184,7 +199,10 @@ mod tests {
             (&["text/html; charset=iso-8859-7"][..], "\u{3b4}"),
             (&["TEXT/HTML;CHARSET='ISO-8859-7'"], "\u{3b4}"),
             (&["text/html ; charset = \"iso-8859-7\" ; a=b"], "\u{3b4}"),
-            (&["text/html; a=\"b, text/plain; c\"; charset=iso-8859-7"], "\u{3b4}"),
+            (
+                &["text/html; a=\"b, text/plain; c\"; charset=iso-8859-7"],
+                "\u{3b4}",
+            ),
             (&["text/html,charset=iso-8859-7"], "\u{3b4}"),
             (&["text/html;charset=iso-8859-7,text/html"], "\u{3b4}"),
             (&["text/html; charset=iso-8859-7", "text/html"], "\u{3b4}"),
@@ -202,7 +220,11 @@ mod tests {
             fields.iter().for_each(|it| said.add_type(it));
             assert!(said.is_page(), "{fields:?}");
             let read = content(page, &said).expect("the page can be read");
-            assert_eq!(read, Some(Content::Html(format!("<!DOCTYPE html><p>{expected}"))), "{fields:?}");
+            assert_eq!(
+                read,
+                Some(Content::Html(format!("<!DOCTYPE html><p>{expected}"))),
+                "{fields:?}"
+            );
         }
     }
 
@@ -217,16 +239,28 @@ mod tests {
             ("", "a\0b\0\0\0\0\0\0", None),
             ("", xhtml, Some(Content::Xhtml(xhtml.to_owned()))),
             ("text/html", xhtml, Some(Content::Html(xhtml.to_owned()))),
-            ("application/xml", xhtml, Some(Content::Xhtml(xhtml.to_owned()))),
+            (
+                "application/xml",
+                xhtml,
+                Some(Content::Xhtml(xhtml.to_owned())),
+            ),
             ("application/xml", "<rss>", None),
             ("text/xml", "<rss>", text("<rss>")),
-            ("application/xhtml+xml", html, Some(Content::Xhtml(html.to_owned()))),
+            (
+                "application/xhtml+xml",
+                html,
+                Some(Content::Xhtml(html.to_owned())),
+            ),
             ("text/plain", html, text(html)),
             ("application/octet-stream", "some words", None),
             ("image/png", html, None),
             ("application/json", "{}", None),
         ] {
-            assert_eq!(read(said, page.as_bytes()).expect("it can be read"), expected, "{said}: {page}");
+            assert_eq!(
+                read(said, page.as_bytes()).expect("it can be read"),
+                expected,
+                "{said}: {page}"
+            );
         }
         let mut said = Said::default();
         said.set_identified("image/png");
@@ -237,7 +271,10 @@ mod tests {
             Some(Content::Html("words".to_owned()))
         );
         said.add_type("text/plain");
-        assert_eq!(content(b"words", &said).expect("it can be read"), text("words"));
+        assert_eq!(
+            content(b"words", &said).expect("it can be read"),
+            text("words")
+        );
     }
 
     #[test]
@@ -254,7 +291,10 @@ mod tests {
         assert_eq!(of("a.html", xhtml), Content::Xhtml(xhtml.to_owned()));
         assert_eq!(of("a.xhtml", html), Content::Xhtml(html.to_owned()));
         assert_eq!(of("a.txt", html), Content::Text(html.to_owned()));
-        assert_eq!(of("README.md", "<p align=center>"), Content::Text("<p align=center>".to_owned()));
+        assert_eq!(
+            of("README.md", "<p align=center>"),
+            Content::Text("<p align=center>".to_owned())
+        );
         assert_eq!(of("feed", "<rss>"), Content::Text("<rss>".to_owned()));
     }
 
@@ -269,7 +309,10 @@ mod tests {
         ] {
             for said in ["text/html", "text/plain; charset=utf-8", "text/css"] {
                 let read = read(said, bytes);
-                assert!(matches!(&read, Err(Reason::NotText { found }) if found.contains(name)), "{read:?}");
+                assert!(
+                    matches!(&read, Err(Reason::NotText { found }) if found.contains(name)),
+                    "{read:?}"
+                );
             }
         }
         let stray = read(

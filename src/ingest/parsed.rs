@@ -38,5 +38,7 @@ pub(super) struct Parts {
 }
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
-    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 { valid_bytes: error.valid_up_to() })
+    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 {
+        valid_bytes: error.valid_up_to(),
+    })
 }

@@ -113,7 +113,9 @@ impl Part {
 
     /// Begins the next packed part, and returns where. `None` at the end of the input.
     pub(super) fn begin(&mut self, dictionary: &mut Vec<u8>) -> io::Result<Option<u64>> {
-        let Self::Between(stored) = self else { return Ok(None) };
+        let Self::Between(stored) = self else {
+            return Ok(None);
+        };
         pass_over_padding(stored, dictionary)?;
         let at = stored.at;
         let beginning = stored.peek(16)?;
@@ -124,17 +126,25 @@ impl Part {
         }
         if !is_gzip && !is_zstd {
             let behind = if at > 0 { "behind packed data, " } else { "" };
-            let reason = format!("{behind}at byte {at}, there are bytes that are neither gzip nor zstd");
+            let reason =
+                format!("{behind}at byte {at}, there are bytes that are neither gzip nor zstd");
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         stored.keep_from_here();
-        let Self::Between(stored) = mem::replace(self, Self::Taken) else { return Ok(None) };
+        let Self::Between(stored) = mem::replace(self, Self::Taken) else {
+            return Ok(None);
+        };
         *self = if is_gzip {
             Self::Gzip(Box::new(GzDecoder::new(stored)))
         } else {
             let mut decoder = zstd::Decoder::with_dictionary(stored, dictionary)?.single_frame();
             decoder.window_log_max(LARGEST_WINDOW)?;
-            Self::Zstd(Box::new(Frame { decoder, window, begins: at, unpacked: 0 }))
+            Self::Zstd(Box::new(Frame {
+                decoder,
+                window,
+                begins: at,
+                unpacked: 0,
+            }))
         };
         Ok(Some(at))
     }
@@ -143,7 +153,9 @@ impl Part {
     /// there is none.
     pub(super) fn find_record(&mut self, from: u64, dictionary: &[u8]) -> io::Result<bool> {
         self.end();
-        let Self::Between(stored) = self else { return Ok(false) };
+        let Self::Between(stored) = self else {
+            return Ok(false);
+        };
         stored.go_back_to(from);
         // A decoder that has failed may have used nothing.
         let ahead = from.saturating_sub(stored.at);
@@ -151,7 +163,11 @@ impl Part {
         loop {
             let bytes = stored.peek(LOOKED_AT)?;
             let is_rest = bytes.len() < LOOKED_AT;
-            let reach = if is_rest { bytes.len() } else { bytes.len() - LOOKED_AT / 2 };
+            let reach = if is_rest {
+                bytes.len()
+            } else {
+                bytes.len() - LOOKED_AT / 2
+            };
             let mut places = memchr::memchr2_iter(GZIP[0], ZSTD[0], &bytes[..reach]);
             let found = places.find(|&at| holds_record(&bytes[at..], dictionary));
             stored.consume(found.unwrap_or(reach));
@@ -164,11 +180,16 @@ impl Part {
 
 impl Frame {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.decoder.read(buffer).map_err(|error| self.or_limit(error))?;
+        let read = self
+            .decoder
+            .read(buffer)
+            .map_err(|error| self.or_limit(error))?;
         self.unpacked += read as u64;
         let most = (self.decoder.get_ref().at - self.begins).saturating_mul(MOST_UNPACKED_PER_BYTE);
         if self.window > COMMON_WINDOW && self.unpacked > COMMON_WINDOW.max(most) {
-            return Err(self.limit(&format!("unpacks to more than {MOST_UNPACKED_PER_BYTE} times its size")));
+            return Err(self.limit(&format!(
+                "unpacks to more than {MOST_UNPACKED_PER_BYTE} times its size"
+            )));
         }
         Ok(read)
     }
@@ -176,8 +197,10 @@ impl Frame {
     /// The error of a decoder. One that cannot have the memory for its window says nothing of damage.
     fn or_limit(&self, error: io::Error) -> io::Error {
         if self.window > 1 << LARGEST_WINDOW {
-            return self
-                .limit(&format!("is larger than the largest that is read, {}", 1u64 << LARGEST_WINDOW));
+            return self.limit(&format!(
+                "is larger than the largest that is read, {}",
+                1u64 << LARGEST_WINDOW
+            ));
         }
         match error.to_string().contains("memory") {
             true => self.limit(&format!("is not to be had ({error})")),
@@ -197,17 +220,25 @@ impl Frame {
 
 /// The window of the frame of zstd that begins here (bytes), by RFC 8878. Zero if it is none.
 fn window_of(bytes: &[u8]) -> u64 {
-    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else { return 0 };
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else {
+        return 0;
+    };
     let is_single_segment = descriptor & 0x20 != 0;
     if !is_single_segment {
-        let Some(&window) = rest.first() else { return 0 };
+        let Some(&window) = rest.first() else {
+            return 0;
+        };
         let base = 1u64 << (10 + (window >> 3));
         return base + base / 8 * u64::from(window & 7);
     }
     let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
-    let size = rest.get(dictionary_bytes..dictionary_bytes + size_bytes).unwrap_or_default();
-    size.iter().rev().fold(0, |size, &byte| size << 8 | u64::from(byte))
+    let size = rest
+        .get(dictionary_bytes..dictionary_bytes + size_bytes)
+        .unwrap_or_default();
+    size.iter()
+        .rev()
+        .fold(0, |size, &byte| size << 8 | u64::from(byte))
 }
 
 /// Whether a packed part begins here that holds a record of a web archive.
@@ -229,12 +260,18 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
     loop {
         let at = stored.at;
         let beginning = stored.peek(8)?;
-        let padding = beginning.iter().take_while(|&&byte| is_padding(byte)).count();
+        let padding = beginning
+            .iter()
+            .take_while(|&&byte| is_padding(byte))
+            .count();
         if padding > 0 {
             stored.consume(padding);
         } else if is_skippable_frame(beginning) {
             let is_dictionary = beginning.starts_with(DICTIONARY) && at == 0;
-            let length = beginning.get(4..8).and_then(|it| it.try_into().ok()).map(u32::from_le_bytes);
+            let length = beginning
+                .get(4..8)
+                .and_then(|it| it.try_into().ok())
+                .map(u32::from_le_bytes);
             let length = u64::from(length.ok_or(io::ErrorKind::UnexpectedEof)?);
             stored.consume(8);
             if is_dictionary {
@@ -250,7 +287,12 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
 
 /// Reads a dictionary of zstd, which may itself be packed.
 fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>> {
-    let too_long = || io::Error::new(io::ErrorKind::InvalidData, "the dictionary of zstd is too long");
+    let too_long = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the dictionary of zstd is too long",
+        )
+    };
     if length > MOST_DICTIONARY_BYTES {
         return Err(too_long());
     }
@@ -265,5 +307,9 @@ fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>>
     zstd::Decoder::with_buffer(dictionary.as_slice())?
         .take(MOST_DICTIONARY_BYTES + 1)
         .read_to_end(&mut unpacked)?;
-    if unpacked.len() as u64 > MOST_DICTIONARY_BYTES { Err(too_long()) } else { Ok(unpacked) }
+    if unpacked.len() as u64 > MOST_DICTIONARY_BYTES {
+        Err(too_long())
+    } else {
+        Ok(unpacked)
+    }
 }

@@ -36,10 +36,16 @@ fn of_tags(page: &[u8]) -> Option<&'static Encoding> {
         let name = &rest[1 + usize::from(is_end)..];
         if !name.first().is_some_and(u8::is_ascii_alphabetic) {
             let is_other = matches!(rest.get(1), Some(b'!' | b'/' | b'?'));
-            rest = if is_other { &rest[memchr::memchr(b'>', rest)?..] } else { &rest[1..] };
+            rest = if is_other {
+                &rest[memchr::memchr(b'>', rest)?..]
+            } else {
+                &rest[1..]
+            };
             continue;
         }
-        let length = name.iter().position(|&byte| is_space(byte) || b"/>".contains(&byte))?;
+        let length = name
+            .iter()
+            .position(|&byte| is_space(byte) || b"/>".contains(&byte))?;
         let (name, behind) = name.split_at(length);
         let mut attributes = Attributes { rest: behind };
         if name == b"meta" && !is_end {
@@ -104,7 +110,10 @@ fn charset_of(content: &[u8]) -> Option<&[u8]> {
     };
     let end = match value.first()? {
         quote @ (b'"' | b'\'') => return value[1..].split_once_at(*quote),
-        _ => value.iter().position(|&byte| is_space(byte) || byte == b';').unwrap_or(value.len()),
+        _ => value
+            .iter()
+            .position(|&byte| is_space(byte) || byte == b';')
+            .unwrap_or(value.len()),
     };
     Some(&value[..end])
 }
@@ -158,26 +167,36 @@ impl<'p> Attributes<'p> {
     /// The name and the value of the next attribute. The inner `None` is the end of the tag, the outer one that of the
     /// page.
     fn next_one(&mut self) -> Option<Option<(&'p [u8], &'p [u8])>> {
-        let before = self.rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?;
+        let before = self
+            .rest
+            .iter()
+            .position(|&byte| !is_space(byte) && byte != b'/')?;
         let bytes = &self.rest[before..];
         self.rest = bytes;
         if bytes[0] == b'>' {
             return Some(None);
         }
         // A `=` at the beginning is a part of the name.
-        let is_behind =
-            |(at, &byte): (usize, &u8)| at > 0 && byte == b'=' || is_space(byte) || b"/>".contains(&byte);
+        let is_behind = |(at, &byte): (usize, &u8)| {
+            at > 0 && byte == b'=' || is_space(byte) || b"/>".contains(&byte)
+        };
         let end = bytes.iter().enumerate().position(is_behind)?;
         let (name, behind) = bytes.split_at(end);
         self.rest = behind;
-        let Some(value) = without_spaces(behind).strip_prefix(b"=") else { return Some(Some((name, b""))) };
+        let Some(value) = without_spaces(behind).strip_prefix(b"=") else {
+            return Some(Some((name, b"")));
+        };
         let value = without_spaces(value);
         let (value, behind) = match value.first()? {
             quote @ (b'"' | b'\'') => {
                 let end = memchr::memchr(*quote, &value[1..])?;
                 (&value[1..=end], &value[end + 2..])
             }
-            _ => value.split_at(value.iter().position(|&byte| is_space(byte) || byte == b'>')?),
+            _ => value.split_at(
+                value
+                    .iter()
+                    .position(|&byte| is_space(byte) || byte == b'>')?,
+            ),
         };
         self.rest = behind;
         Some(Some((name, value)))
@@ -199,35 +218,77 @@ mod tests {
             ("<meta charset=\"windows-1251", None),
             ("<meta charset=windows-1251", None),
             ("<metas charset=windows-1251>", None),
-            ("<!-- <meta charset=gbk> --><meta charset=euc-jp>", Some(EUC_JP)),
+            (
+                "<!-- <meta charset=gbk> --><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
             ("<!--><meta charset=gbk>", Some(GBK)),
             ("<!-- <meta charset=gbk>", None),
-            ("<script charset=gbk src=a.js></script><meta charset=euc-jp>", Some(EUC_JP)),
-            ("<script>write('<meta charset=gbk>')</script><meta charset=euc-jp>", Some(EUC_JP)),
-            ("<style>/* <meta charset=gbk> */</style><meta charset=euc-jp>", Some(EUC_JP)),
-            ("<meta name=description content='charset=gbk'><meta charset=euc-jp>", Some(EUC_JP)),
-            ("<a title=\"<meta charset=gbk>\"><meta charset=euc-jp>", Some(EUC_JP)),
+            (
+                "<script charset=gbk src=a.js></script><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
+            (
+                "<script>write('<meta charset=gbk>')</script><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
+            (
+                "<style>/* <meta charset=gbk> */</style><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
+            (
+                "<meta name=description content='charset=gbk'><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
+            (
+                "<a title=\"<meta charset=gbk>\"><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
             ("<link charset=gbk><a charset=gbk>", None),
-            ("<!DOCTYPE html \"<meta charset=gbk\"><meta charset=euc-jp>", Some(EUC_JP)),
+            (
+                "<!DOCTYPE html \"<meta charset=gbk\"><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
             ("</meta charset=gbk><meta charset=euc-jp>", Some(EUC_JP)),
             ("a < b, 1 <2 <meta charset=euc-jp>", Some(EUC_JP)),
-            ("<meta http-equiv=Content-Type content=\"text/html; charset=GB2312\">", Some(GBK)),
+            (
+                "<meta http-equiv=Content-Type content=\"text/html; charset=GB2312\">",
+                Some(GBK),
+            ),
             (
                 "<meta content='text/html;CHARSET = iso-8859-2 ; x' http-equiv='content-type'>",
                 Some(ISO_8859_2),
             ),
-            ("<meta http-equiv=content-type content='charset charset=\"gbk\"'>", Some(GBK)),
-            ("<meta http-equiv=content-type content='charset=\"gbk'>", None),
+            (
+                "<meta http-equiv=content-type content='charset charset=\"gbk\"'>",
+                Some(GBK),
+            ),
+            (
+                "<meta http-equiv=content-type content='charset=\"gbk'>",
+                None,
+            ),
             ("<meta content='text/html; charset=gbk'>", None),
             ("<meta http-equiv=refresh content='0; charset=gbk'>", None),
-            ("<meta charset=none-such><meta charset=euc-jp>", Some(EUC_JP)),
+            (
+                "<meta charset=none-such><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
             ("<meta charset=gbk charset=euc-jp>", Some(GBK)),
             ("<meta charset=utf-16le>", Some(UTF_8)),
             ("<meta charset=x-user-defined>", Some(WINDOWS_1252)),
-            ("<?xml version='1.0' encoding='windows-1251'?><html>", Some(WINDOWS_1251)),
-            ("<?xml version='1.0' encoding = \"UTF-16\" ?><html>", Some(UTF_8)),
+            (
+                "<?xml version='1.0' encoding='windows-1251'?><html>",
+                Some(WINDOWS_1251),
+            ),
+            (
+                "<?xml version='1.0' encoding = \"UTF-16\" ?><html>",
+                Some(UTF_8),
+            ),
             ("<?xml version='1.0'?><p encoding='windows-1251'>", None),
-            ("<?xml version='1.0' encoding='gbk'?><meta charset=euc-jp>", Some(EUC_JP)),
+            (
+                "<?xml version='1.0' encoding='gbk'?><meta charset=euc-jp>",
+                Some(EUC_JP),
+            ),
             ("<p>encoding='gbk' charset=gbk", None),
             ("", None),
             ("<", None),
@@ -239,8 +300,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_cut_anywhere_says_what_is_whole() {
-        let page =
-            "<html a='b'><!-- c --><meta http-equiv=content-type content='text/html; charset=\"gbk\"'>";
+        let page = "<html a='b'><!-- c --><meta http-equiv=content-type content='text/html; charset=\"gbk\"'>";
         for end in 0..page.len() {
             assert_eq!(declared(&page.as_bytes()[..end]), None, "{end}");
         }
@@ -250,6 +310,9 @@ mod tests {
     #[test]
     fn a_declaration_behind_much_of_a_head_counts() {
         let head = "<link rel=icon href=a.png>".repeat(2_000);
-        assert_eq!(declared(format!("{head}<meta charset=gbk>").as_bytes()), Some(GBK));
+        assert_eq!(
+            declared(format!("{head}<meta charset=gbk>").as_bytes()),
+            Some(GBK)
+        );
     }
 }

@@ -16,12 +16,18 @@ pub struct Progress {
 impl Progress {
     /// Nothing is read yet. `total` is the number of bytes in all, if it is known.
     pub(super) fn new(total: Option<u64>) -> Self {
-        Self { read: Arc::default(), total }
+        Self {
+            read: Arc::default(),
+            total,
+        }
     }
 
     /// Returns a reader that counts the bytes read from `inner`.
     pub(super) fn count(&self, inner: Stored) -> Stored {
-        Box::new(Counted { inner, read: self.read.clone() })
+        Box::new(Counted {
+            inner,
+            read: self.read.clone(),
+        })
     }
 
     /// All is to be read again.

@@ -68,7 +68,12 @@ pub(super) struct Origin {
 impl Origin {
     /// By what it is known again, once it was read up to a mark.
     pub(super) fn identity_at(&self, mark: Mark) -> Identity {
-        Identity { length: self.length, first: self.first, last: mark.last, stamp: self.stamp }
+        Identity {
+            length: self.length,
+            first: self.first,
+            last: mark.last,
+            stamp: self.stamp,
+        }
     }
 }
 
@@ -92,7 +97,10 @@ impl Raw {
             stamp: None,
         };
         let (line, mark) = (Some(7), Mark::default());
-        Self { line, ..Self::new(Arc::new(input), format, content, mark) }
+        Self {
+            line,
+            ..Self::new(Arc::new(input), format, content, mark)
+        }
     }
 
     /// The memory that the content takes (bytes).
@@ -105,20 +113,42 @@ impl Raw {
 
     /// What stands for an input that cannot be opened.
     pub(super) fn of_failed(index: usize, path: &Path, failed: Failed) -> Self {
-        let input = Origin { index, path: path.into(), length: None, first: Sample::default(), stamp: None };
+        let input = Origin {
+            index,
+            path: path.into(),
+            length: None,
+            first: Sample::default(),
+            stamp: None,
+        };
         let content = RawContent::Failed(failed);
         let (format, mark) = (InputFormat::Text, Mark::default());
         Self::new(Arc::new(input), format, content, mark)
     }
 
-    pub(super) fn new(input: Arc<Origin>, format: InputFormat, content: RawContent, mark: Mark) -> Self {
+    pub(super) fn new(
+        input: Arc<Origin>,
+        format: InputFormat,
+        content: RawContent,
+        mark: Mark,
+    ) -> Self {
         let (line, offset) = (None, None);
-        Self { input, line, offset, format, content, mark, is_last_line: false, is_again: false }
+        Self {
+            input,
+            line,
+            offset,
+            format,
+            content,
+            mark,
+            is_last_line: false,
+            is_again: false,
+        }
     }
 
     /// Whether the content ends within a character of UTF-8.
     pub(super) fn ends_in_character(&self) -> bool {
-        let RawContent::Bytes(bytes) = &self.content else { return false };
+        let RawContent::Bytes(bytes) = &self.content else {
+            return false;
+        };
         std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
     }
 

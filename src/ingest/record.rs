@@ -53,14 +53,32 @@ pub(crate) enum Page {
 impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
-        let Raw { input, line, offset, format, content, mark, .. } = raw;
+        let Raw {
+            input,
+            line,
+            offset,
+            format,
+            content,
+            mark,
+            ..
+        } = raw;
         let path = input.path.clone();
         let number = line.unwrap_or(mark.place.records);
-        let id = options.numbered.then_some(RecordId { input: input.index as u32, number });
+        let id = options.numbered.then_some(RecordId {
+            input: input.index as u32,
+            number,
+        });
         let parsed = match content {
-            RawContent::TooLong(bytes) => Err(Reason::TooLong { bytes, max_bytes: options.max_record_bytes }),
-            RawContent::Broken(problem) => Err(Reason::Warc { problem: problem.into_owned() }),
-            RawContent::Failed(failed) => Err(Reason::Input { problem: failed.reason }),
+            RawContent::TooLong(bytes) => Err(Reason::TooLong {
+                bytes,
+                max_bytes: options.max_record_bytes,
+            }),
+            RawContent::Broken(problem) => Err(Reason::Warc {
+                problem: problem.into_owned(),
+            }),
+            RawContent::Failed(failed) => Err(Reason::Input {
+                problem: failed.reason,
+            }),
             RawContent::PassedOver => return Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
             RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
@@ -87,12 +105,33 @@ impl Record {
             },
         };
         match parsed {
-            Ok(Parsed { key, content, parts }) => {
-                let is_taken_whole = format == InputFormat::Text && options.format == InputFormat::Auto;
+            Ok(Parsed {
+                key,
+                content,
+                parts,
+            }) => {
+                let is_taken_whole =
+                    format == InputFormat::Text && options.format == InputFormat::Auto;
                 let unit = options.unit;
-                Ok(Some(Self { path, line, offset, key, content, parts, unit, id, is_taken_whole }))
+                Ok(Some(Self {
+                    path,
+                    line,
+                    offset,
+                    key,
+                    content,
+                    parts,
+                    unit,
+                    id,
+                    is_taken_whole,
+                }))
             }
-            Err(reason) => Err(Rejected { path, line, offset, reason, id: id.map(Box::new) }),
+            Err(reason) => Err(Rejected {
+                path,
+                line,
+                offset,
+                reason,
+                id: id.map(Box::new),
+            }),
         }
     }
 
@@ -120,7 +159,9 @@ impl Record {
         self.document_with(None).ok()?;
         match self.content {
             Content::Fingerprint(..) => Some(true),
-            Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => Some(false),
+            Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => {
+                Some(false)
+            }
             Content::TooShort => None,
         }
     }
@@ -136,7 +177,8 @@ impl Record {
         &self,
         rule: Fingerprinting,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Rejected> {
-        rule.judge(&self.content).map_err(|reason| self.rejected(reason))
+        rule.judge(&self.content)
+            .map_err(|reason| self.rejected(reason))
     }
 
     /// The text of the record, from which `rule` makes its fingerprint: of HTML, what the scheme reads. `None` if the
@@ -171,7 +213,9 @@ impl Record {
     }
 
     pub(super) fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
-        let made = rule.judge(&self.content).and_then(|judged| self.document_with(judged));
+        let made = rule
+            .judge(&self.content)
+            .and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }
 
@@ -182,7 +226,9 @@ impl Record {
     /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
     #[cfg(feature = "eval")]
     pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Page), Rejected> {
-        let Some(key) = self.key.clone() else { return Err(self.rejected(Reason::NoKey)) };
+        let Some(key) = self.key.clone() else {
+            return Err(self.rejected(Reason::NoKey));
+        };
         match self.content {
             Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
             Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
@@ -197,12 +243,25 @@ impl Record {
         let key = match self.id {
             None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let text = if judged.is_some() { None } else { self.hash_of_text() };
-                let key = self.key.as_deref().filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
+                let text = if judged.is_some() {
+                    None
+                } else {
+                    self.hash_of_text()
+                };
+                let key = self
+                    .key
+                    .as_deref()
+                    .filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
                 Cow::Owned(NumberedKey { id, text, key }.to_bytes())
             }
         };
-        let Parts { seen, rank, scope, payload, group: _ } = &self.parts;
+        let Parts {
+            seen,
+            rank,
+            scope,
+            payload,
+            group: _,
+        } = &self.parts;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
@@ -227,7 +286,13 @@ impl Record {
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
         let (path, id) = (self.path.clone(), self.id.map(Box::new));
-        Rejected { path, line: self.line, offset: self.offset, reason, id }
+        Rejected {
+            path,
+            line: self.line,
+            offset: self.offset,
+            reason,
+            id,
+        }
     }
 }
 
@@ -248,7 +313,9 @@ mod tests {
     fn a_rejected_record_is_named_by_its_input_and_line() {
         let content = RawContent::Bytes(b"{\"id\":1}".to_vec());
         let raw = Raw::of_line_7(InputFormat::Jsonl, content);
-        let rejected = Record::parse(raw, &ReadOptions::new()).err().map(|it| it.to_string());
+        let rejected = Record::parse(raw, &ReadOptions::new())
+            .err()
+            .map(|it| it.to_string());
         assert!(rejected.is_some_and(|it| it.starts_with("in, line 7: the record has no content")));
     }
 }

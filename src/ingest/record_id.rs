@@ -40,13 +40,17 @@ impl RecordId {
         let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
             unreachable!("they have four and eight bytes")
         };
-        Self { input: u32::from_le_bytes(input), number: u64::from_le_bytes(number) }
+        Self {
+            input: u32::from_le_bytes(input),
+            number: u64::from_le_bytes(number),
+        }
     }
 }
 
 impl<'k> NumberedKey<'k> {
     /// The longest key for which there is room behind the rest.
-    pub(super) const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
+    pub(super) const MAX_KEY_BYTES: usize =
+        Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let has = |there: bool, flag| if there { flag } else { 0 };
@@ -66,7 +70,11 @@ impl<'k> NumberedKey<'k> {
             let (hash, key) = rest.split_first_chunk()?;
             (text, rest) = (Some(u128::from_le_bytes(*hash)), key);
         }
-        Some(Self { id: RecordId::of_bytes(id), text, key: (flags & HAS_KEY != 0).then_some(rest) })
+        Some(Self {
+            id: RecordId::of_bytes(id),
+            text,
+            key: (flags & HAS_KEY != 0).then_some(rest),
+        })
     }
 }
 
@@ -76,11 +84,21 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_they_were_made() {
-        for (input, number) in [(0, 1), (0, 255), (0, 256), (1, 1), (256, 0), (u32::MAX, u64::MAX)] {
+        for (input, number) in [
+            (0, 1),
+            (0, 255),
+            (0, 256),
+            (1, 1),
+            (256, 0),
+            (u32::MAX, u64::MAX),
+        ] {
             let id = RecordId { input, number };
-            for (text, key) in
-                [(None, None), (None, Some(&b""[..])), (Some(7), None), (Some(u128::MAX), Some(b"k"))]
-            {
+            for (text, key) in [
+                (None, None),
+                (None, Some(&b""[..])),
+                (Some(7), None),
+                (Some(u128::MAX), Some(b"k")),
+            ] {
                 let numbered = NumberedKey { id, text, key };
                 let bytes = numbered.to_bytes();
                 assert_eq!(NumberedKey::of_bytes(&bytes), Some(numbered));

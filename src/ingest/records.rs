@@ -43,9 +43,15 @@ impl Records {
     ///
     /// [`Error::Input`](crate::Error::Input) if a pattern is none, or if standard input is given twice. Inputs that
     /// cannot be read come in their turn, as [`Rejected`] for [`Reason::Input`](super::Reason::Input).
-    pub fn open(paths: impl IntoIterator<Item = impl Into<PathBuf>>, options: ReadOptions) -> Result<Self> {
+    pub fn open(
+        paths: impl IntoIterator<Item = impl Into<PathBuf>>,
+        options: ReadOptions,
+    ) -> Result<Self> {
         let paths = paths.into_iter().map(Into::into).collect();
-        Ok(Self { inputs: Inputs::open(paths, options)?, ahead: VecDeque::new() })
+        Ok(Self {
+            inputs: Inputs::open(paths, options)?,
+            ahead: VecDeque::new(),
+        })
     }
 
     /// Reads `-` from `input` instead of the standard input of the process.
@@ -92,7 +98,9 @@ impl Records {
         const MOST_BYTES: usize = 64 << 20;
         let mut bytes = 0;
         while self.ahead.len() < MOST_RECORDS && bytes < MOST_BYTES {
-            let Some(raw) = self.inputs.next_chunk(1)?.pop() else { break };
+            let Some(raw) = self.inputs.next_chunk(1)?.pop() else {
+                break;
+            };
             bytes += raw.bytes();
             let parsed = (!raw.is_end()).then(|| Record::parse(raw.clone(), self.inputs.options()));
             self.ahead.push_back(raw);
@@ -128,7 +136,9 @@ impl Records {
             let has_ended = raw.is_empty();
             raw.retain(|raw| !raw.is_end());
             let options = self.inputs.options();
-            let turned = parallel::map_each(raw, |raw| Record::parse(raw, options)?.map(&turn).transpose());
+            let turned = parallel::map_each(raw, |raw| {
+                Record::parse(raw, options)?.map(&turn).transpose()
+            });
             let turned: Vec<_> = turned.into_iter().filter_map(Result::transpose).collect();
             if has_ended || !turned.is_empty() {
                 return Ok(turned);
@@ -167,8 +177,12 @@ impl Records {
             // What cannot be read further was read up to the record before.
             let name = names[raw.input.index].clone().filter(|_| !raw.has_failed());
             let reached = name.map(|name| reached(name, &raw));
-            let parsed = (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
-            ReadRecord { record: parsed.and_then(Result::transpose), reached }
+            let parsed =
+                (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
+            ReadRecord {
+                record: parsed.and_then(Result::transpose),
+                reached,
+            }
         }))
     }
 
@@ -208,7 +222,12 @@ pub struct ReadRecord<T, E> {
 /// How far the source of this name has been read behind a record.
 fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
     let identity = raw.input.identity_at(raw.mark);
-    Reached { name, place: raw.mark.place, identity, ended: raw.is_end() }
+    Reached {
+        name,
+        place: raw.mark.place,
+        identity,
+        ended: raw.is_end(),
+    }
 }
 
 /// One record of an input, or its end.
@@ -239,7 +258,9 @@ pub(super) fn read_ahead(
         let (input, mark) = (raw.input.clone(), raw.mark);
         let take = |raw| {
             let record = Record::parse(raw, &options)?;
-            record.map_or(Ok(Taken::PassedOver), |record| Taken::of(record, rule, on_text.as_ref()))
+            record.map_or(Ok(Taken::PassedOver), |record| {
+                Taken::of(record, rule, on_text.as_ref())
+            })
         };
         let is_lasting = matches!(&raw.content, RawContent::Failed(failed) if failed.is_lasting);
         let (is_last_line, is_again) = (raw.is_last_line, raw.is_again);
@@ -250,11 +271,20 @@ pub(super) fn read_ahead(
             }
             taken => taken,
         };
-        Step { taken, input, mark, is_lasting, is_last_line, is_again }
+        Step {
+            taken,
+            input,
+            mark,
+            is_lasting,
+            is_last_line,
+            is_again,
+        }
     };
     sent_ahead(move || {
         // The last thing it sends is an empty chunk or an error, unless it panics.
-        let raw = raw.recv().expect("the thread that reads the input goes on to its end")?;
+        let raw = raw
+            .recv()
+            .expect("the thread that reads the input goes on to its end")?;
         Ok(parallel::map_each(raw, &turn))
     })
 }
@@ -274,7 +304,9 @@ fn sent_ahead<T: Send + 'static>(
         }
     };
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
-    let thread = thread::Builder::new().name("simdb-read".to_owned()).spawn(send_all);
+    let thread = thread::Builder::new()
+        .name("simdb-read".to_owned())
+        .spawn(send_all);
     thread.map_err(Error::no_thread)?;
     Ok(receiver)
 }
@@ -287,7 +319,11 @@ mod tests {
 
     fn keys(mut records: Records) -> Result<Vec<Option<Vec<u8>>>> {
         let key = |record: Record| Ok::<_, Rejected>(record.key().map(<[u8]>::to_vec));
-        Ok(records.next_chunk(key)?.into_iter().map(|it| it.expect("the records are good")).collect())
+        Ok(records
+            .next_chunk(key)?
+            .into_iter()
+            .map(|it| it.expect("the records are good"))
+            .collect())
     }
 
     #[test]
@@ -295,11 +331,19 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         fs::write(folder.path().join("a.txt"), "some words").expect("the folder is there");
         let options = ReadOptions::new().directory(folder.path());
-        assert_eq!(keys(Records::open(["a.txt"], options.clone())?)?, [Some(b"a.txt".to_vec())]);
+        assert_eq!(
+            keys(Records::open(["a.txt"], options.clone())?)?,
+            [Some(b"a.txt".to_vec())]
+        );
         let mut missing = Records::open(["b.txt", "a.txt"], options)?;
         let read = missing.next_chunk(|record: Record| Ok::<_, Rejected>(record))?;
-        let [Err(missing), Ok(_)] = &read[..] else { panic!("{read:?}") };
-        assert_eq!((missing.is_input(), missing.to_string()), (true, "b.txt: no such file".to_owned()));
+        let [Err(missing), Ok(_)] = &read[..] else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            (missing.is_input(), missing.to_string()),
+            (true, "b.txt: no such file".to_owned())
+        );
         Ok(())
     }
 

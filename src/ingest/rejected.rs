@@ -70,7 +70,11 @@ impl Rejected {
 
     /// The error of an ingestion that ends at this record.
     pub(super) fn to_error(&self) -> Error {
-        Error::Input { source_name: path_name(&self.path), line: self.line, reason: self.reason.to_string() }
+        Error::Input {
+            source_name: path_name(&self.path),
+            line: self.line,
+            reason: self.reason.to_string(),
+        }
     }
 }
 

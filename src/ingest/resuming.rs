@@ -117,7 +117,10 @@ impl Sources {
                 sources.is_read[index] = false;
                 sources.unchanged += 1;
                 inputs.pass_over(index);
-                _ = tell(Event::Source { path: &inputs.paths()[index], resumed: Resumed::Repeated });
+                _ = tell(Event::Source {
+                    path: &inputs.paths()[index],
+                    resumed: Resumed::Repeated,
+                });
                 continue;
             }
             let resumed = match run.resumed(inputs, index, stored.as_ref()) {
@@ -129,7 +132,9 @@ impl Sources {
             };
             let mut record = run.begin(inputs, index, stored.as_ref(), resumed);
             if let Some(stored) = stored.as_ref().filter(|_| resumed == Resumed::Again) {
-                record.earlier.add_all(&stored_later(database, &stored.record)?);
+                record
+                    .earlier
+                    .add_all(&stored_later(database, &stored.record)?);
             }
             sources.is_read[index] = !matches!(resumed, Resumed::PassedOver | Resumed::Failed);
             sources.unchanged += u64::from(resumed == Resumed::PassedOver);
@@ -140,31 +145,57 @@ impl Sources {
             }
             ignored.add_all(&record.earlier);
             if !matches!(resumed, Resumed::New | Resumed::Failed) {
-                _ = tell(Event::Source { path: &inputs.paths()[index], resumed });
+                _ = tell(Event::Source {
+                    path: &inputs.paths()[index],
+                    resumed,
+                });
             }
-            sources.sources[index] = Some(Source { name: name.to_vec(), record });
+            sources.sources[index] = Some(Source {
+                name: name.to_vec(),
+                record,
+            });
         }
-        sources.ignored = Arc::new(Ignored { numbers: ignored, ..Ignored::default() });
+        sources.ignored = Arc::new(Ignored {
+            numbers: ignored,
+            ..Ignored::default()
+        });
         Ok(sources)
     }
 
     /// What all inputs hold: what was read of them now and before.
     pub(super) fn in_all(&self) -> Totals {
         let mut totals = self.unknown;
-        self.sources.iter().flatten().for_each(|it| totals.add_all(&it.record.totals));
+        self.sources
+            .iter()
+            .flatten()
+            .for_each(|it| totals.add_all(&it.record.totals));
         totals
     }
 
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
     pub(super) fn begin_transaction(&self) {
-        let again = self.sources.iter().flatten().map(|it| &it.record).filter(|it| !it.earlier.is_empty());
-        self.ignored.stored.store(again.map(|it| it.numbers.count()).sum(), Ordering::Relaxed);
+        let again = self
+            .sources
+            .iter()
+            .flatten()
+            .map(|it| &it.record)
+            .filter(|it| !it.earlier.is_empty());
+        self.ignored
+            .stored
+            .store(again.map(|it| it.numbers.count()).sum(), Ordering::Relaxed);
     }
 
     /// Notes how far an input was read.
     pub(super) fn note(&mut self, input: &Origin, mark: Mark, noted: Noted) {
-        let Noted { totals, numbers, has_ended, is_last_line } = noted;
-        let Some(source) = &mut self.sources[input.index] else { return self.unknown.add_all(&totals) };
+        let Noted {
+            totals,
+            numbers,
+            has_ended,
+            is_last_line,
+        } = noted;
+        let Some(source) = &mut self.sources[input.index] else {
+            return self.unknown.add_all(&totals);
+        };
         let record = &mut source.record;
         (record.place, record.identity) = (mark.place, input.identity_at(mark));
         record.ended = has_ended;
@@ -191,7 +222,10 @@ impl Sources {
             let record = &mut source.record;
             (record.place, record.identity) = (mark.place, input.identity_at(mark));
             let most = reason.len().min(MOST_REASON_BYTES);
-            let end = (0..=most).rev().find(|&at| reason.is_char_boundary(at)).unwrap_or_default();
+            let end = (0..=most)
+                .rev()
+                .find(|&at| reason.is_char_boundary(at))
+                .unwrap_or_default();
             record.failed = Some(reason[..end].to_owned());
             record.updated = (now_micros() / 1_000_000) as i64;
             self.changed.insert(input.index);
@@ -223,11 +257,19 @@ impl Sources {
     /// Writes what was noted.
     pub(super) fn write(&mut self, txn: &mut WriteTxn) -> Result<()> {
         for index in mem::take(&mut self.changed) {
-            let Some(source) = &self.sources[index] else { continue };
-            let Totals { documents, rejected, .. } = source.record.totals;
-            let is_misread = source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected;
-            let has_begun =
-                source.has_ended() || source.failed().is_some() || source.place() != Place::default();
+            let Some(source) = &self.sources[index] else {
+                continue;
+            };
+            let Totals {
+                documents,
+                rejected,
+                ..
+            } = source.record.totals;
+            let is_misread =
+                source.has_ended() && documents == 0 && rejected > 0 && !self.knows_rejected;
+            let has_begun = source.has_ended()
+                || source.failed().is_some()
+                || source.place() != Place::default();
             if is_misread || !has_begun && !self.is_read[index] {
                 // Most likely it was read in a wrong way. It is to be read when the command is mended. Or nothing of it
                 // could be read.
@@ -258,14 +300,21 @@ impl Run {
         // Runs are numbered by the time. The clock may have been set back.
         let after_last = records().map(|it| it.run + 1).max().unwrap_or_default();
         let number = stopped.map_or_else(|| now_micros().max(after_last), |it| it.run);
-        Self { number, command, reread }
+        Self {
+            number,
+            command,
+            reread,
+        }
     }
 
     /// How an input is read.
     fn resumed(&self, inputs: &Inputs, index: usize, stored: Option<&Source>) -> Result<Resumed> {
-        let Some(stored) = stored else { return Ok(Resumed::New) };
+        let Some(stored) = stored else {
+            return Ok(Resumed::New);
+        };
         let is_of_this_run = stored.record.run == self.number;
-        if self.reread == Reread::All || self.reread == Reread::Ended && stored.has_ended() && !is_of_this_run
+        if self.reread == Reread::All
+            || self.reread == Reread::Ended && stored.has_ended() && !is_of_this_run
         {
             return Ok(Resumed::Again);
         }
@@ -291,21 +340,35 @@ impl Run {
         stored: Option<&Source>,
         resumed: Resumed,
     ) -> SourceRecord {
-        let new = SourceRecord { run: self.number, command: self.command, ..SourceRecord::default() };
+        let new = SourceRecord {
+            run: self.number,
+            command: self.command,
+            ..SourceRecord::default()
+        };
         let Some(stored) = stored else { return new };
         let mut old = stored.record.clone();
         match resumed {
-            Resumed::New => SourceRecord { earlier: old.earlier, ..new },
+            Resumed::New => SourceRecord {
+                earlier: old.earlier,
+                ..new
+            },
             Resumed::Changed => new,
             Resumed::Again => {
                 // If it was read to its end, what was stored before has got other numbers since.
-                let mut earlier = if old.ended { Numbers::default() } else { old.earlier };
+                let mut earlier = if old.ended {
+                    Numbers::default()
+                } else {
+                    old.earlier
+                };
                 earlier.add_all(&old.numbers);
                 SourceRecord { earlier, ..new }
             }
             Resumed::PassedOver | Resumed::Repeated => {
                 inputs.pass_over(index);
-                SourceRecord { earlier: Numbers::default(), ..old }
+                SourceRecord {
+                    earlier: Numbers::default(),
+                    ..old
+                }
             }
             Resumed::Failed => {
                 inputs.fail(index, old.failed.clone().unwrap_or_default(), true);
@@ -315,7 +378,13 @@ impl Run {
                 inputs.begin_behind(index, stored);
                 // The last line is read once more.
                 old.totals.take_out(&mem::take(&mut old.last_line));
-                SourceRecord { run: self.number, command: self.command, ended: false, failed: None, ..old }
+                SourceRecord {
+                    run: self.number,
+                    command: self.command,
+                    ended: false,
+                    failed: None,
+                    ..old
+                }
             }
         }
     }
@@ -324,13 +393,21 @@ impl Run {
 /// Goes on where sources were read up to, without a run.
 pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
     let names = inputs.names();
-    let run = Run { number: 0, command: 0, reread: Reread::Nothing };
+    let run = Run {
+        number: 0,
+        command: 0,
+        reread: Reread::Nothing,
+    };
     let resume = |(index, name): (usize, &Option<Arc<[u8]>>)| {
         if name.is_some() && names[..index].contains(name) {
             inputs.pass_over(index);
             return Ok(Resumed::Repeated);
         }
-        let stored = name.as_ref().map(|name| snapshot.source(name)).transpose()?.flatten();
+        let stored = name
+            .as_ref()
+            .map(|name| snapshot.source(name))
+            .transpose()?
+            .flatten();
         let resumed = match run.resumed(inputs, index, stored.as_ref()) {
             Err(Error::Input { reason, .. }) => {
                 inputs.fail(index, reason, false);
@@ -348,10 +425,19 @@ pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Res
 /// read again, they do not count before their turn has come again.
 fn stored_later(database: &Database, record: &SourceRecord) -> Result<Numbers> {
     let mut later = Numbers::default();
-    let Some(first) = record.numbers.ranges().first() else { return Ok(later) };
+    let Some(first) = record.numbers.ranges().first() else {
+        return Ok(later);
+    };
     for source in database.snapshot()?.sources()? {
-        let of_run = source.record.numbers.ranges().iter().filter(|_| source.record.run == record.run);
-        of_run.filter(|range| range.start > first.start).for_each(|range| later.add(range.clone()));
+        let of_run = source
+            .record
+            .numbers
+            .ranges()
+            .iter()
+            .filter(|_| source.record.run == record.run);
+        of_run
+            .filter(|range| range.start > first.start)
+            .for_each(|range| later.add(range.clone()));
     }
     Ok(later)
 }
@@ -367,5 +453,7 @@ fn stored_of(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Opt
 
 /// The time, in microseconds since 1970.
 fn now_micros() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros() as u64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |it| it.as_micros() as u64)
 }

@@ -51,14 +51,26 @@ const HTML: &[&[u8]] = &[
 ];
 
 /// How XML begins that has no declaration.
-const XML: &[&[u8]] = &[b"<rss", b"<feed", b"<rdf:rdf", b"<mediawiki", b"<svg", b"<urlset", b"<sitemapindex"];
+const XML: &[&[u8]] = &[
+    b"<rss",
+    b"<feed",
+    b"<rdf:rdf",
+    b"<mediawiki",
+    b"<svg",
+    b"<urlset",
+    b"<sitemapindex",
+];
 
 /// What the bytes are, by their beginning.
 pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
     let beginning = beginning_of(bytes);
     let lower = beginning.trim_ascii_start().to_ascii_lowercase();
     if lower.starts_with(b"<?xml") {
-        return if has_xhtml_root(&lower) { Kind::Xhtml } else { Kind::Xml };
+        return if has_xhtml_root(&lower) {
+            Kind::Xhtml
+        } else {
+            Kind::Xml
+        };
     }
     if lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag)) {
         return Kind::Html;
@@ -67,7 +79,11 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
         return Kind::Xml;
     }
     let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
-    if looked_at.iter().any(|&byte| is_binary(byte)) { Kind::Binary } else { Kind::Text }
+    if looked_at.iter().any(|&byte| is_binary(byte)) {
+        Kind::Binary
+    } else {
+        Kind::Text
+    }
 }
 
 /// The first bytes in an encoding that is like ASCII: without a mark, and of UTF-16 in UTF-8.
@@ -107,9 +123,13 @@ fn has_xhtml_root(xml: &[u8]) -> bool {
         let end: &[u8] = match rest {
             [b'<', b'?', ..] => b"?>",
             [b'<', b'!', b'-', b'-', ..] => b"-->",
-            _ => return begins_with_tag(rest, b"<html") || begins_with_tag(rest, b"<!doctype html"),
+            _ => {
+                return begins_with_tag(rest, b"<html") || begins_with_tag(rest, b"<!doctype html");
+            }
         };
-        let Some(at) = memchr::memmem::find(rest, end) else { return false };
+        let Some(at) = memchr::memmem::find(rest, end) else {
+            return false;
+        };
         rest = rest[at + end.len()..].trim_ascii_start();
     }
 }
@@ -138,8 +158,14 @@ mod tests {
             ("<html", Kind::Text),
             ("Some <b>words</b>", Kind::Text),
             ("<?php echo 1; ?><html>", Kind::Text),
-            ("<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>", Kind::Xhtml),
-            ("<?xml version='1.0'?>\n<!-- a --><?pi?>\n<!DOCTYPE html PUBLIC", Kind::Xhtml),
+            (
+                "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>",
+                Kind::Xhtml,
+            ),
+            (
+                "<?xml version='1.0'?>\n<!-- a --><?pi?>\n<!DOCTYPE html PUBLIC",
+                Kind::Xhtml,
+            ),
             ("<?xml version='1.0'?><rss><html>", Kind::Xml),
             ("<?xml version='1.0'?><!-- <html>", Kind::Xml),
             ("<mediawiki xmlns='a'>", Kind::Xml),
@@ -165,7 +191,9 @@ mod tests {
 
     #[test]
     fn a_few_odd_bytes_do_not_make_a_text_binary() {
-        assert!(!is_mostly_binary(format!("{}\0", "words ".repeat(20)).as_bytes()));
+        assert!(!is_mostly_binary(
+            format!("{}\0", "words ".repeat(20)).as_bytes()
+        ));
         assert!(is_mostly_binary(b"words\0of\0a\0record\x01\x02"));
         assert!(!is_mostly_binary(b""));
     }

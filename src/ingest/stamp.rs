@@ -34,9 +34,16 @@ pub(super) fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
     hash.update(&length.to_le_bytes());
     let sample = |number: u64| match are_samples_all(length) {
         true => 0,
-        false => ((u128::from(length - SAMPLE_BYTES) * u128::from(number)) / u128::from(SAMPLES - 1)) as u64,
+        false => {
+            ((u128::from(length - SAMPLE_BYTES) * u128::from(number)) / u128::from(SAMPLES - 1))
+                as u64
+        }
     };
-    let (count, bytes) = if are_samples_all(length) { (1, length) } else { (SAMPLES, SAMPLE_BYTES) };
+    let (count, bytes) = if are_samples_all(length) {
+        (1, length)
+    } else {
+        (SAMPLES, SAMPLE_BYTES)
+    };
     let mut buffer = vec![0; bytes as usize];
     for number in 0..count {
         file.seek(SeekFrom::Start(sample(number)))?;
@@ -58,7 +65,10 @@ pub(super) fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
     #[cfg(unix)]
     let changed = {
         use std::os::unix::fs::MetadataExt as _;
-        metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec())
+        metadata
+            .ctime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(metadata.ctime_nsec())
     };
     #[cfg(not(unix))]
     let changed = modified;
@@ -67,7 +77,11 @@ pub(super) fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
 
 /// The stamp of a file that is about to be read from its beginning or from a later place.
 pub(super) fn stamp_of(file: &File, metadata: &Metadata) -> io::Result<Stamp> {
-    Ok(Stamp { samples: samples_of(file, metadata.len())?, whole: None, times: times_of(metadata) })
+    Ok(Stamp {
+        samples: samples_of(file, metadata.len())?,
+        whole: None,
+        times: times_of(metadata),
+    })
 }
 
 /// The stamp of a file that was read to its end, which is at `length`. `before` is what it was when it was opened.
@@ -75,10 +89,18 @@ pub(super) fn stamp_at_end(file: &File, length: u64, before: Stamp, read: &Whole
     let times = times_of(&file.metadata().ok()?);
     let whole = read.hash_of(length);
     let is_same = times.is_some() && times == before.times;
-    let samples = if is_same { before.samples } else { samples_of(file, length).ok()? };
+    let samples = if is_same {
+        before.samples
+    } else {
+        samples_of(file, length).ok()?
+    };
     // If it was changed while it was read, only the hash of what was read counts.
     let times = times.filter(|_| is_same || before.times.is_none());
-    Some(Stamp { samples, whole, times })
+    Some(Stamp {
+        samples,
+        whole,
+        times,
+    })
 }
 
 /// How the content of an input stands to what was read of it before.
@@ -104,14 +126,18 @@ pub(super) fn standing_of(
     let place = options.place_of(path);
     let file = options.stop.open(&place)?;
     let metadata = file.metadata()?;
-    let (Some(before), Some(stamp)) = (identity.length, identity.stamp) else { return Ok(Standing::Changed) };
+    let (Some(before), Some(stamp)) = (identity.length, identity.stamp) else {
+        return Ok(Standing::Changed);
+    };
     if metadata.len() < before || samples_of(&file, before)? != stamp.samples {
         return Ok(Standing::Changed);
     }
     if metadata.len() > before {
         return Ok(Standing::Grown);
     }
-    let is_untouched = stamp.times.is_none_or(|times| times_of(&metadata) == Some(times));
+    let is_untouched = stamp
+        .times
+        .is_none_or(|times| times_of(&metadata) == Some(times));
     let is_same = match stamp.whole {
         _ if are_samples_all(before) => true,
         _ if is_untouched && stamp.times.is_some() => true,
@@ -123,7 +149,11 @@ pub(super) fn standing_of(
         // Of what was not read to its end, the place is looked at when reading goes on there.
         None => is_untouched || !has_ended,
     };
-    Ok(if is_same { Standing::Same } else { Standing::Changed })
+    Ok(if is_same {
+        Standing::Same
+    } else {
+        Standing::Changed
+    })
 }
 
 /// The hash of all bytes that were read of a file. Clones share it.
@@ -133,7 +163,10 @@ pub(super) struct Whole(Arc<Mutex<(Xxh3, u64)>>);
 impl Whole {
     /// A reader that counts in the bytes that are read from `inner`.
     pub(super) fn of(&self, inner: Stored) -> Stored {
-        Box::new(Hashed { inner, whole: self.clone() })
+        Box::new(Hashed {
+            inner,
+            whole: self.clone(),
+        })
     }
 
     /// The hash, if so many bytes were read.
@@ -174,7 +207,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_a_small_file_or_of_the_ends_of_a_large_one_changes_the_samples() -> io::Result<()> {
+    fn a_change_of_a_small_file_or_of_the_ends_of_a_large_one_changes_the_samples() -> io::Result<()>
+    {
         let mut file = tempfile::tempfile()?;
         for length in [0, 1, 4_096, 65_536, 65_537, 1_000_000] {
             let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
@@ -183,12 +217,21 @@ mod tests {
             file.write_all(&bytes)?;
             let before = samples_of(&file, length)?;
             assert_eq!(samples_of(&file, length)?, before);
-            let spots = [0, length / 2, length.saturating_sub(4_097), length.saturating_sub(1)];
+            let spots = [
+                0,
+                length / 2,
+                length.saturating_sub(4_097),
+                length.saturating_sub(1),
+            ];
             for at in spots.into_iter().filter(|&at| at < length) {
-                let is_seen = are_samples_all(length) || at < SAMPLE_BYTES || at >= length - SAMPLE_BYTES;
+                let is_seen =
+                    are_samples_all(length) || at < SAMPLE_BYTES || at >= length - SAMPLE_BYTES;
                 file.seek(SeekFrom::Start(at))?;
                 file.write_all(&[255])?;
-                assert!(!is_seen || samples_of(&file, length)? != before, "{at} of {length}");
+                assert!(
+                    !is_seen || samples_of(&file, length)? != before,
+                    "{at} of {length}"
+                );
                 file.seek(SeekFrom::Start(at))?;
                 file.write_all(&bytes[at as usize..=at as usize])?;
             }

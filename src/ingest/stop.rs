@@ -46,7 +46,11 @@ impl Stop {
             return Box::new(file);
         }
         let waits = file.metadata().map_or(true, |it| !it.is_file());
-        Box::new(Stoppable { file, waits, stop: self.clone() })
+        Box::new(Stoppable {
+            file,
+            waits,
+            stop: self.clone(),
+        })
     }
 
     /// The standard input of the process, until nobody wants the rest.
@@ -73,7 +77,11 @@ impl Pipe {
     /// `None` if the file is none, or if that cannot be told here.
     pub(super) fn of(file: &File) -> Option<Self> {
         let waits = file.metadata().is_ok_and(|it| !it.is_file());
-        if waits { file.try_clone().ok().map(Self) } else { None }
+        if waits {
+            file.try_clone().ok().map(Self)
+        } else {
+            None
+        }
     }
 
     /// The standard input of the process.
@@ -81,7 +89,11 @@ impl Pipe {
         #[cfg(unix)]
         {
             use std::os::fd::AsFd as _;
-            io::stdin().as_fd().try_clone_to_owned().ok().map(|handle| Self(handle.into()))
+            io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .ok()
+                .map(|handle| Self(handle.into()))
         }
         #[cfg(not(unix))]
         None
@@ -143,7 +155,10 @@ impl Read for Stoppable {
 #[cfg(unix)]
 fn has_some(file: &File) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+    let look = Timespec {
+        tv_sec: 0,
+        tv_nsec: LOOK.as_nanos() as i64,
+    };
     match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&look)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),

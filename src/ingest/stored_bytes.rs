@@ -30,7 +30,15 @@ const MOST_GONE_BACK: u64 = 16 << 20;
 impl StoredBytes {
     pub(super) fn new(stored: Stored, at: u64) -> Self {
         let reader = BufReader::with_capacity(128 << 10, stored);
-        Self { reader, head: Vec::new(), head_used: 0, at, has_failed: false, kept: None, gone_back: 0 }
+        Self {
+            reader,
+            head: Vec::new(),
+            head_used: 0,
+            at,
+            has_failed: false,
+            kept: None,
+            gone_back: 0,
+        }
     }
 
     /// The next bytes: at least `length`, unless the input ends before.
@@ -79,14 +87,20 @@ impl BufRead for StoredBytes {
             Ok(&self.head[self.head_used..])
         } else {
             let is_failure = |error: &io::Error| error.kind() != io::ErrorKind::Interrupted;
-            self.reader.fill_buf().inspect_err(|error| self.has_failed |= is_failure(error))
+            self.reader
+                .fill_buf()
+                .inspect_err(|error| self.has_failed |= is_failure(error))
         }
     }
 
     fn consume(&mut self, length: usize) {
         let is_in_head = self.head_used < self.head.len();
         if let Some(kept) = &mut self.kept {
-            let next = if is_in_head { &self.head[self.head_used..] } else { self.reader.buffer() };
+            let next = if is_in_head {
+                &self.head[self.head_used..]
+            } else {
+                self.reader.buffer()
+            };
             kept.extend_from_slice(&next[..length]);
             if kept.len() > 2 * MOST_KEPT {
                 kept.drain(..kept.len() - MOST_KEPT);

@@ -26,17 +26,30 @@ impl StoredRecords {
     /// # Errors
     ///
     /// [`Error::Input`] for an input that cannot be read twice.
-    pub(crate) fn open(paths: impl IntoIterator<Item = PathBuf>, options: ReadOptions) -> Result<Self> {
+    pub(crate) fn open(
+        paths: impl IntoIterator<Item = PathBuf>,
+        options: ReadOptions,
+    ) -> Result<Self> {
         let mut inputs = Inputs::open(paths.into_iter().collect(), options)?;
         let failed = inputs.without_unreadable()?;
         let names = inputs.names();
-        match inputs.paths().iter().zip(names.iter()).find(|(_, name)| name.is_none()) {
-            None => Ok(Self { inputs, current: None, failed }),
+        match inputs
+            .paths()
+            .iter()
+            .zip(names.iter())
+            .find(|(_, name)| name.is_none())
+        {
+            None => Ok(Self {
+                inputs,
+                current: None,
+                failed,
+            }),
             Some((path, _)) => Err(Error::Input {
                 source_name: path_name(path),
                 line: None,
-                reason: "it can be read only once, but has to be read twice; write it to a file first"
-                    .to_owned(),
+                reason:
+                    "it can be read only once, but has to be read twice; write it to a file first"
+                        .to_owned(),
             }),
         }
     }
@@ -61,13 +74,19 @@ impl StoredRecords {
 
     /// Where the file of an input is.
     pub(crate) fn place_of(&self, index: usize) -> PathBuf {
-        self.inputs.options().place_of(&self.paths()[index]).into_owned()
+        self.inputs
+            .options()
+            .place_of(&self.paths()[index])
+            .into_owned()
     }
 
     /// By what a database knows the inputs again.
     pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
         let names = self.inputs.names();
-        Ok(names.iter().map(|name| name.as_deref().unwrap_or_default().to_vec()).collect())
+        Ok(names
+            .iter()
+            .map(|name| name.as_deref().unwrap_or_default().to_vec())
+            .collect())
     }
 
     /// The progress of reading from the beginning.
@@ -79,7 +98,11 @@ impl StoredRecords {
 
     /// How an input is cut into records, and how it is packed.
     pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
-        Ok(self.inputs.open_input(index)?.map(|it| it.kind()).unwrap_or_default())
+        Ok(self
+            .inputs
+            .open_input(index)?
+            .map(|it| it.kind())
+            .unwrap_or_default())
     }
 
     /// Opens an input at a place between two records. True if a byte order mark stands before its first one.
@@ -92,10 +115,20 @@ impl StoredRecords {
         if place != Place::default() {
             let mut identity = source.identity();
             identity.last = Sample::default();
-            self.inputs.begin_at(index, Mark { place, last: identity.last }, identity);
+            self.inputs.begin_at(
+                index,
+                Mark {
+                    place,
+                    last: identity.last,
+                },
+                identity,
+            );
         }
         self.current = self.inputs.open_input(index)?;
-        Ok(self.current.as_ref().is_some_and(Input::is_behind_byte_order_mark))
+        Ok(self
+            .current
+            .as_ref()
+            .is_some_and(Input::is_behind_byte_order_mark))
     }
 
     /// The line of the next record. In a web archive, its number among the records.
@@ -105,12 +138,16 @@ impl StoredRecords {
 
     /// Copies the next record as it is. False at the end.
     pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
-        self.current.as_mut().map_or(Ok(false), |input| input.copy_next(to))
+        self.current
+            .as_mut()
+            .map_or(Ok(false), |input| input.copy_next(to))
     }
 
     /// The place before the next record.
     pub(crate) fn place(&mut self) -> Place {
-        self.current.as_mut().map_or_else(Place::default, Input::place)
+        self.current
+            .as_mut()
+            .map_or_else(Place::default, Input::place)
     }
 
     /// Refuses an input that has changed since it was read.

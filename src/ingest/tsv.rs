@@ -7,14 +7,24 @@ pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, text) = split_at_tab(line)?;
     let text = unescape(text);
     let content = Content::Text(utf8(&text)?.to_owned());
-    Ok(Parsed { key: Some(unescape(key)), content, parts: Parts::default() })
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
 }
 
 pub(super) fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, digits) = split_at_tab(line)?;
-    let fingerprint = String::from_utf8_lossy(digits.trim_ascii()).parse().map_err(Reason::Document)?;
+    let fingerprint = String::from_utf8_lossy(digits.trim_ascii())
+        .parse()
+        .map_err(Reason::Document)?;
     let content = Content::Fingerprint(fingerprint, None);
-    Ok(Parsed { key: Some(unescape(key)), content, parts: Parts::default() })
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
 }
 
 fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
@@ -50,7 +60,10 @@ mod tests {
     fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
         let parsed = parse_tsv(b"a\\tb\tone\\ntwo\\\\three\\four\tfive")?;
         assert_eq!(parsed.key.as_deref(), Some(&b"a\tb"[..]));
-        assert_eq!(parsed.content, Content::Text("one\ntwo\\three\\four\tfive".into()));
+        assert_eq!(
+            parsed.content,
+            Content::Text("one\ntwo\\three\\four\tfive".into())
+        );
         assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
         Ok(())
     }

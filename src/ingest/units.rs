@@ -48,9 +48,16 @@ impl Record {
         };
         let ranges = unit.ranges(&text, MOST_UNITS + 1);
         if ranges.len() > MOST_UNITS {
-            return Err(self.rejected(Reason::TooManyUnits { unit, max_units: MOST_UNITS }));
+            return Err(self.rejected(Reason::TooManyUnits {
+                unit,
+                max_units: MOST_UNITS,
+            }));
         }
-        Ok(Units(State::Cut { record: Box::new(self), text, ranges: ranges.into_iter().enumerate() }))
+        Ok(Units(State::Cut {
+            record: Box::new(self),
+            text,
+            ranges: ranges.into_iter().enumerate(),
+        }))
     }
 }
 
@@ -60,7 +67,11 @@ impl Iterator for Units {
     fn next(&mut self) -> Option<Record> {
         match &mut self.0 {
             State::Whole(record) => record.take().map(|record| *record),
-            State::Cut { record, text, ranges } => {
+            State::Cut {
+                record,
+                text,
+                ranges,
+            } => {
                 let (index, range) = ranges.next()?;
                 let key = unit_key(record.key().unwrap_or_default(), index + 1);
                 let mut unit = (**record).clone();
@@ -82,7 +93,9 @@ impl ExactSizeIterator for Units {}
 
 impl fmt::Debug for Units {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Units").field("left", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Units")
+            .field("left", &self.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,10 +114,12 @@ mod tests {
     fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
         let content = RawContent::Bytes(line.as_bytes().to_vec());
         let raw = Raw::of_line_7(InputFormat::Jsonl, content);
-        let record = Record::parse(raw, &ReadOptions::new().unit(unit)).map_err(|it| it.to_string())?;
+        let record =
+            Record::parse(raw, &ReadOptions::new().unit(unit)).map_err(|it| it.to_string())?;
         let record = record.expect("a line is a record");
         let units = record.into_units().map_err(|it| it.to_string())?;
-        let key = |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
+        let key =
+            |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
         Ok(units.map(|unit| (key(&unit), unit.content)).collect())
     }
 
@@ -112,26 +127,45 @@ mod tests {
     fn keys_tell_the_place() {
         let text = |key: &str, text: &str| (key.to_owned(), Content::Text(text.to_owned()));
         let line = r#"{"id":"a","text":"One two. Three?\n\nFour"}"#;
-        assert_eq!(units(line, Unit::Document), Ok(vec![text("a", "One two. Three?\n\nFour")]));
+        assert_eq!(
+            units(line, Unit::Document),
+            Ok(vec![text("a", "One two. Three?\n\nFour")])
+        );
         assert_eq!(
             units(line, Unit::Paragraph),
             Ok(vec![text("a#1", "One two. Three?"), text("a#2", "Four")])
         );
-        let sentences = vec![text("a#1", "One two."), text("a#2", "Three?"), text("a#3", "Four")];
+        let sentences = vec![
+            text("a#1", "One two."),
+            text("a#2", "Three?"),
+            text("a#3", "Four"),
+        ];
         assert_eq!(units(line, Unit::Sentence), Ok(sentences.clone()));
         let page = r#"{"id":"a","html":"<p>One two. Three?</p>\n<script>x.</script><div>Four"}"#;
         assert_eq!(units(page, Unit::Sentence), Ok(sentences));
-        assert_eq!(units(r#"{"text":"One."}"#, Unit::Sentence), Ok(vec![text("#1", "One.")]));
+        assert_eq!(
+            units(r#"{"text":"One."}"#, Unit::Sentence),
+            Ok(vec![text("#1", "One.")])
+        );
     }
 
     #[test]
     fn only_texts_are_cut() {
-        for line in [r#"{"id":1,"fingerprint":"00000000000000ff"}"#, r#"{"id":1,"too_short":true}"#] {
+        for line in [
+            r#"{"id":1,"fingerprint":"00000000000000ff"}"#,
+            r#"{"id":1,"too_short":true}"#,
+        ] {
             let reason = units(line, Unit::Sentence).err().unwrap_or_default();
-            assert!(reason.starts_with("in, line 7: the record brings no text"), "{reason}");
+            assert!(
+                reason.starts_with("in, line 7: the record brings no text"),
+                "{reason}"
+            );
         }
         let many = format!(r#"{{"id":1,"text":"{}"}}"#, "A. ".repeat(MOST_UNITS + 1));
         let reason = units(&many, Unit::Sentence).err().unwrap_or_default();
-        assert!(reason.contains("has more than 1048576 units (sentence)"), "{reason}");
+        assert!(
+            reason.contains("has more than 1048576 units (sentence)"),
+            "{reason}"
+        );
     }
 }

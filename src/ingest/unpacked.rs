@@ -93,7 +93,10 @@ impl Unpacked {
             _ if beginning.starts_with(ZSTD) || is_skippable_frame(beginning) => Packing::Zstd,
             _ => Packing::None,
         };
-        Ok(Self { is_read_once: !again, ..Self::from_stored(stored, packing) })
+        Ok(Self {
+            is_read_once: !again,
+            ..Self::from_stored(stored, packing)
+        })
     }
 
     /// The same input before anything of it was read, which is a packed web archive by its name. If it begins neither
@@ -113,19 +116,32 @@ impl Unpacked {
     /// The rows of a Parquet file. Its places are counted from its beginning.
     #[cfg(feature = "parquet")]
     pub(super) fn of_rows(rows: Stored, length: u64) -> Self {
-        Self { packing: Packing::Parquet, ..Self::from_part(Part::Rows(rows, length), 0) }
+        Self {
+            packing: Packing::Parquet,
+            ..Self::from_part(Part::Rows(rows, length), 0)
+        }
     }
 
     /// The same input, read from a stored offset on, where a part begins if it is packed.
     pub(super) fn again_from(&self, stored: Stored, offset: u64) -> Self {
         let stored = StoredBytes::new(stored, offset);
-        Self { dictionary: self.dictionary.clone(), ..Self::from_stored(stored, self.packing) }
+        Self {
+            dictionary: self.dictionary.clone(),
+            ..Self::from_stored(stored, self.packing)
+        }
     }
 
     fn from_stored(stored: StoredBytes, packing: Packing) -> Self {
         let offset = stored.at;
-        let part = if packing == Packing::None { Part::Plain(stored) } else { Part::Between(stored) };
-        Self { packing, ..Self::from_part(part, offset) }
+        let part = if packing == Packing::None {
+            Part::Plain(stored)
+        } else {
+            Part::Between(stored)
+        };
+        Self {
+            packing,
+            ..Self::from_part(part, offset)
+        }
     }
 
     fn from_part(part: Part, offset: u64) -> Self {
@@ -194,16 +210,23 @@ impl Unpacked {
                 Ok(Step::End) | Err(_) => break,
             }
         }
-        let left = self.end_of_part().map_or(u64::MAX, |end| end - self.offset());
+        let left = self
+            .end_of_part()
+            .map_or(u64::MAX, |end| end - self.offset());
         let buffered = self.buffered();
-        &buffered[..buffered.len().min(usize::try_from(left).unwrap_or(usize::MAX))]
+        &buffered[..buffered
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX))]
     }
 
     /// Whether the next byte is the first one of a packed part. It has been looked at.
     pub(super) fn is_at_part(&self) -> bool {
         let offset = self.offset();
         let next = self.parts.partition_point(|it| it.0 <= offset);
-        self.is_packed() && next.checked_sub(1).is_some_and(|at| self.parts[at].0 == offset)
+        self.is_packed()
+            && next
+                .checked_sub(1)
+                .is_some_and(|at| self.parts[at].0 == offset)
     }
 
     /// The unpacked offset at which the packed part ends in which the next byte is. `None` if the end was not read yet.
@@ -263,7 +286,11 @@ impl Unpacked {
         }
         let (unpacked, stored) = self.parts[0];
         let skip = offset - unpacked;
-        if self.is_packed() { (stored, skip) } else { (stored + skip, 0) }
+        if self.is_packed() {
+            (stored, skip)
+        } else {
+            (stored + skip, 0)
+        }
     }
 
     /// Where to begin to read again at an unpacked offset, as in `part_of`.
@@ -293,7 +320,9 @@ impl Unpacked {
     /// Goes on behind damage, at the next packed part that begins as a record of a web archive does. False if there is
     /// none. What is buffered has been used.
     pub(super) fn find_record(&mut self) -> io::Result<bool> {
-        let Some(Failure { at, .. }) = self.damage() else { return Ok(false) };
+        let Some(Failure { at, .. }) = self.damage() else {
+            return Ok(false);
+        };
         // What is no part may have one behind its first byte.
         let found = self.part.find_record(at + 1, &self.dictionary)?;
         if found {
@@ -340,7 +369,11 @@ impl Unpacked {
             Ok(None) => Ok(Step::End),
             Ok(Some(at)) => {
                 // Of parts without bytes only the last one counts.
-                if self.parts.back().is_some_and(|last| last.0 == self.unpacked) {
+                if self
+                    .parts
+                    .back()
+                    .is_some_and(|last| last.0 == self.unpacked)
+                {
                     self.parts.pop_back();
                 }
                 self.parts.push_back((self.unpacked, at));
@@ -351,7 +384,8 @@ impl Unpacked {
                 let at = self.stored_offset();
                 match error.kind() {
                     io::ErrorKind::UnexpectedEof => {
-                        let reason = format!("the input ends within a frame without data, at byte {at}");
+                        let reason =
+                            format!("the input ends within a frame without data, at byte {at}");
                         Err(self.fail(&error, reason, ended))
                     }
                     _ => Err(self.fail(&error, error.to_string(), at)),
@@ -362,7 +396,12 @@ impl Unpacked {
 
     fn fail(&mut self, error: &io::Error, reason: String, at: u64) -> io::Error {
         let is_damage = self.is_packed() && is_damage(error) && !self.part.cannot_be_had();
-        let failure = Failure { kind: error.kind(), reason, at, is_damage };
+        let failure = Failure {
+            kind: error.kind(),
+            reason,
+            at,
+            is_damage,
+        };
         let error = failure.to_error();
         self.failed = Some(failure);
         error
@@ -370,7 +409,8 @@ impl Unpacked {
 
     /// Why a part cannot be read further.
     fn reason_of(&self, error: &io::Error, begins: u64) -> String {
-        if !self.is_packed() || self.is_of_rows() || !is_damage(error) || self.part.cannot_be_had() {
+        if !self.is_packed() || self.is_of_rows() || !is_damage(error) || self.part.cannot_be_had()
+        {
             return error.to_string();
         }
         let what = match error.kind() {
@@ -404,7 +444,10 @@ impl Unpacked {
 /// Whether the error of a decoder says that packed data are not as they should be.
 fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    matches!(error.kind(), InvalidInput | InvalidData | UnexpectedEof | Other)
+    matches!(
+        error.kind(),
+        InvalidInput | InvalidData | UnexpectedEof | Other
+    )
 }
 
 impl BufRead for Unpacked {
@@ -467,7 +510,11 @@ mod tests {
     fn reading_begins_again_at_every_place() -> io::Result<()> {
         let plain = b"one two three".to_vec();
         let members = [gzip("one ")?, gzip("two ")?, gzip("three")?].concat();
-        let frames = [zstd::encode_all(&b"one "[..], 3)?, zstd::encode_all(&b"two three"[..], 3)?].concat();
+        let frames = [
+            zstd::encode_all(&b"one "[..], 3)?,
+            zstd::encode_all(&b"two three"[..], 3)?,
+        ]
+        .concat();
         for stored in [plain, members, frames, gzip("one two three")?] {
             let mut whole = unpacked(&stored)?;
             for at in 0..=13 {
@@ -485,10 +532,14 @@ mod tests {
 
     #[test]
     fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<()> {
-        let dictionary = b"WARC/1.0 WARC-Type: response WARC-Target-URI: https://example.org/".repeat(4);
+        let dictionary =
+            b"WARC/1.0 WARC-Type: response WARC-Target-URI: https://example.org/".repeat(4);
         let mut packed = zstd::bulk::Compressor::with_dictionary(3, &dictionary)?;
         let frame = packed.compress(b"WARC/1.0 WARC-Type: response")?;
-        for stored in [dictionary.clone(), zstd::encode_all(dictionary.as_slice(), 3)?] {
+        for stored in [
+            dictionary.clone(),
+            zstd::encode_all(dictionary.as_slice(), 3)?,
+        ] {
             let length = (stored.len() as u32).to_le_bytes();
             let whole = [DICTIONARY, &length, &stored, &frame, &frame].concat();
             let mut all = unpacked(&whole)?;
@@ -511,17 +562,32 @@ mod tests {
         let mut flipped = [first.clone(), second.clone()].concat();
         let at = first.len() + second.len() - 6;
         flipped[at] ^= 1;
-        let error = text_of(unpacked(&flipped)?).err().map(|it| it.to_string()).unwrap_or_default();
+        let error = text_of(unpacked(&flipped)?)
+            .err()
+            .map(|it| it.to_string())
+            .unwrap_or_default();
         assert!(
-            error.starts_with(&format!("the packed data that begins at byte {} is damaged", first.len())),
+            error.starts_with(&format!(
+                "the packed data that begins at byte {} is damaged",
+                first.len()
+            )),
             "{error}"
         );
-        assert!(error.contains("what was unpacked of it before may be damaged too"), "{error}");
+        assert!(
+            error.contains("what was unpacked of it before may be damaged too"),
+            "{error}"
+        );
         let short = [&first[..], &second[..second.len() / 2]].concat();
-        let error = text_of(unpacked(&short)?).err().map(|it| it.to_string()).unwrap_or_default();
+        let error = text_of(unpacked(&short)?)
+            .err()
+            .map(|it| it.to_string())
+            .unwrap_or_default();
         assert!(error.contains("ends too early"), "{error}");
         let odd = [&first[..], b"rest"].concat();
-        let error = text_of(unpacked(&odd)?).err().map(|it| it.to_string()).unwrap_or_default();
+        let error = text_of(unpacked(&odd)?)
+            .err()
+            .map(|it| it.to_string())
+            .unwrap_or_default();
         assert!(error.contains("neither gzip nor zstd"), "{error}");
         Ok(())
     }

@@ -5,14 +5,38 @@ const LOOKED_AT: usize = 1024;
 
 /// How files of other kinds begin, what they are, and what to do with them.
 const BEGINNINGS: &[(&[u8], &str)] = &[
-    (b"BZh91AY&SY", "is packed with bzip2; unpack it, for example with `bunzip2`"),
-    (b"\xfd7zXZ\0", "is packed with xz; unpack it, for example with `unxz`"),
-    (b"PK\x03\x04", "is a zip archive; unpack it, for example with `unzip`"),
-    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it, for example with `7z x`"),
-    (b"\x1f\x8b\x08", "is packed twice, the inner time with gzip; take off the outer packing"),
-    (b"\x28\xb5\x2f\xfd", "is packed twice, the inner time with zstd; take off the outer packing"),
-    (b"%PDF-", "is a PDF file; extract its text, for example with `pdftotext`"),
-    (b"SQLite format 3\0", "is a database of SQLite; write its rows as JSON Lines"),
+    (
+        b"BZh91AY&SY",
+        "is packed with bzip2; unpack it, for example with `bunzip2`",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "is packed with xz; unpack it, for example with `unxz`",
+    ),
+    (
+        b"PK\x03\x04",
+        "is a zip archive; unpack it, for example with `unzip`",
+    ),
+    (
+        b"7z\xbc\xaf\x27\x1c",
+        "is a 7z archive; unpack it, for example with `7z x`",
+    ),
+    (
+        b"\x1f\x8b\x08",
+        "is packed twice, the inner time with gzip; take off the outer packing",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "is packed twice, the inner time with zstd; take off the outer packing",
+    ),
+    (
+        b"%PDF-",
+        "is a PDF file; extract its text, for example with `pdftotext`",
+    ),
+    (
+        b"SQLite format 3\0",
+        "is a database of SQLite; write its rows as JSON Lines",
+    ),
     (
         b"redb\x1a\x0a\xa9\x0d\x0a",
         "is a database of redb or simdb; of simdb, `simdb dump` writes the documents",
@@ -21,14 +45,38 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
         b"PAR1\x15",
         "is a Parquet file, which is read from the disk, by a program built with `--features parquet`",
     ),
-    (b"PARE", "is an encrypted Parquet file, which is not read; write it without encryption"),
-    (b"ARROW1\0\0", "is an Arrow file; write its rows as JSON Lines"),
-    (b"\xff\xfe\0\0", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
-    (b"\0\0\xfe\xff", "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`"),
-    (b"%!PS-Adobe-", "is a PostScript file; extract its text, for example with `ps2ascii`"),
-    (b"{\\rtf", "is a document in RTF; extract its text, for example with `unrtf --text`"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a file of an older Office; save it as text"),
-    (b"Rar!\x1a\x07", "is a RAR archive; unpack it, for example with `unrar x`"),
+    (
+        b"PARE",
+        "is an encrypted Parquet file, which is not read; write it without encryption",
+    ),
+    (
+        b"ARROW1\0\0",
+        "is an Arrow file; write its rows as JSON Lines",
+    ),
+    (
+        b"\xff\xfe\0\0",
+        "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    ),
+    (
+        b"\0\0\xfe\xff",
+        "is text in UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    ),
+    (
+        b"%!PS-Adobe-",
+        "is a PostScript file; extract its text, for example with `ps2ascii`",
+    ),
+    (
+        b"{\\rtf",
+        "is a document in RTF; extract its text, for example with `unrtf --text`",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "is a file of an older Office; save it as text",
+    ),
+    (
+        b"Rar!\x1a\x07",
+        "is a RAR archive; unpack it, for example with `unrar x`",
+    ),
     (b"\x89PNG\r\n\x1a\n", "is an image (PNG)"),
     (b"\xff\xd8\xff", "is an image (JPEG)"),
     (b"II*\0", "is an image (TIFF)"),
@@ -44,7 +92,10 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"OTTO\0", "is a font"),
     (b"ttcf\0", "is a font"),
     (b"\x7fELF", "is a program (ELF)"),
-    (b"\xca\xfe\xba\xbe", "is a program (a class of Java, or Mach-O)"),
+    (
+        b"\xca\xfe\xba\xbe",
+        "is a program (a class of Java, or Mach-O)",
+    ),
     (b"\xcf\xfa\xed\xfe", "is a program (Mach-O)"),
     (b"\xce\xfa\xed\xfe", "is a program (Mach-O)"),
     (b"\0asm", "is a program (WebAssembly)"),
@@ -70,23 +121,37 @@ const ZIP_ENTRIES: &[(&[u8], &str)] = &[
         b"mimetypeapplication/epub+zip",
         "is a book (EPUB); unpack it, for example with `unzip`, and read its pages",
     ),
-    (b"mimetypeapplication/vnd.oasis.opendocument", "is a document in OpenDocument; save it as text"),
-    (b"[Content_Types].xml", "is an Office document (OOXML, such as .docx); save it as text"),
+    (
+        b"mimetypeapplication/vnd.oasis.opendocument",
+        "is a document in OpenDocument; save it as text",
+    ),
+    (
+        b"[Content_Types].xml",
+        "is an Office document (OOXML, such as .docx); save it as text",
+    ),
 ];
 
 /// What the content is, if no format can read it.
 pub(super) fn kind_of(beginning: &[u8]) -> Option<&'static str> {
-    if let Some(entry) = beginning.strip_prefix(b"PK\x03\x04").and_then(|it| it.get(26..)) {
+    if let Some(entry) = beginning
+        .strip_prefix(b"PK\x03\x04")
+        .and_then(|it| it.get(26..))
+    {
         let kind = ZIP_ENTRIES.iter().find(|(name, _)| entry.starts_with(name));
         if let Some((_, kind)) = kind {
             return Some(kind);
         }
     }
-    if let Some((_, kind)) = BEGINNINGS.iter().find(|(bytes, _)| beginning.starts_with(bytes)) {
+    if let Some((_, kind)) = BEGINNINGS
+        .iter()
+        .find(|(bytes, _)| beginning.starts_with(bytes))
+    {
         return Some(kind);
     }
     let has_nul = beginning[..beginning.len().min(LOOKED_AT)].contains(&0);
-    let weak = WEAK_BEGINNINGS.iter().find(|(bytes, _)| has_nul && beginning.starts_with(bytes));
+    let weak = WEAK_BEGINNINGS
+        .iter()
+        .find(|(bytes, _)| has_nul && beginning.starts_with(bytes));
     if let Some((_, kind)) = weak.filter(|_| wide_text(beginning).is_none()) {
         return Some(kind);
     }
@@ -112,7 +177,8 @@ pub(super) fn kind_of_wide_lines(beginning: &[u8]) -> Option<&'static str> {
 /// What a text is that holds many documents in a format that is not read. The beginning of a text is enough, but of a
 /// mailbox it may show one message only.
 pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
-    let messages = memchr::memmem::find_iter(text, b"\nFrom ").filter(|at| is_message(&text[at + 1..]));
+    let messages =
+        memchr::memmem::find_iter(text, b"\nFrom ").filter(|at| is_message(&text[at + 1..]));
     let is_mailbox = is_message(text) && messages.take(1).count() > 0;
     is_mailbox.then_some(
         "is a mailbox of several messages (mbox); write each as a line of JSON, or say `--input-format text` if all \
@@ -135,11 +201,18 @@ pub(super) fn lines_of_list(text: &str) -> Option<u64> {
 
 /// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
 fn is_message(text: &[u8]) -> bool {
-    let mut lines = text.splitn(4, |&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let is_first = lines.next().is_some_and(|line| line.starts_with(b"From ") && line.contains(&b':'));
+    let mut lines = text
+        .splitn(4, |&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii_end);
+    let is_first = lines
+        .next()
+        .is_some_and(|line| line.starts_with(b"From ") && line.contains(&b':'));
     let is_field = |line: &[u8]| {
         let name = memchr::memchr(b':', line).map_or(&b""[..], |at| &line[..at]);
-        !name.is_empty() && name.iter().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(it))
+        !name.is_empty()
+            && name
+                .iter()
+                .all(|it| it.is_ascii_alphanumeric() || b"-_".contains(it))
     };
     is_first && lines.next().is_some_and(is_field)
 }
@@ -155,9 +228,19 @@ fn wide_text(beginning: &[u8]) -> Option<&'static str> {
     }
     // Of each four bytes, which are nearly always NUL, and which are nearly never.
     let nul = [0, 1, 2, 3].map(|at| {
-        let nuls = bytes.iter().skip(at).step_by(4).filter(|&&byte| byte == 0).count() * 10;
+        let nuls = bytes
+            .iter()
+            .skip(at)
+            .step_by(4)
+            .filter(|&&byte| byte == 0)
+            .count()
+            * 10;
         let quarter = bytes.len() / 4;
-        if nuls >= quarter * 9 { Some(true) } else { (nuls <= quarter).then_some(false) }
+        if nuls >= quarter * 9 {
+            Some(true)
+        } else {
+            (nuls <= quarter).then_some(false)
+        }
     });
     match nul.map(|it| it.map_or(2, u8::from)) {
         [0, 1, 0, 1] => Some("is text in UTF-16; convert it with `iconv -f UTF-16LE -t UTF-8`"),
@@ -170,8 +253,13 @@ fn wide_text(beginning: &[u8]) -> Option<&'static str> {
 
 /// Whether the first line is a key, a tab and a fingerprint. Such a line is hardly ever a text.
 pub(super) fn is_fingerprints(beginning: &[u8]) -> bool {
-    let line = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let Some(tab) = memchr::memchr(b'\t', line) else { return false };
+    let line = beginning
+        .split(|&byte| byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let Some(tab) = memchr::memchr(b'\t', line) else {
+        return false;
+    };
     let digits = line[tab + 1..].trim_ascii();
     tab > 0 && digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit)
 }
@@ -186,8 +274,10 @@ pub(super) fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
         [b'{', rest @ ..] => {
             let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
             let more = rest.get(line.len() + 1..).unwrap_or_default();
-            let is_spread = line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
-            is_spread.then_some("has JSON objects over several lines; put each on a line with `jq -c .`")
+            let is_spread =
+                line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
+            is_spread
+                .then_some("has JSON objects over several lines; put each on a line with `jq -c .`")
         }
         _ => None,
     }
@@ -198,21 +288,37 @@ mod tests {
     use super::*;
 
     fn wide(bytes_of: impl Fn(char) -> Vec<u8>) -> Vec<u8> {
-        "{\"id\": 1, \"text\": \"caf\u{e9}\"}\n".chars().flat_map(bytes_of).collect()
+        "{\"id\": 1, \"text\": \"caf\u{e9}\"}\n"
+            .chars()
+            .flat_map(bytes_of)
+            .collect()
     }
 
     #[test]
     fn text_of_wide_characters_is_told_without_a_byte_order_mark() {
         let cases = [
             (wide(|it| (it as u16).to_le_bytes().to_vec()), "UTF-16LE"),
-            (wide(|it| (it as u16).swap_bytes().to_le_bytes().to_vec()), "UTF-16BE"),
+            (
+                wide(|it| (it as u16).swap_bytes().to_le_bytes().to_vec()),
+                "UTF-16BE",
+            ),
             (wide(|it| u32::from(it).to_le_bytes().to_vec()), "UTF-32LE"),
-            (wide(|it| u32::from(it).swap_bytes().to_le_bytes().to_vec()), "UTF-32BE"),
+            (
+                wide(|it| u32::from(it).swap_bytes().to_le_bytes().to_vec()),
+                "UTF-32BE",
+            ),
         ];
         for (bytes, name) in cases {
-            assert!(kind_of_wide_lines(&bytes).is_some_and(|it| it.contains(name)), "{name}");
+            assert!(
+                kind_of_wide_lines(&bytes).is_some_and(|it| it.contains(name)),
+                "{name}"
+            );
             // Whole files are read in UTF-16.
-            assert_eq!(kind_of(&bytes).is_some(), name.starts_with("UTF-32"), "{name}");
+            assert_eq!(
+                kind_of(&bytes).is_some(),
+                name.starts_with("UTF-32"),
+                "{name}"
+            );
         }
     }
 
@@ -221,9 +327,20 @@ mod tests {
         let line = "a title of some words\n";
         assert_eq!(lines_of_list(&line.repeat(1_000)), Some(1_000));
         assert_eq!(lines_of_list(&line.repeat(999)), None);
-        assert_eq!(lines_of_list(&format!("{line}\n").repeat(1_000)), None, "each is a paragraph");
-        assert_eq!(lines_of_list(&format!("{}\n", line.repeat(10)).repeat(200)), None, "stanzas");
-        assert_eq!(lines_of_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)), None);
+        assert_eq!(
+            lines_of_list(&format!("{line}\n").repeat(1_000)),
+            None,
+            "each is a paragraph"
+        );
+        assert_eq!(
+            lines_of_list(&format!("{}\n", line.repeat(10)).repeat(200)),
+            None,
+            "stanzas"
+        );
+        assert_eq!(
+            lines_of_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)),
+            None
+        );
     }
 
     #[test]
@@ -247,7 +364,15 @@ mod tests {
         for (bytes, name) in cases {
             assert!(kind_of(bytes).is_some_and(|it| it.contains(name)), "{name}");
         }
-        for text in ["BMW builds", "GIF89a is a format", "MZ", "FORM 10", "RIFF", "PK, or", "ID3 tags"] {
+        for text in [
+            "BMW builds",
+            "GIF89a is a format",
+            "MZ",
+            "FORM 10",
+            "RIFF",
+            "PK, or",
+            "ID3 tags",
+        ] {
             assert_eq!(kind_of(text.as_bytes()), None, "{text}");
         }
     }
@@ -257,11 +382,17 @@ mod tests {
         let zip = |entry: &str| [b"PK\x03\x04", &[0; 26][..], entry.as_bytes()].concat();
         for (entry, name) in [
             ("mimetypeapplication/epub+zip", "EPUB"),
-            ("mimetypeapplication/vnd.oasis.opendocument.text", "OpenDocument"),
+            (
+                "mimetypeapplication/vnd.oasis.opendocument.text",
+                "OpenDocument",
+            ),
             ("[Content_Types].xml", ".docx"),
             ("a.txt", "a zip archive"),
         ] {
-            assert!(kind_of(&zip(entry)).is_some_and(|it| it.contains(name)), "{entry}");
+            assert!(
+                kind_of(&zip(entry)).is_some_and(|it| it.contains(name)),
+                "{entry}"
+            );
         }
     }
 

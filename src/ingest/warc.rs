@@ -25,13 +25,16 @@ impl<'b> WarcHeader<'b> {
 
     /// The value of a field, without the spaces around it.
     pub(super) fn get(&self, name: &str) -> Option<&'b [u8]> {
-        self.0.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
-            let colon = memchr::memchr(b':', line)?;
-            line[..colon]
-                .trim_ascii()
-                .eq_ignore_ascii_case(name.as_bytes())
-                .then(|| line[colon + 1..].trim_ascii())
-        })
+        self.0
+            .split(|&byte| byte == b'\n')
+            .skip(1)
+            .find_map(|line| {
+                let colon = memchr::memchr(b':', line)?;
+                line[..colon]
+                    .trim_ascii()
+                    .eq_ignore_ascii_case(name.as_bytes())
+                    .then(|| line[colon + 1..].trim_ascii())
+            })
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&'b str> {
@@ -45,7 +48,10 @@ impl<'b> WarcHeader<'b> {
 
     /// Whether a record of this type may hold a page.
     fn may_hold_page(&self) -> bool {
-        matches!(self.get("WARC-Type"), Some(b"response" | b"resource" | b"conversion"))
+        matches!(
+            self.get("WARC-Type"),
+            Some(b"response" | b"resource" | b"conversion")
+        )
     }
 }
 
@@ -103,14 +109,23 @@ pub(super) struct Cutter<'c> {
     is_at_part: bool,
 }
 
-const TOO_LONG: &str = "the Content-Length of the WARC record is too long: another record begins within it";
+const TOO_LONG: &str =
+    "the Content-Length of the WARC record is too long: another record begins within it";
 
-const CUT_BY_PART: &str =
-    "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
+const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
-    pub(super) fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
-        Self { content, most, to, is_at_part: false }
+    pub(super) fn new(
+        content: &'c mut Unpacked,
+        most: usize,
+        to: Option<&'c mut dyn Write>,
+    ) -> Self {
+        Self {
+            content,
+            most,
+            to,
+            is_at_part: false,
+        }
     }
 
     /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
@@ -129,12 +144,18 @@ impl<'c> Cutter<'c> {
         let at = self.content.offset();
         self.is_at_part = self.content.is_at_part();
         let content = self.record()?;
-        Ok(Some(Cut { content, at, damage: None }))
+        Ok(Some(Cut {
+            content,
+            at,
+            damage: None,
+        }))
     }
 
     /// The damage up to the next record. The error if there is none.
     fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<Cut>> {
-        let Some(damage) = self.content.damage().cloned() else { return Err(error) };
+        let Some(damage) = self.content.damage().cloned() else {
+            return Err(error);
+        };
         let at = self.content.offset();
         let left = self.content.buffered().len();
         self.use_up(left)?;
@@ -142,7 +163,11 @@ impl<'c> Cutter<'c> {
             return Err(error);
         }
         let content = RawContent::Broken(damage.reason.into());
-        Ok(Some(Cut { content, at, damage: (left == 0).then_some(damage.at) }))
+        Ok(Some(Cut {
+            content,
+            at,
+            damage: (left == 0).then_some(damage.at),
+        }))
     }
 
     /// Uses bytes that were looked at.
@@ -157,7 +182,10 @@ impl<'c> Cutter<'c> {
     pub(super) fn pass_over_blank_lines(&mut self) -> io::Result<()> {
         loop {
             let buffer = self.content.look(1)?;
-            let blank = buffer.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+            let blank = buffer
+                .iter()
+                .take_while(|&&byte| byte == b'\r' || byte == b'\n')
+                .count();
             if blank == 0 {
                 return Ok(());
             }
@@ -189,7 +217,12 @@ impl<'c> Cutter<'c> {
 
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
     fn is_bounded(&mut self, length: usize) -> bool {
-        let next = self.content.look(length + 16).ok().and_then(|it| it.get(length..)).unwrap_or_default();
+        let next = self
+            .content
+            .look(length + 16)
+            .ok()
+            .and_then(|it| it.get(length..))
+            .unwrap_or_default();
         let next = next.trim_ascii_start();
         next.is_empty() || begins_record(next)
     }
@@ -209,13 +242,22 @@ impl<'c> Cutter<'c> {
         };
         let parsed = WarcHeader(&self.content.buffered()[..header]);
         let Some(length) = parsed.length() else {
-            return self.broken(header, "the header of the WARC record has no Content-Length");
+            return self.broken(
+                header,
+                "the header of the WARC record has no Content-Length",
+            );
         };
         let may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {
-            let holds_records = parsed.text("Content-Type").is_some_and(|it| it.contains("warc"));
+            let holds_records = parsed
+                .text("Content-Type")
+                .is_some_and(|it| it.contains("warc"));
             let broken = self.pass_over_long(header, length, holds_records)?;
-            let passed = if may_hold_page { RawContent::TooLong(length) } else { RawContent::PassedOver };
+            let passed = if may_hold_page {
+                RawContent::TooLong(length)
+            } else {
+                RawContent::PassedOver
+            };
             return Ok(broken.unwrap_or(passed));
         }
         match self.end(header, header + length as usize)? {
@@ -268,16 +310,26 @@ impl<'c> Cutter<'c> {
             return self.too_long(header + at).map(Err);
         }
         let bytes = self.look(whole + 16)?;
-        let missing = (1..=2).find(|&missing| ends_record(bytes.get(whole + missing..).unwrap_or_default()));
+        let missing =
+            (1..=2).find(|&missing| ends_record(bytes.get(whole + missing..).unwrap_or_default()));
         match missing {
             Some(missing) => Ok(Ok(whole + missing)),
             None if behind == Behind::Doubtful => Ok(Ok(whole)),
-            None => self.broken(whole, "the WARC record does not end where its Content-Length says").map(Err),
+            None => self
+                .broken(
+                    whole,
+                    "the WARC record does not end where its Content-Length says",
+                )
+                .map(Err),
         }
     }
 
     /// Where a record ends that has only so many bytes before the end of the input, or of the part that bounds it.
-    fn end_of_short(&mut self, header: usize, length: usize) -> io::Result<Result<usize, RawContent>> {
+    fn end_of_short(
+        &mut self,
+        header: usize,
+        length: usize,
+    ) -> io::Result<Result<usize, RawContent>> {
         if let Some(at) = record_within(&self.content.buffered()[header..], length - header) {
             return self.too_long(header + at).map(Err);
         }
@@ -290,7 +342,9 @@ impl<'c> Cutter<'c> {
             return Err(error);
         }
         self.use_up(length)?;
-        Ok(Err(RawContent::Broken("the WARC record ends too early".into())))
+        Ok(Err(RawContent::Broken(
+            "the WARC record ends too early".into(),
+        )))
     }
 
     /// A record within which another one begins.
@@ -318,7 +372,9 @@ impl<'c> Cutter<'c> {
         let mut left = length;
         while left > 0 {
             if self.content.look(6)?.is_empty() {
-                return Ok(Some(RawContent::Broken("the WARC record ends too early".into())));
+                return Ok(Some(RawContent::Broken(
+                    "the WARC record ends too early".into(),
+                )));
             }
             let is_bound = self.is_at_part && self.content.is_at_part();
             if (is_bound || !holds_records) && self.is_record_here()? {
@@ -329,10 +385,16 @@ impl<'c> Cutter<'c> {
             left -= used as u64;
         }
         let behind = self.content.look(6)?;
-        let is_good = behind.is_empty() || behind.starts_with(b"WARC/") || matches!(behind[0], b'\r' | b'\n');
+        let is_good =
+            behind.is_empty() || behind.starts_with(b"WARC/") || matches!(behind[0], b'\r' | b'\n');
         match is_good {
             true => Ok(None),
-            false => self.broken(0, "the WARC record does not end where its Content-Length says").map(Some),
+            false => self
+                .broken(
+                    0,
+                    "the WARC record does not end where its Content-Length says",
+                )
+                .map(Some),
         }
     }
 
@@ -348,9 +410,14 @@ impl<'c> Cutter<'c> {
     /// The number of buffered bytes up to where a record may begin: the next line that begins with a W, or the next
     /// packed part. At most `most`.
     fn to_line_of_w(&self, most: u64) -> usize {
-        let left = self.content.end_of_part().map_or(most, |end| most.min(end - self.content.offset()));
+        let left = self
+            .content
+            .end_of_part()
+            .map_or(most, |end| most.min(end - self.content.offset()));
         let buffer = self.content.buffered();
-        let buffer = &buffer[..buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let buffer = &buffer[..buffer
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX))];
         // A line end at the very end may have a W behind.
         let line = memchr::memmem::find(buffer, b"\nW").map(|at| at + 1);
         line.unwrap_or(buffer.len())
@@ -366,7 +433,10 @@ impl<'c> Cutter<'c> {
             if self.content.is_at_part() && begins_record(self.content.buffered()) {
                 return Ok(());
             }
-            let left = self.content.end_of_part().map_or(u64::MAX, |end| end - self.content.offset());
+            let left = self
+                .content
+                .end_of_part()
+                .map_or(u64::MAX, |end| end - self.content.offset());
             let used = used.min(usize::try_from(left).unwrap_or(usize::MAX));
             let ends_line = self.content.buffered()[used - 1] == b'\n';
             self.use_up(used)?;
@@ -390,7 +460,10 @@ fn line_end(bytes: &[u8]) -> usize {
 fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;
-    let line_ends = bytes.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let line_ends = bytes
+        .iter()
+        .take_while(|&&byte| byte == b'\r' || byte == b'\n')
+        .count();
     let rest = &bytes[line_ends..];
     match rest {
         _ if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS => Some(Behind::Good),

@@ -8,15 +8,22 @@ use super::rejected::Reason;
 use super::warc::WarcHeader;
 
 /// What a record of a web archive brings, with its time if that is wanted. `None` if it is no page.
-pub(super) fn parse_warc(record: &[u8], most_bytes: usize, times: bool) -> Result<Option<Parsed>, Reason> {
+pub(super) fn parse_warc(
+    record: &[u8],
+    most_bytes: usize,
+    times: bool,
+) -> Result<Option<Parsed>, Reason> {
     let (header, body) = WarcHeader::split(record);
     let own_type = header.text("Content-Type").unwrap_or_default();
-    let is_http = own_type.contains("application/http") || header.get("WARC-Type") == Some(b"response");
+    let is_http =
+        own_type.contains("application/http") || header.get("WARC-Type") == Some(b"response");
     let (head, sent) = match Head::split(body).filter(|_| is_http) {
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
         Some(_) => return Ok(None),
         None if own_type.contains("application/http") && body.starts_with(b"HTTP/") => {
-            return Err(Reason::Warc { problem: "its HTTP head has no status".to_owned() });
+            return Err(Reason::Warc {
+                problem: "its HTTP head has no status".to_owned(),
+            });
         }
         // A file that was archived as it is, or a response whose head was not kept.
         None => (Head::default(), body),
@@ -26,13 +33,29 @@ pub(super) fn parse_warc(record: &[u8], most_bytes: usize, times: bool) -> Resul
         return Ok(None);
     }
     let page = body::page(&head, sent, most_bytes)?;
-    let Some(content) = page::content(&page, &said)? else { return Ok(None) };
+    let Some(content) = page::content(&page, &said)? else {
+        return Ok(None);
+    };
     let address = header.get("WARC-Target-URI").unwrap_or_default();
     // Old writers put it in angle brackets.
-    let address = address.strip_prefix(b"<").and_then(|it| it.strip_suffix(b">")).unwrap_or(address);
+    let address = address
+        .strip_prefix(b"<")
+        .and_then(|it| it.strip_suffix(b">"))
+        .unwrap_or(address);
     let key = Some(address.to_vec()).filter(|it| !it.is_empty());
-    let seen = if times { seen_at(&header, &head)? } else { None };
-    Ok(Some(Parsed { key, content, parts: Parts { seen, ..Parts::default() } }))
+    let seen = if times {
+        seen_at(&header, &head)?
+    } else {
+        None
+    };
+    Ok(Some(Parsed {
+        key,
+        content,
+        parts: Parts {
+            seen,
+            ..Parts::default()
+        },
+    }))
 }
 
 /// What is said of the type of a page: by the server, and by who archived it.
@@ -62,14 +85,20 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
             ),
         });
     }
-    let answered = head.values("date").next().or(header.text("Date").map(Into::into));
+    let answered = head
+        .values("date")
+        .next()
+        .or(header.text("Date").map(Into::into));
     let time = answered.and_then(|it| jiff::fmt::rfc2822::parse(it.trim()).ok());
     Ok(time.map(|it| it.timestamp().as_second()))
 }
 
 /// The Unix seconds of a date of a record.
 fn time_of(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().or_else(|| lenient_time(text)).map(jiff::Timestamp::as_second)
+    text.parse::<jiff::Timestamp>()
+        .ok()
+        .or_else(|| lenient_time(text))
+        .map(jiff::Timestamp::as_second)
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
@@ -88,16 +117,24 @@ fn lenient_time(text: &str) -> Option<jiff::Timestamp> {
     }
     let [month, day, hour, minute, second] = parts.map(|it| it as i8);
     // A leap second is the one before.
-    let time = jiff::civil::DateTime::new(year, month, day, hour, minute, second.min(59), 0).ok()?;
+    let time =
+        jiff::civil::DateTime::new(year, month, day, hour, minute, second.min(59), 0).ok()?;
     let is_whole = rest.is_empty() && parts[4] <= 60;
-    is_whole.then(|| time.to_zoned(jiff::tz::TimeZone::UTC).ok()).flatten().map(|it| it.timestamp())
+    is_whole
+        .then(|| time.to_zoned(jiff::tz::TimeZone::UTC).ok())
+        .flatten()
+        .map(|it| it.timestamp())
 }
 
 /// Takes a number of so many digits.
 fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     let (number, behind) = rest.split_at_checked(digits)?;
     *rest = behind;
-    number.bytes().all(|it| it.is_ascii_digit()).then(|| number.parse().ok()).flatten()
+    number
+        .bytes()
+        .all(|it| it.is_ascii_digit())
+        .then(|| number.parse().ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -127,9 +164,15 @@ mod tests {
             let expected: jiff::Timestamp = expected.parse().expect("it is a time");
             assert_eq!(time_of(text), Some(expected.as_second()), "{text}");
         }
-        for text in
-            ["", "yesterday", "2016-13", "2016-02-30", "20160919123", "12:00", "2016-09-19T12:34:56 PM"]
-        {
+        for text in [
+            "",
+            "yesterday",
+            "2016-13",
+            "2016-02-30",
+            "20160919123",
+            "12:00",
+            "2016-09-19T12:34:56 PM",
+        ] {
             assert_eq!(time_of(text), None, "{text}");
         }
     }
@@ -145,10 +188,15 @@ mod tests {
         assert_eq!(seen("WARC-Date: 1970\r\n", answer), Ok(Some(0)));
         assert_eq!(seen("WARC-Date: null\r\n", answer), Ok(Some(60)));
         assert_eq!(
-            seen("WARC-Date: \r\nDate: Thu, 01 Jan 1970 00:00:09 GMT\r\n", b"HTTP/2 200"),
+            seen(
+                "WARC-Date: \r\nDate: Thu, 01 Jan 1970 00:00:09 GMT\r\n",
+                b"HTTP/2 200"
+            ),
             Ok(Some(9))
         );
         assert_eq!(seen("", b"HTTP/2 200"), Ok(None));
-        assert!(seen("WARC-Date: soon\r\n", answer).is_err_and(|it| it.contains("WARC-Date \"soon\"")));
+        assert!(
+            seen("WARC-Date: soon\r\n", answer).is_err_and(|it| it.contains("WARC-Date \"soon\""))
+        );
     }
 }

@@ -40,7 +40,12 @@ impl Times {
             counts[bucket_of(time)] += 1;
             nanos = nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
-        for (all, count) in self.counts.iter().zip(counts).filter(|(_, count)| *count > 0) {
+        for (all, count) in self
+            .counts
+            .iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+        {
             all.fetch_add(count, Ordering::Relaxed);
         }
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -48,8 +53,15 @@ impl Times {
 
     /// What was counted until now.
     pub(crate) fn histogram(&self) -> Histogram {
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        Histogram { counts, sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)) }
+        let counts = self
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .collect();
+        Histogram {
+            counts,
+            sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+        }
     }
 }
 
@@ -99,7 +111,10 @@ impl Histogram {
     /// The buckets, the shortest times first: the bound that the times of the bucket do not exceed, and their number.
     /// The last bucket has no bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
-        self.counts.iter().enumerate().map(|(bucket, &count)| (bound(bucket), count))
+        self.counts
+            .iter()
+            .enumerate()
+            .map(|(bucket, &count)| (bound(bucket), count))
     }
 }
 
@@ -114,10 +129,21 @@ mod tests {
     #[test]
     fn a_time_is_in_the_first_bucket_whose_bound_is_not_below_it() {
         let last = FIRST_NANOS << (BOUNDED - 1);
-        for (time, bucket) in [(0, 0), (250, 0), (251, 1), (500, 1), (501, 2), (1000, 2), (1001, 3)] {
+        for (time, bucket) in [
+            (0, 0),
+            (250, 0),
+            (251, 1),
+            (500, 1),
+            (501, 2),
+            (1000, 2),
+            (1001, 3),
+        ] {
             assert_eq!(bucket_of(nanos(time)), bucket, "{time} ns");
         }
-        assert_eq!((bucket_of(nanos(last)), bucket_of(nanos(last + 1))), (BOUNDED - 1, BOUNDED));
+        assert_eq!(
+            (bucket_of(nanos(last)), bucket_of(nanos(last + 1))),
+            (BOUNDED - 1, BOUNDED)
+        );
         assert_eq!((bucket_of(Duration::MAX), bound(BOUNDED)), (BOUNDED, None));
         for bucket in 0..BOUNDED {
             assert_eq!(bound(bucket).map(bucket_of), Some(bucket));
@@ -127,16 +153,25 @@ mod tests {
     #[test]
     fn a_histogram_has_the_count_the_sum_and_bounds_for_shares() {
         let times = Times::default();
-        assert_eq!((times.histogram().quantile(0.5), times.histogram().mean()), (None, None));
+        assert_eq!(
+            (times.histogram().quantile(0.5), times.histogram().mean()),
+            (None, None)
+        );
         times.record_all((0..98).map(|_| nanos(900)));
         times.record(nanos(30_000));
         times.record(Duration::from_secs(500));
         let histogram = times.histogram();
-        assert_eq!((histogram.count(), histogram.sum()), (100, Duration::from_secs(500) + nanos(118_200)));
+        assert_eq!(
+            (histogram.count(), histogram.sum()),
+            (100, Duration::from_secs(500) + nanos(118_200))
+        );
         let bounds = [-1.0, 0.5, 0.98, 0.99, 1.0, 2.0].map(|q| histogram.quantile(q));
         let last = Some(nanos(FIRST_NANOS << (BOUNDED - 1)));
         let short = Some(nanos(1000));
-        assert_eq!(bounds, [short, short, short, Some(nanos(32_000)), last, last]);
+        assert_eq!(
+            bounds,
+            [short, short, short, Some(nanos(32_000)), last, last]
+        );
         assert_eq!(histogram.mean(), Some(nanos(5_000_001_182)));
         let buckets: Vec<_> = histogram.buckets().filter(|it| it.1 > 0).collect();
         assert_eq!(buckets, [(short, 98), (Some(nanos(32_000)), 1), (None, 1)]);

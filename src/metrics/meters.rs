@@ -89,9 +89,15 @@ impl Meters {
     /// The number and the bytes of the submissions that wait in the queues of all writers.
     pub(crate) fn queued(&self) -> (u64, u64) {
         let queues = self.queues.lock();
-        queues.iter().filter_map(Weak::upgrade).fold((0, 0), |sum, queue| {
-            (sum.0 + queue.length.load(Ordering::Relaxed), sum.1 + queue.bytes.load(Ordering::Relaxed))
-        })
+        queues
+            .iter()
+            .filter_map(Weak::upgrade)
+            .fold((0, 0), |sum, queue| {
+                (
+                    sum.0 + queue.length.load(Ordering::Relaxed),
+                    sum.1 + queue.bytes.load(Ordering::Relaxed),
+                )
+            })
     }
 
     /// Counts a commit that succeeded.
@@ -157,7 +163,9 @@ impl VerdictMeters {
         self.replaced_duplicates.add(decided.replaced_duplicates);
         self.skipped.add(decided.skipped);
         let nearest = self.nearest.iter().zip(decided.nearest);
-        nearest.filter(|(_, count)| *count > 0).for_each(|(all, count)| all.add(count));
+        nearest
+            .filter(|(_, count)| *count > 0)
+            .for_each(|(all, count)| all.add(count));
     }
 }
 
@@ -176,6 +184,13 @@ pub(crate) struct Decided {
 impl Default for Decided {
     fn default() -> Self {
         let nearest = [0; MOST_DISTANCE + 1];
-        Self { inserted: 0, inserted_duplicates: 0, replaced: 0, replaced_duplicates: 0, skipped: 0, nearest }
+        Self {
+            inserted: 0,
+            inserted_duplicates: 0,
+            replaced: 0,
+            replaced_duplicates: 0,
+            skipped: 0,
+            nearest,
+        }
     }
 }

@@ -39,7 +39,9 @@ pub(crate) struct Tallies {
 
 impl Tallies {
     pub(crate) fn new() -> Self {
-        Self { lines: (0..=LINES).map(|_| Line::default()).collect() }
+        Self {
+            lines: (0..=LINES).map(|_| Line::default()).collect(),
+        }
     }
 
     /// Adds to a counter. Returns what this thread, and those that had its line before, have counted until then.
@@ -59,7 +61,10 @@ impl Tallies {
 
     /// What all threads have counted.
     pub(crate) fn sum(&self, tally: Tally) -> u64 {
-        let counts = self.lines.iter().map(|line| line.0[tally as usize].load(Ordering::Relaxed));
+        let counts = self
+            .lines
+            .iter()
+            .map(|line| line.0[tally as usize].load(Ordering::Relaxed));
         counts.fold(0, u64::wrapping_add)
     }
 }
@@ -83,8 +88,12 @@ impl OwnLine {
                 return Self(None);
             }
             // The thread that had the line before has written to it. That must be seen here.
-            match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed)
-            {
+            match TAKEN.compare_exchange_weak(
+                taken,
+                taken | 1 << free,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Self(Some(free as usize)),
                 Err(now) => taken = now,
             }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::builder::{
+    BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::schema::{Shape, micros};
@@ -65,13 +67,17 @@ impl Columns {
             Ok(key) if !self.shape.binary_keys => self.text_key.append_value(key),
             _ => self.binary_key.append_value(document.key()),
         }
-        self.fingerprint.append_option(document.fingerprint().map(|it| it.bits().cast_signed()));
-        self.sketch.append_option(document.sketch().map(Sketch::as_bytes));
-        self.shingles.append_option(document.sketch().map(|it| it.shingles().into()));
+        self.fingerprint
+            .append_option(document.fingerprint().map(|it| it.bits().cast_signed()));
+        self.sketch
+            .append_option(document.sketch().map(Sketch::as_bytes));
+        self.shingles
+            .append_option(document.sketch().map(|it| it.shingles().into()));
         self.scope.append_value(document.scope());
         let micros = micros(document.seen());
         self.seen.append_option(micros);
-        self.seen_seconds.append_option(micros.is_none().then_some(document.seen()));
+        self.seen_seconds
+            .append_option(micros.is_none().then_some(document.seen()));
         for (index, column) in self.ranks.iter_mut().enumerate() {
             column.append_option(document.rank().get(index).copied());
         }
@@ -90,18 +96,28 @@ impl Columns {
             true => Arc::new(self.binary_key.finish()),
             false => Arc::new(self.text_key.finish()),
         };
-        let mut columns: Vec<ArrayRef> =
-            vec![Arc::new(self.id.finish()), key, Arc::new(self.fingerprint.finish())];
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(self.id.finish()),
+            key,
+            Arc::new(self.fingerprint.finish()),
+        ];
         let (sketch, shingles) = (self.sketch.finish(), self.shingles.finish());
         if self.shape.sketches {
             columns.extend([Arc::new(sketch) as ArrayRef, Arc::new(shingles)]);
         }
-        columns.extend([Arc::new(self.scope.finish()) as ArrayRef, Arc::new(self.seen.finish())]);
+        columns.extend([
+            Arc::new(self.scope.finish()) as ArrayRef,
+            Arc::new(self.seen.finish()),
+        ]);
         let seconds = self.seen_seconds.finish();
         if self.shape.far_times {
             columns.push(Arc::new(seconds));
         }
-        columns.extend(self.ranks.iter_mut().map(|it| Arc::new(it.finish()) as ArrayRef));
+        columns.extend(
+            self.ranks
+                .iter_mut()
+                .map(|it| Arc::new(it.finish()) as ArrayRef),
+        );
         if self.shape.payloads {
             columns.push(Arc::new(self.payload.finish()));
         }

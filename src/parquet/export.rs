@@ -61,7 +61,11 @@ pub struct Exported {
 impl<'s> Export<'s> {
     /// An export of all documents of a snapshot, without their payloads.
     pub fn of(snapshot: &'s Snapshot) -> Self {
-        Self { snapshot, payloads: false, existing: Existing::Refuse }
+        Self {
+            snapshot,
+            payloads: false,
+            existing: Existing::Refuse,
+        }
     }
 
     /// Whether to write the payloads too. Default: false.
@@ -74,7 +78,11 @@ impl<'s> Export<'s> {
     /// Whether the new file may take the place of an old one. Default: false; then an old one is an error.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
-        self.existing = if replace { Existing::Replace } else { Existing::Refuse };
+        self.existing = if replace {
+            Existing::Replace
+        } else {
+            Existing::Refuse
+        };
         self
     }
 
@@ -101,7 +109,10 @@ impl<'s> Export<'s> {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Exported> {
         if are_same_file(path.as_ref(), self.snapshot.path()) {
-            return Err(Error::output(path.as_ref(), "it is the database itself; choose another file"));
+            return Err(Error::output(
+                path.as_ref(),
+                "it is the database itself; choose another file",
+            ));
         }
         let stats = self.snapshot.stats()?;
         let header = Header::of(&stats);
@@ -144,7 +155,11 @@ impl<'s> Export<'s> {
         }
         output.write(&columns.take().map_err(failed)?)?;
         let bytes = output.keep()?;
-        Ok(Written::Whole(Exported { documents, bytes, payloads_left_out: left_out }))
+        Ok(Written::Whole(Exported {
+            documents,
+            bytes,
+            payloads_left_out: left_out,
+        }))
     }
 }
 
@@ -158,7 +173,11 @@ enum Written {
 /// How the columns are written.
 fn properties(header: &Header) -> WriterProperties {
     let column = |name: &str| ColumnPath::from(name);
-    let by_id = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
+    let by_id = SortingColumn {
+        column_idx: 0,
+        descending: false,
+        nulls_first: false,
+    };
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(header.key_values()))
@@ -179,7 +198,8 @@ fn properties(header: &Header) -> WriterProperties {
         // A range of rows is looked up by the id.
         .set_column_statistics_enabled(column(ID), EnabledStatistics::Page);
     for name in [SKETCH, PAYLOAD] {
-        properties = properties.set_column_statistics_enabled(column(name), EnabledStatistics::None);
+        properties =
+            properties.set_column_statistics_enabled(column(name), EnabledStatistics::None);
     }
     // Keys and fingerprints are in no order, so only a filter tells in which groups they are not.
     for name in [KEY, FINGERPRINT] {

@@ -53,7 +53,9 @@ impl Header {
     /// Reads the texts of a file. `None` if it has none of simdb, which is the case if another program has written it.
     pub(super) fn read(texts: &[KeyValue]) -> Result<Option<Self>, String> {
         let found = |name: &str| {
-            let text = texts.iter().find(|it| it.key.strip_prefix("simdb.") == Some(name));
+            let text = texts
+                .iter()
+                .find(|it| it.key.strip_prefix("simdb.") == Some(name));
             text.and_then(|it| it.value.as_deref())
         };
         match found("version") {
@@ -66,8 +68,10 @@ impl Header {
             }
         }
         fn parsed<T: FromStr>(name: &str, text: Option<&str>) -> Result<T, String> {
-            let text = text.ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
-            text.parse().map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
+            let text =
+                text.ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
+            text.parse()
+                .map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
         }
         let sketch_bytes = parsed("sketch_bytes", found("sketch_bytes"))?;
         Ok(Some(Self {

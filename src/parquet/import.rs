@@ -8,7 +8,9 @@ use parquet::arrow::ProjectionMask;
 use super::header::Header;
 use super::inputs::{Batches, bad_input, files_of, open};
 use super::partition;
-use super::schema::{FINGERPRINT, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH};
+use super::schema::{
+    FINGERPRINT, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
+};
 use super::typed::{Kind, bytes, ensure_types, fingerprint, number, seconds};
 use crate::database::CreateOptions;
 use crate::document::Document;
@@ -111,8 +113,12 @@ impl Import {
         let builder = open(path)?;
         for name in [KEY, FINGERPRINT] {
             if builder.schema().field_with_name(name).is_err() {
-                let names: Vec<&str> =
-                    builder.schema().fields().iter().map(|it| it.name().as_str()).collect();
+                let names: Vec<&str> = builder
+                    .schema()
+                    .fields()
+                    .iter()
+                    .map(|it| it.name().as_str())
+                    .collect();
                 let reason = format!("it has no column `{name}`; it has {}", names.join(", "));
                 return Err(bad_input(path, reason));
             }
@@ -127,7 +133,9 @@ impl Import {
             (_, None) => self.foreign = self.foreign.take().or_else(|| Some(path.to_owned())),
             (None, Some(header)) => self.header = Some((header, path.to_owned())),
             (Some((first, place)), Some(other)) => {
-                other.ensure_like(first, place).map_err(|reason| bad_input(path, reason))?;
+                other
+                    .ensure_like(first, place)
+                    .map_err(|reason| bad_input(path, reason))?;
             }
         }
         Ok(())
@@ -155,7 +163,9 @@ impl Import {
         if let Some((header, _)) = &self.header {
             return Ok(header.create_options());
         }
-        let options = CreateOptions::new().scheme(Scheme::External).expected_documents(self.rows);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .expected_documents(self.rows);
         // Who brings fingerprints of another make may bring sketches too. They are all of one size.
         if self.has_sketches {
             for document in self.documents() {
@@ -181,7 +191,10 @@ impl Import {
     /// The errors are [`Error::Input`](crate::Error::Input) with the file and the row, and
     /// [`Error::Io`](crate::Error::Io).
     pub fn documents(&self) -> ImportedDocuments {
-        let exported = self.header.as_ref().map(|(header, _)| (header.scheme, header.sketch_size));
+        let exported = self
+            .header
+            .as_ref()
+            .map(|(header, _)| (header.scheme, header.sketch_size));
         ImportedDocuments {
             files: self.files.clone().into_iter(),
             stored_in: self.stored_in.or(exported),
@@ -201,7 +214,9 @@ pub struct ImportedDocuments {
 
 impl std::fmt::Debug for ImportedDocuments {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ImportedDocuments").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("ImportedDocuments")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,8 +234,17 @@ impl Reading {
     fn open(file: ImportFile) -> Result<Self> {
         let builder = open(&file.path)?;
         let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.iter().map(|it| it.0));
-        let batches = Batches::of(&file.path, builder.with_batch_size(TOGETHER).with_projection(mask))?;
-        Ok(Self { file, batches, batch: None, row: 0, before: 0 })
+        let batches = Batches::of(
+            &file.path,
+            builder.with_batch_size(TOGETHER).with_projection(mask),
+        )?;
+        Ok(Self {
+            file,
+            batches,
+            batch: None,
+            row: 0,
+            before: 0,
+        })
     }
 
     fn next(&mut self, stored_in: Option<(Scheme, SketchSize)>) -> Option<Result<Document>> {
@@ -229,9 +253,9 @@ impl Reading {
                 let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
                 self.row += 1;
                 let place = self.before + self.row;
-                return Some(
-                    read.map_err(|reason| bad_input(&self.file.path, format!("row {place}: {reason}"))),
-                );
+                return Some(read.map_err(|reason| {
+                    bad_input(&self.file.path, format!("row {place}: {reason}"))
+                }));
             }
             self.before += self.batch.take().map_or(0, |it| it.num_rows());
             self.row = 0;
@@ -287,7 +311,9 @@ fn document(
     let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
     let fingerprint = fingerprint(batch, FINGERPRINT, row);
     let of_row = || std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default());
-    let scope = scope.map_or_else(of_row, Ok).map_err(|_| "its scope is not UTF-8")?;
+    let scope = scope
+        .map_or_else(of_row, Ok)
+        .map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch(batch, row)?)
         .with_rank(rank(batch, row)?)
@@ -301,16 +327,26 @@ fn document(
         Some(seen) => document.with_seen(seen),
         None => document,
     };
-    let fits = stored_in.map_or(Ok(()), |(scheme, size)| scheme.check_sketch(size, &document));
-    document.validate().and(fits).map_err(|error| error.to_string())?;
+    let fits = stored_in.map_or(Ok(()), |(scheme, size)| {
+        scheme.check_sketch(size, &document)
+    });
+    document
+        .validate()
+        .and(fits)
+        .map_err(|error| error.to_string())?;
     Ok(document)
 }
 
 fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
-    let Some(bytes) = bytes(batch, SKETCH, row) else { return Ok(None) };
-    let shingles = number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
+    let Some(bytes) = bytes(batch, SKETCH, row) else {
+        return Ok(None);
+    };
+    let shingles =
+        number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
     let shingles = u32::try_from(shingles).map_err(|_| format!("{shingles} shingles cannot be"))?;
-    Sketch::new(bytes, shingles).map(Some).map_err(|error| error.to_string())
+    Sketch::new(bytes, shingles)
+        .map(Some)
+        .map_err(|error| error.to_string())
 }
 
 /// The numbers of a rank: those before the first that is null.
@@ -321,7 +357,10 @@ fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
     }
     let known = numbers.iter().take_while(|it| it.is_some()).count();
     if numbers[known..].iter().any(Option::is_some) {
-        return Err(format!("`{}` is null, and a later number of the rank is not", RANKS[known]));
+        return Err(format!(
+            "`{}` is null, and a later number of the rank is not",
+            RANKS[known]
+        ));
     }
     Ok(numbers.into_iter().flatten().collect())
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::{Compression, Type};
 use parquet::errors::ParquetError;
@@ -27,7 +28,10 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+    let failed = |source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    };
     let mut entries: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
         entries.push(entry.map_err(failed)?.path());
@@ -57,9 +61,10 @@ pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>>
         let metadata = ArrowReaderMetadata::load(file, options.clone())?;
         match with_times_in_seconds(&metadata) {
             None => Ok(metadata),
-            Some(schema) => {
-                ArrowReaderMetadata::try_new(metadata.metadata().clone(), options.with_schema(schema))
-            }
+            Some(schema) => ArrowReaderMetadata::try_new(
+                metadata.metadata().clone(),
+                options.with_schema(schema),
+            ),
         }
     })
 }
@@ -67,33 +72,55 @@ pub(super) fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>>
 /// Opens a file with the types that the program that has written it says.
 #[cfg(feature = "ingest")]
 pub(super) fn open_as_written(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    open_with(path, |file| ArrowReaderMetadata::load(file, ArrowReaderOptions::new()))
+    open_with(path, |file| {
+        ArrowReaderMetadata::load(file, ArrowReaderOptions::new())
+    })
 }
 
 fn open_with(
     path: &Path,
     load: impl FnOnce(&File) -> Result<ArrowReaderMetadata, ParquetError>,
 ) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file =
-        File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
+    let file = File::open(path).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    })?;
     let metadata = guarded(path, || load(&file))?;
     ensure_packing(metadata.metadata()).map_err(|reason| bad_input(path, reason))?;
-    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
+    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(
+        file, metadata,
+    ))
 }
 
 /// The columns, with seconds where they are INT96. `None` if none is.
 fn with_times_in_seconds(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
-    let columns = metadata.metadata().file_metadata().schema_descr().root_schema().get_fields();
+    let columns = metadata
+        .metadata()
+        .file_metadata()
+        .schema_descr()
+        .root_schema()
+        .get_fields();
     let in_seconds = |field: &Arc<Field>| {
         let is_int96 = |name| columns.iter().any(|it| it.name() == name && is_int96(it));
         let is_time = field.data_type() == &DataType::Timestamp(TimeUnit::Nanosecond, None);
-        let seconds = || field.as_ref().clone().with_data_type(DataType::Timestamp(TimeUnit::Second, None));
+        let seconds = || {
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(DataType::Timestamp(TimeUnit::Second, None))
+        };
         (is_time && is_int96(field.name())).then(|| Arc::new(seconds()))
     };
     let fields = metadata.schema().fields();
     fields.iter().any(|it| in_seconds(it).is_some()).then(|| {
-        let fields: Vec<_> = fields.iter().map(|it| in_seconds(it).unwrap_or_else(|| it.clone())).collect();
-        Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()))
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|it| in_seconds(it).unwrap_or_else(|| it.clone()))
+            .collect();
+        Arc::new(Schema::new_with_metadata(
+            fields,
+            metadata.schema().metadata().clone(),
+        ))
     })
 }
 
@@ -104,7 +131,11 @@ pub(super) fn is_int96(column: &parquet::schema::types::Type) -> bool {
 
 /// Refuses a file with a column that is packed in a way that cannot be unpacked.
 fn ensure_packing(metadata: &ParquetMetaData) -> Result<(), String> {
-    for column in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
+    for column in metadata
+        .row_groups()
+        .iter()
+        .flat_map(RowGroupMetaData::columns)
+    {
         let packing = match column.compression() {
             Compression::BROTLI(_) => "BROTLI",
             Compression::LZO => "LZO",
@@ -129,7 +160,10 @@ impl Batches {
     /// Begins to read. `path` is that of the file.
     pub(super) fn of(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
         let reader = guarded(path, || builder.build())?;
-        Ok(Self { path: path.to_owned(), reader: Some(reader) })
+        Ok(Self {
+            path: path.to_owned(),
+            reader: Some(reader),
+        })
     }
 }
 
@@ -156,7 +190,11 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
 
 /// A file is not as it should be.
 pub(super) fn bad_input(path: &Path, reason: String) -> Error {
-    Error::Input { source_name: path.display().to_string(), line: None, reason }
+    Error::Input {
+        source_name: path.display().to_string(),
+        line: None,
+        reason,
+    }
 }
 
 /// A file cannot be read.

@@ -41,11 +41,16 @@ impl Output {
         schema: SchemaRef,
         properties: WriterProperties,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         // What is no Parquet is seen before the work.
         let may_stand = || is_parquet(path) || path.symlink_metadata().is_err();
         if existing == Existing::Refuse && !may_stand() {
-            return Err(Error::AlreadyExists { path: path.to_owned() });
+            return Err(Error::AlreadyExists {
+                path: path.to_owned(),
+            });
         }
         // The caller's progress may change the directory of the process.
         let path = std::path::absolute(path).map_err(failed)?;
@@ -60,24 +65,45 @@ impl Output {
             // As the user's umask allows.
             names.permissions(fs::Permissions::from_mode(0o666));
         }
-        let file = names.tempfile_in(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+        let file = names
+            .tempfile_in(path.parent().unwrap_or(Path::new(".")))
+            .map_err(failed)?;
         // The schema of Arrow would only repeat that of Parquet.
-        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties)
+            .with_skip_arrow_metadata(true);
         let second = file.as_file().try_clone().map_err(failed)?;
         let writer = ArrowWriter::try_new_with_options(second, schema, options);
         let writer = writer.map_err(|error| write_failed(&path, error))?;
-        Ok(Self { path, existing, file: OfProcess::new(file), writer })
+        Ok(Self {
+            path,
+            existing,
+            file: OfProcess::new(file),
+            writer,
+        })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer.write(batch).map_err(|error| write_failed(&self.path, error))
+        self.writer
+            .write(batch)
+            .map_err(|error| write_failed(&self.path, error))
     }
 
     /// Ends the file, makes it durable and gives it its name. Returns its length.
     pub(super) fn keep(self) -> Result<u64> {
-        let Self { path, existing, file, mut writer } = self;
-        let failed = |source: io::Error| Error::Io { path: path.clone(), source: source.into() };
-        writer.finish().map_err(|error| write_failed(&path, error))?;
+        let Self {
+            path,
+            existing,
+            file,
+            mut writer,
+        } = self;
+        let failed = |source: io::Error| Error::Io {
+            path: path.clone(),
+            source: source.into(),
+        };
+        writer
+            .finish()
+            .map_err(|error| write_failed(&path, error))?;
         drop(writer);
         let file = file.take().ok_or(Error::Forked)?;
         file.as_file().sync_all().map_err(failed)?;
@@ -106,7 +132,10 @@ impl Output {
 /// Whether a file begins as Parquet does.
 fn is_parquet(path: &Path) -> bool {
     let mut magic = [0; 4];
-    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"PAR1"
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut magic))
+        .is_ok()
+        && magic == *b"PAR1"
 }
 
 /// A file cannot be written.
@@ -118,5 +147,8 @@ pub(super) fn write_failed(path: &Path, error: impl Into<ParquetError>) -> Error
         },
         error => io::Error::other(error),
     };
-    Error::Io { path: path.to_owned(), source: source.into() }
+    Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    }
 }

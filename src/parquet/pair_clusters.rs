@@ -19,7 +19,11 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
 /// The columns that are read.
-const COLUMNS: [(&str, Kind); 3] = [("fp_a", Kind::Bits), ("fp_b", Kind::Bits), ("distance", Kind::Number)];
+const COLUMNS: [(&str, Kind); 3] = [
+    ("fp_a", Kind::Bits),
+    ("fp_b", Kind::Bits),
+    ("distance", Kind::Number),
+];
 /// The rows that are read or written together.
 const TOGETHER: usize = 1 << 14;
 /// The rows of a group.
@@ -54,7 +58,12 @@ impl PairClusters {
     /// * [`Error::Io`] if a file cannot be read.
     /// * [`Error::Input`] if a file is no Parquet file, is not whole, lacks a column, or has one of another type.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self> {
-        let mut all = Self { files: Vec::new(), rows: 0, max_distance: Fingerprint::BITS, connected: false };
+        let mut all = Self {
+            files: Vec::new(),
+            rows: 0,
+            max_distance: Fingerprint::BITS,
+            connected: false,
+        };
         for path in paths {
             let path = path.as_ref();
             let files = files_of(path)?;
@@ -65,12 +74,15 @@ impl PairClusters {
                 let builder = open(file)?;
                 for (name, _) in COLUMNS {
                     if builder.schema().field_with_name(name).is_err() {
-                        let reason = format!("it has no column `{name}`, so it is no file of pairs");
+                        let reason =
+                            format!("it has no column `{name}`, so it is no file of pairs");
                         return Err(bad_input(file, reason));
                     }
                 }
-                ensure_types(builder.schema(), &COLUMNS).map_err(|reason| bad_input(file, reason))?;
-                all.rows += u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+                ensure_types(builder.schema(), &COLUMNS)
+                    .map_err(|reason| bad_input(file, reason))?;
+                all.rows +=
+                    u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
             }
             all.files.extend(files);
         }
@@ -104,13 +116,19 @@ impl PairClusters {
     /// # Cost
     ///
     /// The reading of three columns. For each pair 16 bytes of memory, for each fingerprint some 60.
-    pub fn find(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<FoundClusters> {
+    pub fn find(
+        &self,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<FoundClusters> {
         let (mut pairs, mut read) = (GivenPairs::default(), 0);
         for path in &self.files {
             let builder = open(path)?;
             let columns = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|it| it.0));
             let mut row_of_file = 0u64;
-            for batch in Batches::of(path, builder.with_projection(columns).with_batch_size(TOGETHER))? {
+            for batch in Batches::of(
+                path,
+                builder.with_projection(columns).with_batch_size(TOGETHER),
+            )? {
                 let batch = batch?;
                 for row in 0..batch.num_rows() {
                     let (a, b, distance) = pair_of(&batch, row).map_err(|reason| Error::Input {
@@ -134,15 +152,20 @@ impl PairClusters {
 }
 
 /// The pair of a row.
-fn pair_of(batch: &RecordBatch, row: usize) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
+fn pair_of(
+    batch: &RecordBatch,
+    row: usize,
+) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
     let missing = |name| format!("the row has no `{name}`");
-    let [a, b] =
-        [COLUMNS[0].0, COLUMNS[1].0].map(|name| fingerprint(batch, name, row).ok_or_else(|| missing(name)));
+    let [a, b] = [COLUMNS[0].0, COLUMNS[1].0]
+        .map(|name| fingerprint(batch, name, row).ok_or_else(|| missing(name)));
     let (a, b, name) = (a?, b?, COLUMNS[2].0);
     let distance = number(batch, name, row)?.ok_or_else(|| missing(name))?;
     match a.distance(b) {
         met if i64::from(met) == distance => Ok((a, b, met)),
-        met => Err(format!("its fingerprints {a} and {b} differ in {met} bits, and not in {distance}")),
+        met => Err(format!(
+            "its fingerprints {a} and {b} differ in {met} bits, and not in {distance}"
+        )),
     }
 }
 
@@ -153,7 +176,9 @@ pub struct FoundClusters(GivenClusters);
 impl FoundClusters {
     /// The clusters. The one whose centre has most neighbours comes first.
     pub fn iter(&self) -> impl Iterator<Item = FingerprintCluster> {
-        self.0.iter().map(|it| FingerprintCluster { fingerprints: it.collect() })
+        self.0.iter().map(|it| FingerprintCluster {
+            fingerprints: it.collect(),
+        })
     }
 
     /// Writes the clusters into a Parquet file, a row for each fingerprint, and returns the number of rows.
@@ -173,7 +198,11 @@ impl FoundClusters {
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let path = path.as_ref();
-        let existing = if replace { Existing::Replace } else { Existing::Refuse };
+        let existing = if replace {
+            Existing::Replace
+        } else {
+            Existing::Refuse
+        };
         let properties = WriterProperties::builder()
             .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_max_row_group_row_count(Some(GROUP_ROWS))
@@ -184,7 +213,9 @@ impl FoundClusters {
         let mut columns = Columns::default();
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
-            let Some(survivor) = cluster.clone().next() else { continue };
+            let Some(survivor) = cluster.clone().next() else {
+                continue;
+            };
             for fingerprint in cluster {
                 rows += 1;
                 if columns.push(number, fingerprint, survivor) == TOGETHER {
@@ -210,18 +241,33 @@ struct Columns {
 impl Columns {
     /// Adds a row, and returns their number.
     fn push(&mut self, number: i64, fingerprint: Fingerprint, survivor: Fingerprint) -> usize {
-        let values = [number, fingerprint.bits().cast_signed(), survivor.bits().cast_signed()];
-        self.numbers.iter_mut().zip(values).for_each(|(column, value)| column.append_value(value));
-        self.distance.append_value(fingerprint.distance(survivor).cast_signed());
+        let values = [
+            number,
+            fingerprint.bits().cast_signed(),
+            survivor.bits().cast_signed(),
+        ];
+        self.numbers
+            .iter_mut()
+            .zip(values)
+            .for_each(|(column, value)| column.append_value(value));
+        self.distance
+            .append_value(fingerprint.distance(survivor).cast_signed());
         self.rows += 1;
         self.rows
     }
 
     fn finish(&mut self, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
         self.rows = 0;
-        let [number, fingerprint, survivor] =
-            self.numbers.each_mut().map(|it| Arc::new(it.finish()) as ArrayRef);
-        let columns = vec![number, fingerprint, survivor, Arc::new(self.distance.finish())];
+        let [number, fingerprint, survivor] = self
+            .numbers
+            .each_mut()
+            .map(|it| Arc::new(it.finish()) as ArrayRef);
+        let columns = vec![
+            number,
+            fingerprint,
+            survivor,
+            Arc::new(self.distance.finish()),
+        ];
         RecordBatch::try_new(schema.clone(), columns).map_err(|error| write_failed(path, error))
     }
 }
@@ -229,5 +275,10 @@ impl Columns {
 fn schema() -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Int64, false);
     let distance = Field::new("distance", DataType::Int32, false);
-    Arc::new(Schema::new(vec![number("cluster"), number("fp"), number("survivor"), distance]))
+    Arc::new(Schema::new(vec![
+        number("cluster"),
+        number("fp"),
+        number("survivor"),
+        distance,
+    ]))
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder};
+use arrow_array::builder::{
+    BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
+};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::basic::{Compression, ZstdLevel};
@@ -77,7 +79,12 @@ impl Keys {
         match self {
             Self::Text(column) => match std::str::from_utf8(key) {
                 Ok(key) => column.append_value(key),
-                Err(_) => return Err(format!("the key {:?} is not UTF-8", String::from_utf8_lossy(key))),
+                Err(_) => {
+                    return Err(format!(
+                        "the key {:?} is not UTF-8",
+                        String::from_utf8_lossy(key)
+                    ));
+                }
             },
             Self::Binary(column) => column.append_value(key),
         }
@@ -94,7 +101,10 @@ impl Keys {
 
 impl std::fmt::Debug for PairFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PairFile").field("path", &self.path).field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("PairFile")
+            .field("path", &self.path)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,7 +118,11 @@ impl PairFile {
     /// can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
-        let existing = if replace { Existing::Replace } else { Existing::Refuse };
+        let existing = if replace {
+            Existing::Replace
+        } else {
+            Existing::Refuse
+        };
         let output = Output::create(path, existing, schema(keys), properties())?;
         Ok(Self {
             output,
@@ -159,15 +173,21 @@ impl PairFile {
             sides.reverse();
         }
         for (column, side) in self.keys.iter_mut().zip(sides) {
-            column.push(&side.newest_key).map_err(|reason| Error::Input {
-                source_name: self.path.display().to_string(),
-                line: None,
-                reason,
-            })?;
+            column
+                .push(&side.newest_key)
+                .map_err(|reason| Error::Input {
+                    source_name: self.path.display().to_string(),
+                    line: None,
+                    reason,
+                })?;
         }
         let count = |it: &FingerprintGroup| i64::try_from(it.documents).unwrap_or(i64::MAX);
         let [a, b] = sides;
-        for (column, number) in self.numbers.iter_mut().zip([bits(a), bits(b), count(a), count(b)]) {
+        for (column, number) in self
+            .numbers
+            .iter_mut()
+            .zip([bits(a), bits(b), count(a), count(b)])
+        {
             column.append_value(number);
         }
         self.distance.append_value(distance.cast_signed());
@@ -180,16 +200,31 @@ impl PairFile {
     }
 
     fn hand_over(&mut self) -> Result<()> {
-        let [fp_a, fp_b, documents_a, documents_b] =
-            self.numbers.each_mut().map(|it| Arc::new(it.finish()) as ArrayRef);
+        let [fp_a, fp_b, documents_a, documents_b] = self
+            .numbers
+            .each_mut()
+            .map(|it| Arc::new(it.finish()) as ArrayRef);
         let [key_a, key_b] = self.keys.each_mut().map(Keys::finish);
         let distance = Arc::new(self.distance.finish());
         let similarity = Arc::new(self.similarity.finish());
         let binary = key_a.data_type() == &DataType::Binary;
-        let kind = if binary { KeyColumns::Binary } else { KeyColumns::Text };
-        let columns = vec![fp_a, fp_b, distance, documents_a, documents_b, key_a, key_b, similarity];
-        let batch =
-            RecordBatch::try_new(schema(kind), columns).map_err(|error| write_failed(&self.path, error))?;
+        let kind = if binary {
+            KeyColumns::Binary
+        } else {
+            KeyColumns::Text
+        };
+        let columns = vec![
+            fp_a,
+            fp_b,
+            distance,
+            documents_a,
+            documents_b,
+            key_a,
+            key_b,
+            similarity,
+        ];
+        let batch = RecordBatch::try_new(schema(kind), columns)
+            .map_err(|error| write_failed(&self.path, error))?;
         self.output.write(&batch)
     }
 

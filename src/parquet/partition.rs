@@ -8,8 +8,14 @@ const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The value of a column in the names of the directories below `root` in which a file is. The innermost counts. `None` if
 /// none names it, and `Some(None)` for null.
-pub(super) fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<Option<String>>, String> {
-    let Some(directory) = file.strip_prefix(root).ok().and_then(Path::parent) else { return Ok(None) };
+pub(super) fn value_of(
+    column: &str,
+    root: &Path,
+    file: &Path,
+) -> Result<Option<Option<String>>, String> {
+    let Some(directory) = file.strip_prefix(root).ok().and_then(Path::parent) else {
+        return Ok(None);
+    };
     let is_column = |name: &[u8]| percent_decoded(name).as_deref() == Some(column.as_bytes());
     let named = directory.iter().rev().find_map(|part| {
         let part = part.as_encoded_bytes();
@@ -50,13 +56,25 @@ mod tests {
         let text = |text: &str| Ok(Some(Some(text.to_owned())));
         assert_eq!(of("/scope=x/in/a.parquet"), Ok(None));
         assert_eq!(of("/scope=x/in/scope=y.parquet"), Ok(None));
-        assert_eq!(of("/scope=x/in/scope=a%2Fb%20%C3%A9=/a.parquet"), text("a/b é="));
-        assert_eq!(of("/scope=x/in/scope=1/year=2024/scope=é/a.parquet"), text("é"));
+        assert_eq!(
+            of("/scope=x/in/scope=a%2Fb%20%C3%A9=/a.parquet"),
+            text("a/b é=")
+        );
+        assert_eq!(
+            of("/scope=x/in/scope=1/year=2024/scope=é/a.parquet"),
+            text("é")
+        );
         assert_eq!(of("/scope=x/in/scope=/a.parquet"), text(""));
-        assert_eq!(of("/scope=x/in/scope=__HIVE_DEFAULT_PARTITION__/a.parquet"), Ok(Some(None)));
+        assert_eq!(
+            of("/scope=x/in/scope=__HIVE_DEFAULT_PARTITION__/a.parquet"),
+            Ok(Some(None))
+        );
         for odd in ["%ff", "%f", "%zz"] {
             let file = format!("/scope=x/in/scope={odd}/a.parquet");
-            assert!(value_of("scope", Path::new("/scope=x/in"), Path::new(&file)).is_err(), "{odd}");
+            assert!(
+                value_of("scope", Path::new("/scope=x/in"), Path::new(&file)).is_err(),
+                "{odd}"
+            );
         }
     }
 }

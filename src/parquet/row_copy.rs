@@ -37,7 +37,10 @@ struct Begun {
 impl RowCopy {
     /// A new file at `to`, in the place of an old one.
     pub(crate) fn new(to: &Path) -> Self {
-        Self { to: to.to_owned(), begun: None }
+        Self {
+            to: to.to_owned(),
+            begun: None,
+        }
     }
 
     /// Adds the rows of a file that `keeps` wants, which gets the numbers of rows, from 1, in order. All files have the
@@ -71,7 +74,9 @@ impl RowCopy {
                 wanted.push(keeps(row)?);
             }
             let kept = filter_record_batch(&batch, &BooleanArray::from(wanted));
-            let written = kept.map_err(ParquetError::from).and_then(|kept| begun.writer.write(&kept));
+            let written = kept
+                .map_err(ParquetError::from)
+                .and_then(|kept| begun.writer.write(&kept));
             written.map_err(|error| write_failed(&self.to, error))?;
             let share = (u128::from(bytes) * u128::from(row) / u128::from(rows.max(1))) as u64;
             copied(share - told)?;
@@ -83,8 +88,10 @@ impl RowCopy {
 
     /// What the first file has begun.
     fn begin(&self, from: &Path, builder: &ParquetRecordBatchReaderBuilder<File>) -> Result<Begun> {
-        let file = File::create(&self.to)
-            .map_err(|source| Error::Io { path: self.to.clone(), source: source.into() })?;
+        let file = File::create(&self.to).map_err(|source| Error::Io {
+            path: self.to.clone(),
+            source: source.into(),
+        })?;
         let schema = builder.parquet_schema().clone();
         // What other programs keep of the types of Arrow is among the metadata that are copied.
         let options = ArrowWriterOptions::new()
@@ -93,14 +100,23 @@ impl RowCopy {
             .with_parquet_schema(schema.clone());
         let writer = ArrowWriter::try_new_with_options(file, builder.schema().clone(), options);
         let writer = writer.map_err(|error| write_failed(&self.to, error))?;
-        Ok(Begun { writer, from: from.to_owned(), schema })
+        Ok(Begun {
+            writer,
+            from: from.to_owned(),
+            schema,
+        })
     }
 
     /// Ends the file and makes it durable.
     pub(crate) fn finish(self) -> Result<()> {
-        let Some(Begun { writer, .. }) = self.begun else { return Ok(()) };
-        let file = writer.into_inner().map_err(|error| write_failed(&self.to, error))?;
-        file.sync_all().map_err(|error| write_failed(&self.to, error))
+        let Some(Begun { writer, .. }) = self.begun else {
+            return Ok(());
+        };
+        let file = writer
+            .into_inner()
+            .map_err(|error| write_failed(&self.to, error))?;
+        file.sync_all()
+            .map_err(|error| write_failed(&self.to, error))
     }
 }
 
@@ -125,7 +141,12 @@ pub(crate) fn ensure_copyable(path: &Path) -> Result<()> {
 /// How a file was written, as far as it tells: how each column is packed, how many rows a group has, its metadata.
 fn properties_of(metadata: &ParquetMetaData) -> WriterProperties {
     let mut properties = WriterProperties::builder();
-    let rows = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).max().unwrap_or(0);
+    let rows = metadata
+        .row_groups()
+        .iter()
+        .map(RowGroupMetaData::num_rows)
+        .max()
+        .unwrap_or(0);
     if let Some(rows) = usize::try_from(rows).ok().filter(|&rows| rows > 0) {
         properties = properties.set_max_row_group_row_count(Some(rows));
     }
@@ -133,8 +154,8 @@ fn properties_of(metadata: &ParquetMetaData) -> WriterProperties {
     for group in metadata.row_groups() {
         for column in group.columns() {
             if packed.insert(column.column_path().clone()) {
-                properties =
-                    properties.set_column_compression(column.column_path().clone(), column.compression());
+                properties = properties
+                    .set_column_compression(column.column_path().clone(), column.compression());
             }
         }
     }

@@ -42,14 +42,28 @@ impl RowLines {
         let builder = open(path)?;
         ensure_readable(builder.schema(), &use_of).map_err(|reason| bad_input(path, reason))?;
         let fields = builder.schema().fields().iter().enumerate();
-        let wanted = fields.filter(|(_, field)| use_of(field.name()).is_some()).map(|(index, _)| index);
+        let wanted = fields
+            .filter(|(_, field)| use_of(field.name()).is_some())
+            .map(|(index, _)| index);
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let metadata = builder.metadata();
         let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
         let all_bytes = path.metadata().map_or(0, |it| it.len());
-        let batches = Batches::of(path, builder.with_projection(columns).with_batch_size(TOGETHER))?;
+        let batches = Batches::of(
+            path,
+            builder.with_projection(columns).with_batch_size(TOGETHER),
+        )?;
         let (lines, read) = (Vec::new(), Box::new(read));
-        Ok(Self { batches, lines, used: 0, read, rows: 0, all_rows, told: 0, all_bytes })
+        Ok(Self {
+            batches,
+            lines,
+            used: 0,
+            read,
+            rows: 0,
+            all_rows,
+            told: 0,
+            all_bytes,
+        })
     }
 
     /// Makes the next lines. False at the end.
@@ -68,8 +82,13 @@ impl RowLines {
         for row in 0..batch.num_rows() {
             write_line(&batch, row, &mut self.lines)?;
         }
-        let share = u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
-        self.tell(u64::try_from(share).unwrap_or(self.all_bytes).min(self.all_bytes));
+        let share =
+            u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
+        self.tell(
+            u64::try_from(share)
+                .unwrap_or(self.all_bytes)
+                .min(self.all_bytes),
+        );
         Ok(true)
     }
 
@@ -93,14 +112,26 @@ pub(crate) enum Use {
 
 /// Refuses columns of which each row would be rejected for the same reason.
 fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Result<(), String> {
-    let fields = || schema.fields().iter().filter_map(|field| Some((field, use_of(field.name())?)));
+    let fields = || {
+        schema
+            .fields()
+            .iter()
+            .filter_map(|field| Some((field, use_of(field.name())?)))
+    };
     let contents = || fields().filter(|(_, its)| matches!(its, Use::Content | Use::NamedContent));
     let keys = || fields().filter(|(_, its)| *its == Use::Key);
     let unread = |(field, its): &(&FieldRef, Use)| match its {
         Use::Key => !is_text(field.data_type()) && !field.data_type().is_integer(),
         _ => !is_text(field.data_type()),
     };
-    let names = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     if contents().next().is_none() {
         return Err(format!(
             "it has no column `text` or `html`; `--text-field` names another of {}",
@@ -108,8 +139,11 @@ fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Re
         ));
     }
     let named = contents().find(|it| it.1 == Use::NamedContent && unread(it));
-    if let Some((field, _)) = named.or_else(|| contents().next().filter(|_| contents().all(|it| unread(&it))))
-    {
+    if let Some((field, _)) = named.or_else(|| {
+        contents()
+            .next()
+            .filter(|_| contents().all(|it| unread(&it)))
+    }) {
         return Err(format!(
             "its column `{}` is {}, which is not read; texts are wanted (STRING): `--text-field` names another of {}",
             field.name(),
@@ -144,7 +178,10 @@ fn told(kind: &DataType) -> String {
 
 /// Whether a column holds texts.
 fn is_text(kind: &DataType) -> bool {
-    matches!(kind, DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_))
+    matches!(
+        kind,
+        DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)
+    )
 }
 
 /// Writes a row as an object on one line.

@@ -41,7 +41,13 @@ pub(super) fn micros(seconds: i64) -> Option<i64> {
 
 impl Shape {
     pub(super) fn new(sketches: bool, payloads: bool) -> Self {
-        Self { binary_keys: false, ranks: 0, far_times: false, sketches, payloads }
+        Self {
+            binary_keys: false,
+            ranks: 0,
+            far_times: false,
+            sketches,
+            payloads,
+        }
     }
 
     /// The shape that has room for a document too.
@@ -55,7 +61,11 @@ impl Shape {
     }
 
     pub(super) fn schema(self) -> SchemaRef {
-        let key = if self.binary_keys { DataType::Binary } else { DataType::Utf8 };
+        let key = if self.binary_keys {
+            DataType::Binary
+        } else {
+            DataType::Utf8
+        };
         let mut fields = vec![
             Field::new(ID, DataType::Int64, false),
             Field::new(KEY, key, false),
@@ -66,11 +76,19 @@ impl Shape {
             fields.push(Field::new(SHINGLES, DataType::Int64, true));
         }
         fields.push(Field::new(SCOPE, DataType::Utf8, false));
-        fields.push(Field::new(SEEN, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true));
+        fields.push(Field::new(
+            SEEN,
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            true,
+        ));
         if self.far_times {
             fields.push(Field::new(SEEN_SECONDS, DataType::Int64, true));
         }
-        fields.extend(RANKS[..self.ranks].iter().map(|name| Field::new(*name, DataType::Int64, true)));
+        fields.extend(
+            RANKS[..self.ranks]
+                .iter()
+                .map(|name| Field::new(*name, DataType::Int64, true)),
+        );
         if self.payloads {
             fields.push(Field::new(PAYLOAD, DataType::Binary, false));
         }

@@ -26,7 +26,10 @@ impl Kind {
         match self {
             Self::Bits => matches!(kind, DataType::Int64 | DataType::UInt64),
             Self::Number => kind.is_integer(),
-            Self::Bytes => matches!(kind, DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)),
+            Self::Bytes => matches!(
+                kind,
+                DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)
+            ),
             Self::Time => matches!(kind, DataType::Timestamp(..) | DataType::Int64),
         }
     }
@@ -48,7 +51,9 @@ pub(super) fn ensure_types(schema: &Schema, columns: &[(&str, Kind)]) -> Result<
             && !kind.takes(field.data_type())
         {
             let (found, wanted) = (field.data_type(), kind.wanted());
-            return Err(format!("its column `{name}` is of the type {found}; {wanted} is needed"));
+            return Err(format!(
+                "its column `{name}` is of the type {found}; {wanted} is needed"
+            ));
         }
     }
     Ok(())
@@ -72,8 +77,10 @@ pub(super) fn whole(batch: &RecordBatch, name: &str, row: usize) -> Option<i128>
 
 /// The number of a row in a column. `None` if there is none, or no such column. One that is too large is an error.
 pub(super) fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<i64>, String> {
-    let fits =
-        |it| i64::try_from(it).map_err(|_| format!("its `{name}` is {it}, which is more than INT64 holds"));
+    let fits = |it| {
+        i64::try_from(it)
+            .map_err(|_| format!("its `{name}` is {it}, which is more than INT64 holds"))
+    };
     whole(batch, name, row).map(fits).transpose()
 }
 
@@ -81,7 +88,10 @@ pub(super) fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<Opti
 pub(super) fn fingerprint(batch: &RecordBatch, name: &str, row: usize) -> Option<Fingerprint> {
     let column = batch.column_by_name(name).filter(|it| it.is_valid(row))?;
     let bits = match column.data_type() {
-        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).cast_unsigned(),
+        DataType::Int64 => column
+            .as_primitive::<Int64Type>()
+            .value(row)
+            .cast_unsigned(),
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row),
         _ => return None,
     };
@@ -107,14 +117,17 @@ pub(super) fn seconds(batch: &RecordBatch, name: &str, row: usize) -> Option<i64
     };
     Some(match unit {
         TimeUnit::Second => column.as_primitive::<TimestampSecondType>().value(row),
-        TimeUnit::Millisecond => {
-            column.as_primitive::<TimestampMillisecondType>().value(row).div_euclid(1_000)
-        }
-        TimeUnit::Microsecond => {
-            column.as_primitive::<TimestampMicrosecondType>().value(row).div_euclid(1_000_000)
-        }
-        TimeUnit::Nanosecond => {
-            column.as_primitive::<TimestampNanosecondType>().value(row).div_euclid(1_000_000_000)
-        }
+        TimeUnit::Millisecond => column
+            .as_primitive::<TimestampMillisecondType>()
+            .value(row)
+            .div_euclid(1_000),
+        TimeUnit::Microsecond => column
+            .as_primitive::<TimestampMicrosecondType>()
+            .value(row)
+            .div_euclid(1_000_000),
+        TimeUnit::Nanosecond => column
+            .as_primitive::<TimestampNanosecondType>()
+            .value(row)
+            .div_euclid(1_000_000_000),
     })
 }

@@ -24,13 +24,18 @@ impl<'a> Candidates<'a> {
 
     /// The number of candidates in the range of a probe.
     pub(crate) fn within(self, probe: &Probe) -> u64 {
-        self.0.iter().filter(|&&row| (probe.first..=probe.last).contains(&row)).count() as u64
+        self.0
+            .iter()
+            .filter(|&&row| (probe.first..=probe.last).contains(&row))
+            .count() as u64
     }
 
     /// The number of candidates in the range of a probe that are within `max_distance` of its query.
     pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
         let within = compare::within(self.0, probe.query.bits(), max_distance);
-        within.filter(|(row, _)| (probe.first..=probe.last).contains(row)).count() as u64
+        within
+            .filter(|(row, _)| (probe.first..=probe.last).contains(row))
+            .count() as u64
     }
 
     /// The candidates within `max_distance` of the query. This is the only way to a [`Near`] fingerprint:
@@ -76,17 +81,27 @@ mod tests {
         let query = permutation.apply(Fingerprint::from_bits(0));
         // Distances 0 to 63 in turn, in a list longer than the number of rows compared together.
         let fingerprints: Vec<Fingerprint> = (0..1000u64)
-            .map(|i| Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32)))
+            .map(|i| {
+                Fingerprint::from_bits((1u64 << (i % 64)).wrapping_sub(1).rotate_left(i as u32))
+            })
             .collect();
-        let rows: Vec<u64> = fingerprints.iter().map(|&it| permutation.apply(it).bits()).collect();
+        let rows: Vec<u64> = fingerprints
+            .iter()
+            .map(|&it| permutation.apply(it).bits())
+            .collect();
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
                 let candidates = Candidates::new(&rows[first..]);
                 let found: Vec<Near> = candidates.near(query, max_distance, &permutation).collect();
-                let near = fingerprints[first..]
-                    .iter()
-                    .map(|&fingerprint| Near { distance: fingerprint.bits().count_ones(), fingerprint });
-                assert_eq!(found, near.filter(|it| it.distance <= max_distance).collect::<Vec<_>>());
+                let near = fingerprints[first..].iter().map(|&fingerprint| Near {
+                    distance: fingerprint.bits().count_ones(),
+                    fingerprint,
+                });
+                assert_eq!(
+                    found,
+                    near.filter(|it| it.distance <= max_distance)
+                        .collect::<Vec<_>>()
+                );
             }
         }
     }

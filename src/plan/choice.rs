@@ -79,7 +79,10 @@ pub(crate) fn plans_and_estimates(
         Prefer::Balance => estimate.document_bytes * estimate.query.as_secs_f64(),
         Prefer::Speed => estimate.query.as_secs_f64(),
     };
-    if let Some((_, best)) = all.iter_mut().min_by(|a, b| rank(&a.1).total_cmp(&rank(&b.1))) {
+    if let Some((_, best)) = all
+        .iter_mut()
+        .min_by(|a, b| rank(&a.1).total_cmp(&rank(&b.1)))
+    {
         best.preferred = true;
     }
     all
@@ -123,10 +126,15 @@ fn tables_in_the_paper(distance: u32, prefix_bits: u32) -> Option<u64> {
     // Plain recursion takes time that is exponential in the distance. So each number of missing bits gets
     // one list of the ways that lead to it, and only the best of these ways are followed.
     let mut ways: Vec<Vec<Way>> = vec![Vec::new(); prefix_bits as usize + 1];
-    ways[prefix_bits as usize].push(Way { tables: 1, bits: 64.0 });
+    ways[prefix_bits as usize].push(Way {
+        tables: 1,
+        bits: 64.0,
+    });
     for missing in (1..=prefix_bits as usize).rev() {
         for way in best_ways(std::mem::take(&mut ways[missing])) {
-            for (next, kept) in (distance + 1..=distance + 12).filter_map(|it| way.cut(distance, it)) {
+            for (next, kept) in
+                (distance + 1..=distance + 12).filter_map(|it| way.cut(distance, it))
+            {
                 // A block may be rounded up.
                 ways[missing.saturating_sub(kept.ceil() as usize)].push(next);
             }
@@ -150,8 +158,15 @@ impl Way {
         }
         let kept = self.bits * f64::from(blocks - distance) / f64::from(blocks);
         // The choices of the few blocks that are kept are as many as those of the others.
-        let choices = (0..blocks - distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
-        Some((Self { tables: self.tables.saturating_mul(choices), bits: self.bits - kept }, kept))
+        let choices =
+            (0..blocks - distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
+        Some((
+            Self {
+                tables: self.tables.saturating_mul(choices),
+                bits: self.bits - kept,
+            },
+            kept,
+        ))
     }
 }
 
@@ -175,7 +190,11 @@ mod tests {
     #[test]
     fn the_recursion_gives_the_numbers_of_tables_in_the_paper() {
         for (prefix_bits, tables) in [(16, 4), (25, 10), (28, 16), (32, 20)] {
-            assert_eq!(tables_in_the_paper(3, prefix_bits), Some(tables), "{prefix_bits} bits");
+            assert_eq!(
+                tables_in_the_paper(3, prefix_bits),
+                Some(tables),
+                "{prefix_bits} bits"
+            );
         }
     }
 
@@ -184,7 +203,8 @@ mod tests {
     #[test]
     fn the_recursion_ends_at_every_distance() {
         for distance in 0..=64 {
-            let tables = (0..=64).map(|bits| tables_in_the_paper(distance, bits).unwrap_or(u64::MAX));
+            let tables =
+                (0..=64).map(|bits| tables_in_the_paper(distance, bits).unwrap_or(u64::MAX));
             assert!(tables.is_sorted(), "distance {distance}");
         }
         assert_eq!(tables_in_the_paper(18, 8), Some(361));
@@ -230,9 +250,16 @@ mod tests {
             let (distance, prefer, names) = chosen[index];
             for (documents, name) in sizes.into_iter().zip(names.split(' ')) {
                 let all = plans_and_estimates(documents, distance, prefer, &[]);
-                let preferred: Vec<&str> =
-                    all.iter().filter(|it| it.1.preferred).map(|it| it.1.plan.as_str()).collect();
-                assert_eq!(preferred, [name], "{documents} documents at distance {distance}, {prefer:?}");
+                let preferred: Vec<&str> = all
+                    .iter()
+                    .filter(|it| it.1.preferred)
+                    .map(|it| it.1.plan.as_str())
+                    .collect();
+                assert_eq!(
+                    preferred,
+                    [name],
+                    "{documents} documents at distance {distance}, {prefer:?}"
+                );
             }
         });
     }
@@ -255,8 +282,11 @@ mod tests {
     fn more_documents_and_less_room_change_the_choice() {
         let chosen = |documents, prefer| {
             let all = plans_and_estimates(documents, 3, prefer, &[]);
-            let preferred: Vec<String> =
-                all.into_iter().filter(|it| it.1.preferred).map(|it| it.1.plan).collect();
+            let preferred: Vec<String> = all
+                .into_iter()
+                .filter(|it| it.1.preferred)
+                .map(|it| it.1.plan)
+                .collect();
             preferred.join(" ")
         };
         assert_eq!(chosen(1_000_000, Prefer::Balance), "4x16");

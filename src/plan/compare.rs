@@ -15,12 +15,18 @@ const TOGETHER: usize = 32;
 
 /// Every row that differs from `query` in at most `max_distance` bits, with the distance.
 #[inline]
-pub(super) fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (u64, u32)> {
+pub(super) fn within(
+    rows: &[u64],
+    query: u64,
+    max_distance: u32,
+) -> impl Iterator<Item = (u64, u32)> {
     let near = move |&row: &u64| {
         let distance = (row ^ query).count_ones();
         (distance <= max_distance).then_some((row, distance))
     };
-    let together = rows.chunks(TOGETHER).filter(move |rows| count_within(rows, query, max_distance) > 0);
+    let together = rows
+        .chunks(TOGETHER)
+        .filter(move |rows| count_within(rows, query, max_distance) > 0);
     together.flat_map(move |rows| rows.iter().filter_map(near))
 }
 
@@ -55,7 +61,10 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
         for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
             if count(rows, row, max_distance) > 0 {
                 let first = first + part * TOGETHER;
-                let near = rows.iter().enumerate().filter(|(_, it)| (*it ^ row).count_ones() <= max_distance);
+                let near = rows
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, it)| (*it ^ row).count_ones() <= max_distance);
                 near.for_each(|(at, _)| pairs.push((index as u32, (first + at) as u32)));
             }
         }
@@ -64,7 +73,9 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
 
 #[inline(always)]
 fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
-    rows.iter().map(|row| u32::from((row ^ query).count_ones() <= max_distance)).sum()
+    rows.iter()
+        .map(|row| u32::from((row ^ query).count_ones() <= max_distance))
+        .sum()
 }
 
 #[cfg(test)]
@@ -104,15 +115,22 @@ mod tests {
         let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
         let query = 0x0123_4567_89ab_cdef;
         // Some rows of each distance, beside random rows.
-        let near =
-            |i: u64| query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32);
-        let rows: Vec<u64> = (0..300).map(|i| if i % 3 == 0 { random(i) } else { near(i) }).collect();
+        let near = |i: u64| {
+            query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32)
+        };
+        let rows: Vec<u64> = (0..300)
+            .map(|i| if i % 3 == 0 { random(i) } else { near(i) })
+            .collect();
         for count in versions() {
             for length in (0..=40).chain([299, 300]) {
                 for max_distance in 0..=64 {
-                    let one_by_one =
-                        rows[..length].iter().filter(|&&row| (row ^ query).count_ones() <= max_distance);
-                    assert_eq!(count(&rows[..length], query, max_distance), one_by_one.count() as u32);
+                    let one_by_one = rows[..length]
+                        .iter()
+                        .filter(|&&row| (row ^ query).count_ones() <= max_distance);
+                    assert_eq!(
+                        count(&rows[..length], query, max_distance),
+                        one_by_one.count() as u32
+                    );
                 }
             }
         }

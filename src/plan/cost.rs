@@ -15,13 +15,25 @@ struct Nanos {
 
 /// The cost of a query apart from its ranges and candidates. A query has a chain of steps that wait for
 /// one another, and the ranges take each step together.
-const QUERY: Nanos = Nanos { in_cache: 250.0, miss: 600.0 };
+const QUERY: Nanos = Nanos {
+    in_cache: 250.0,
+    miss: 600.0,
+};
 /// Reading a range in a level, or in a run in memory that has rows in it.
-const RANGE: Nanos = Nanos { in_cache: 80.0, miss: 190.0 };
+const RANGE: Nanos = Nanos {
+    in_cache: 80.0,
+    miss: 190.0,
+};
 /// Finding out that a run in memory has no rows in a range.
-const NO_ROWS: Nanos = Nanos { in_cache: 10.0, miss: 30.0 };
+const NO_ROWS: Nanos = Nanos {
+    in_cache: 10.0,
+    miss: 30.0,
+};
 /// Comparing the query with a candidate.
-const CANDIDATE: Nanos = Nanos { in_cache: 0.4, miss: 1.4 };
+const CANDIDATE: Nanos = Nanos {
+    in_cache: 0.4,
+    miss: 1.4,
+};
 /// The size of the tables at which half of them is in the caches of the processor.
 const HALF_IN_CACHE_BYTES: f64 = 128e6;
 
@@ -91,12 +103,18 @@ impl CostModel {
         } else {
             tables.iter().map(|it| shares_of(it, sample)).collect()
         };
-        Self { shares, ..Self::uniform(rows, tables) }
+        Self {
+            shares,
+            ..Self::uniform(rows, tables)
+        }
     }
 
     fn share(&self, table: usize, prefix_bits: u32) -> f64 {
         let uniform = || f64::from_bits(u64::from(1023 - prefix_bits) << 52);
-        let measured = self.shares.get(table).and_then(|shares| shares.get(prefix_bits as usize));
+        let measured = self
+            .shares
+            .get(table)
+            .and_then(|shares| shares.get(prefix_bits as usize));
         measured.copied().unwrap_or_else(uniform)
     }
 
@@ -113,10 +131,16 @@ impl CostModel {
         if self.work == Work::Join {
             // Rows of one prefix look for the others together.
             let alone = (1.0 / (self.rows * self.share(prefix.table, prefix.prefix_bits))).min(1.0);
-            return PASSED_NANOS + prefix.values() * alone * GROUP_NANOS + candidates * JOINED_NANOS;
+            return PASSED_NANOS
+                + prefix.values() * alone * GROUP_NANOS
+                + candidates * JOINED_NANOS;
         }
         // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
-        let each = if candidates > self.rows / 16.0 { SCANNED_NANOS } else { self.of(&CANDIDATE) };
+        let each = if candidates > self.rows / 16.0 {
+            SCANNED_NANOS
+        } else {
+            self.of(&CANDIDATE)
+        };
         let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
         let run = |rows: &f64| {
             let any = (rows * self.share(prefix.table, prefix.prefix_bits)).min(1.0);
@@ -146,7 +170,9 @@ impl CostModel {
     pub(crate) fn all_candidates(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan => self.rows,
-            ProbeSet::Prefixes(prefixes) => prefixes.iter().map(|&prefix| self.candidates(prefix)).sum(),
+            ProbeSet::Prefixes(prefixes) => {
+                prefixes.iter().map(|&prefix| self.candidates(prefix)).sum()
+            }
         }
     }
 
@@ -162,12 +188,17 @@ impl CostModel {
 
 /// For each number of leading bits from 0 to 64, the share of all pairs of a sample that agree on them.
 fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
-    let mut rows: Vec<u64> = sample.iter().map(|&it| table.permutation.apply(it).bits()).collect();
+    let mut rows: Vec<u64> = sample
+        .iter()
+        .map(|&it| table.permutation.apply(it).bits())
+        .collect();
     rows.sort_unstable();
     let pairs = rows.len() as f64 * (rows.len() - 1) as f64;
     let share = |bits: u32| {
         let same = |a: &u64, b: &u64| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0;
-        let groups = rows.chunk_by(same).map(|group| group.len() as f64 * (group.len() - 1) as f64);
+        let groups = rows
+            .chunk_by(same)
+            .map(|group| group.len() as f64 * (group.len() - 1) as f64);
         groups.sum::<f64>() / pairs
     };
     (0..=64).map(share).collect()

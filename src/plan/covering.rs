@@ -36,8 +36,8 @@ pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Optio
 /// The largest distance at which nothing is missed, or `None` if there are no probes. If a proof runs out
 /// of steps, the largest distance proved before it.
 pub(super) fn radius(reaches: &[Reach]) -> Option<u32> {
-    let proved =
-        (0..=u64::BITS).take_while(|&distance| covers(reaches, distance, &mut { MOST_STEPS }) == Some(true));
+    let proved = (0..=u64::BITS)
+        .take_while(|&distance| covers(reaches, distance, &mut { MOST_STEPS }) == Some(true));
     proved.last()
 }
 
@@ -84,8 +84,14 @@ impl Search {
     fn can_miss(&mut self, left: u32) -> bool {
         // Some difference must go into the prefix that lacks the most, so only the cells of that prefix
         // are tried.
-        let most = self.lacking.iter().enumerate().max_by_key(|(_, lacking)| **lacking);
-        let Some((most, &lacking)) = most.filter(|(_, lacking)| **lacking > 0) else { return true };
+        let most = self
+            .lacking
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, lacking)| **lacking);
+        let Some((most, &lacking)) = most.filter(|(_, lacking)| **lacking > 0) else {
+            return true;
+        };
         if lacking > left || self.steps == 0 || !self.may_suffice(left) {
             return false;
         }
@@ -98,7 +104,11 @@ impl Search {
         for &index in &usable[..count] {
             let Cell { prefixes, room } = self.cells[usize::from(index)];
             // A difference here could as well be in the cell that was tried. With it, all choices have failed.
-            if self.tried.iter().any(|tried| prefixes & self.open & !tried == 0) {
+            if self
+                .tried
+                .iter()
+                .any(|tried| prefixes & self.open & !tried == 0)
+            {
                 continue;
             }
             self.cells[usize::from(index)].room -= 1;
@@ -165,7 +175,8 @@ impl Search {
                 count += 1;
             }
         }
-        let in_open = |&index: &u8| (self.cells[usize::from(index)].prefixes & self.open).count_ones();
+        let in_open =
+            |&index: &u8| (self.cells[usize::from(index)].prefixes & self.open).count_ones();
         usable[..count].sort_by_key(|index| Reverse(in_open(index)));
         (usable, count)
     }
@@ -187,7 +198,13 @@ fn cells_of(reaches: &[Reach]) -> Vec<Cell> {
             }
         }
     }
-    cells.into_iter().map(|(bits, prefixes)| Cell { prefixes, room: bits.count_ones() }).collect()
+    cells
+        .into_iter()
+        .map(|(bits, prefixes)| Cell {
+            prefixes,
+            room: bits.count_ones(),
+        })
+        .collect()
 }
 
 /// The indexes of the ones of a set.
@@ -206,7 +223,10 @@ mod tests {
     use super::*;
 
     fn reaches(prefixes: &[u64], flips: u32) -> Vec<Reach> {
-        prefixes.iter().map(|&prefix| Reach { prefix, flips }).collect()
+        prefixes
+            .iter()
+            .map(|&prefix| Reach { prefix, flips })
+            .collect()
     }
 
     #[test]
@@ -228,14 +248,21 @@ mod tests {
     #[test]
     fn overlapping_prefixes_are_hit_by_their_common_bits() {
         // The prefixes are all pairs of three blocks. One difference hits two prefixes, two hit all three.
-        assert_eq!(radius(&reaches(&[0xffff, 0xff_00ff, 0xff_ff00], 0)), Some(1));
+        assert_eq!(
+            radius(&reaches(&[0xffff, 0xff_00ff, 0xff_ff00], 0)),
+            Some(1)
+        );
     }
 
     /// Whether some set of at most `distance` differing bits makes every probe miss.
     fn misses(reaches: &[Reach], bits: u32, distance: u32) -> bool {
         (0..1u64 << bits)
             .filter(|it| it.count_ones() <= distance)
-            .any(|it| reaches.iter().all(|reach| (reach.prefix & it).count_ones() > reach.flips))
+            .any(|it| {
+                reaches
+                    .iter()
+                    .all(|reach| (reach.prefix & it).count_ones() > reach.flips)
+            })
     }
 
     proptest! {

@@ -31,7 +31,10 @@ pub(super) fn all_plans() -> &'static [Plan] {
 
 /// The plan with this name, as [`Plan`] displays it.
 pub(crate) fn plan_named(name: &str) -> Option<Plan> {
-    all_plans().iter().find(|plan| plan.to_string() == name).map(Plan::for_another_file)
+    all_plans()
+        .iter()
+        .find(|plan| plan.to_string() == name)
+        .map(Plan::for_another_file)
 }
 
 /// The designs made for this distance, 1 to 7. Each is exact at it.
@@ -42,7 +45,9 @@ fn designs_for(distance: u32) -> Vec<Design> {
         .filter(|groups| groups << ((differences + 1) / groups) <= MOST_TABLES + groups)
         .map(|groups| grouped_simplex(groups, (differences + 1) / groups - 1))
         .collect();
-    designs.extend((differences + 2..=differences + 4).map(|blocks| subsets(blocks, blocks - differences)));
+    designs.extend(
+        (differences + 2..=differences + 4).map(|blocks| subsets(blocks, blocks - differences)),
+    );
     if distance == 3 {
         designs.push(quadratic_residues());
         designs.push(planes());
@@ -65,28 +70,40 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
         let kept = (1..=size).filter(move |v| (h & v).count_ones() % 2 == 1);
         kept.map(|v| group * size + v - 1).collect()
     };
-    (0..groups).flat_map(|group| (1..=size).map(move |h| table(group, h))).collect()
+    (0..groups)
+        .flat_map(|group| (1..=size).map(move |h| table(group, h)))
+        .collect()
 }
 
 /// Every way to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007),
 /// section 3.1. The list ends early if there are more than [`MOST_TABLES`].
 fn subsets(blocks: usize, kept: usize) -> Design {
     let all = 0..1usize << blocks;
-    let chosen = all.filter(|set| set.count_ones() as usize == kept).take(MOST_TABLES + 1);
-    chosen.map(|set| (0..blocks).filter(|block| set >> block & 1 != 0).collect()).collect()
+    let chosen = all
+        .filter(|set| set.count_ones() as usize == kept)
+        .take(MOST_TABLES + 1);
+    chosen
+        .map(|set| (0..blocks).filter(|block| set >> block & 1 != 0).collect())
+        .collect()
 }
 
 /// Eleven blocks. The tables are the shifts of the quadratic residues modulo 11, a symmetric design.
 /// Whichever three blocks differ, one of the tables keeps none of them.
 fn quadratic_residues() -> Design {
-    (0..11).map(|shift| [1, 3, 4, 5, 9].map(|it| (it + shift) % 11).to_vec()).collect()
+    (0..11)
+        .map(|shift| [1, 3, 4, 5, 9].map(|it| (it + shift) % 11).to_vec())
+        .collect()
 }
 
 /// Eight blocks, which are the points of the affine space of three bits. The tables are its fourteen
 /// planes. Any three points lie in a plane, and the parallel plane has none of them (the Steiner system
 /// S(3, 4, 8)).
 fn planes() -> Design {
-    let plane = |h: usize, side: u32| (0..8usize).filter(move |v| (h & v).count_ones() % 2 == side).collect();
+    let plane = |h: usize, side: u32| {
+        (0..8usize)
+            .filter(move |v| (h & v).count_ones() % 2 == side)
+            .collect()
+    };
     (1..8).flat_map(|h| [plane(h, 0), plane(h, 1)]).collect()
 }
 
@@ -94,17 +111,25 @@ fn planes() -> Design {
 fn kept_bits(design: &Design) -> Vec<u64> {
     let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
     let first_bit = |block: usize| (64 * block).div_ceil(blocks);
-    let mask =
-        |block: usize| (first_bit(block)..first_bit(block + 1)).fold(0, |mask, bit| mask | 1 << (63 - bit));
-    design.iter().map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block))).collect()
+    let mask = |block: usize| {
+        (first_bit(block)..first_bit(block + 1)).fold(0, |mask, bit| mask | 1 << (63 - bit))
+    };
+    design
+        .iter()
+        .map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block)))
+        .collect()
 }
 
 /// The plan whose tables keep these bits in front.
 fn plan_of(kept: &[u64]) -> Plan {
-    let tables = bit_orders(kept).into_iter().zip(kept).map(|(positions, kept)| Table {
-        permutation: Permutation::new(positions).expect("an order of all bits is a permutation"),
-        prefix_bits: kept.count_ones(),
-    });
+    let tables = bit_orders(kept)
+        .into_iter()
+        .zip(kept)
+        .map(|(positions, kept)| Table {
+            permutation: Permutation::new(positions)
+                .expect("an order of all bits is a permutation"),
+            prefix_bits: kept.count_ones(),
+        });
     Plan::new(tables.collect()).expect("a design has tables, and not too many")
 }
 
@@ -115,7 +140,10 @@ mod tests {
 
     /// The radius with this number of flips in each table.
     fn radius_of(plan: &Plan, flips: u32) -> u32 {
-        let reach = |table: &Table| Reach { prefix: table.permutation.prefix_mask(table.prefix_bits), flips };
+        let reach = |table: &Table| Reach {
+            prefix: table.permutation.prefix_mask(table.prefix_bits),
+            flips,
+        };
         let reaches: Vec<Reach> = plan.tables().iter().map(reach).collect();
         radius(&reaches).expect("a plan has tables")
     }
@@ -142,7 +170,11 @@ mod tests {
             ("14x32", [3, 5, 6]),
         ] {
             let plan = plan_named(name).expect(name);
-            assert_eq!([0, 1, 2].map(|flips| radius_of(&plan, flips)), radii, "{name}");
+            assert_eq!(
+                [0, 1, 2].map(|flips| radius_of(&plan, flips)),
+                radii,
+                "{name}"
+            );
         }
     }
 
@@ -154,7 +186,10 @@ mod tests {
             bytes.extend(table.permutation.positions());
             bytes.extend(table.prefix_bits.to_le_bytes());
         }
-        assert_eq!(xxhash_rust::xxh3::xxh3_64(&bytes), 7_590_762_287_104_293_088);
+        assert_eq!(
+            xxhash_rust::xxh3::xxh3_64(&bytes),
+            7_590_762_287_104_293_088
+        );
     }
 
     #[test]
@@ -162,12 +197,20 @@ mod tests {
         let plans = all_plans();
         let names: Vec<String> = plans.iter().map(Plan::to_string).collect();
         for name in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
-            assert_eq!(names.iter().filter(|it| *it == name).count(), 1, "{name} in {names:?}");
+            assert_eq!(
+                names.iter().filter(|it| *it == name).count(),
+                1,
+                "{name} in {names:?}"
+            );
         }
         for (plan, name) in plans.iter().zip(&names) {
             let named = plan_named(name).expect(name);
             for (table, of_name) in plan.tables().iter().zip(named.tables()) {
-                assert_eq!(table.permutation.positions(), of_name.permutation.positions(), "{name}");
+                assert_eq!(
+                    table.permutation.positions(),
+                    of_name.permutation.positions(),
+                    "{name}"
+                );
             }
         }
         assert!(plan_named("5x99").is_none());

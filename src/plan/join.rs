@@ -52,7 +52,10 @@ impl Part {
     /// The rows that begin with these bits. `None` if there are more bits in the number.
     pub(crate) fn of(leading: u64, bits: u32) -> Option<Self> {
         let behind = u64::BITS.checked_sub(bits)?;
-        let part = Self { first: leading.checked_shl(behind).unwrap_or(0), bits };
+        let part = Self {
+            first: leading.checked_shl(behind).unwrap_or(0),
+            bits,
+        };
         (part.leading() == leading).then_some(part)
     }
 
@@ -75,17 +78,34 @@ impl Part {
     pub(crate) fn halves(self) -> Option<[Self; 2]> {
         let bits = self.bits + 1;
         let half = 1 << 64u32.checked_sub(bits)?;
-        Some([Self { bits, ..self }, Self { first: self.first | half, bits }])
+        Some([
+            Self { bits, ..self },
+            Self {
+                first: self.first | half,
+                bits,
+            },
+        ])
     }
 }
 
 impl<'p> Join<'p> {
     /// The cheapest passes through these tables that find all pairs within a distance.
-    pub(crate) fn cheapest(tables: &[Table], max_distance: u32, cost_model: &CostModel) -> Vec<ProbedPrefix> {
-        let cost_model = CostModel { work: Work::Join, ..cost_model.clone() };
+    pub(crate) fn cheapest(
+        tables: &[Table],
+        max_distance: u32,
+        cost_model: &CostModel,
+    ) -> Vec<ProbedPrefix> {
+        let cost_model = CostModel {
+            work: Work::Join,
+            ..cost_model.clone()
+        };
         match planner::cheapest(tables, max_distance, &cost_model) {
             ProbeSet::Prefixes(prefixes) => prefixes,
-            ProbeSet::Scan => vec![ProbedPrefix { table: 0, prefix_bits: 0, flips: 0 }],
+            ProbeSet::Scan => vec![ProbedPrefix {
+                table: 0,
+                prefix_bits: 0,
+                flips: 0,
+            }],
         }
     }
 
@@ -93,7 +113,12 @@ impl<'p> Join<'p> {
     pub(crate) fn new(tables: &'p [Table], max_distance: u32, passes: Vec<ProbedPrefix>) -> Self {
         let mask = |it: &ProbedPrefix| tables[it.table].permutation.prefix_mask(it.prefix_bits);
         let masks = passes.iter().map(mask).collect();
-        Self { tables, passes, masks, max_distance }
+        Self {
+            tables,
+            passes,
+            masks,
+            max_distance,
+        }
     }
 
     /// The number of passes.
@@ -108,17 +133,26 @@ impl<'p> Join<'p> {
 
     /// Whether a pass compares rows of one part with rows of another, or of the same.
     pub(crate) fn joins(&self, pass: usize, a: Part, b: Part) -> bool {
-        let ProbedPrefix { prefix_bits, flips, .. } = self.passes[pass];
+        let ProbedPrefix {
+            prefix_bits, flips, ..
+        } = self.passes[pass];
         leading(a.first ^ b.first, prefix_bits.min(a.bits).min(b.bits)).count_ones() <= flips
     }
 
     /// The parts whose rows a pass compares with those of a part, as far as the bits of that part tell. They have no
     /// row in common, and need not be parts of the table.
     pub(crate) fn near_parts(&self, pass: usize, part: Part) -> impl Iterator<Item = Part> + use<> {
-        let ProbedPrefix { prefix_bits, flips, .. } = self.passes[pass];
+        let ProbedPrefix {
+            prefix_bits, flips, ..
+        } = self.passes[pass];
         let bits = part.bits.min(prefix_bits);
         let first = leading(part.first, bits);
-        patterns(0, bits, flips).into_iter().map(move |pattern| Part { first: first ^ pattern, bits })
+        patterns(0, bits, flips)
+            .into_iter()
+            .map(move |pattern| Part {
+                first: first ^ pattern,
+                bits,
+            })
     }
 
     /// Calls `each` with the pairs that a pass finds in the rows of two parts, or of one, and that no earlier pass
@@ -131,15 +165,23 @@ impl<'p> Join<'p> {
         other: Option<(Part, &[u64])>,
         each: &mut dyn FnMut(NearPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let ProbedPrefix { prefix_bits, flips, .. } = self.passes[pass];
+        let ProbedPrefix {
+            prefix_bits, flips, ..
+        } = self.passes[pass];
         let mut report = |pair| self.report(pass, pair, each);
         let (part_b, rows_b) = other.unwrap_or((part, rows));
         let fixed = part.bits.min(part_b.bits);
         if fixed >= prefix_bits {
-            return Sides { a: rows, b: other.map(|it| it.1) }.near_pairs(self.max_distance, &mut report);
+            return Sides {
+                a: rows,
+                b: other.map(|it| it.1),
+            }
+            .near_pairs(self.max_distance, &mut report);
         }
         let differing = leading(part.first ^ part_b.first, fixed);
-        let Some(flips) = flips.checked_sub(differing.count_ones()) else { return ControlFlow::Continue(()) };
+        let Some(flips) = flips.checked_sub(differing.count_ones()) else {
+            return ControlFlow::Continue(());
+        };
         let patterns = patterns(fixed, prefix_bits, flips);
         let groups = Groups::new(part_b, rows_b, prefix_bits);
         for a in rows.chunk_by(|a, b| leading(a ^ b, prefix_bits) == 0) {
@@ -149,7 +191,8 @@ impl<'p> Join<'p> {
                     _ => Some(groups.of(a[0] ^ differing ^ pattern)),
                 };
                 // Of the same set, each two groups are joined once.
-                let joins = b.is_none_or(|b| b.first().is_some_and(|b| other.is_some() || a[0] < *b));
+                let joins =
+                    b.is_none_or(|b| b.first().is_some_and(|b| other.is_some() || a[0] < *b));
                 if joins {
                     Sides { a, b }.near_pairs(self.max_distance, &mut report)?;
                 }
@@ -172,7 +215,11 @@ impl<'p> Join<'p> {
         if earlier.any(|(it, mask)| (difference & mask).count_ones() <= it.flips) {
             return ControlFlow::Continue(());
         }
-        each(NearPair { a, b, distance: difference.count_ones() })
+        each(NearPair {
+            a,
+            b,
+            distance: difference.count_ones(),
+        })
     }
 }
 
@@ -185,7 +232,10 @@ fn leading(row: u64, bits: u32) -> u64 {
 fn patterns(from: u32, to: u32, flips: u32) -> Vec<u64> {
     let mut patterns = vec![0u64];
     for bit in from..to {
-        let more = patterns.iter().filter(|it| it.count_ones() < flips).map(|it| it | 1 << (63 - bit));
+        let more = patterns
+            .iter()
+            .filter(|it| it.count_ones() < flips)
+            .map(|it| it | 1 << (63 - bit));
         let more: Vec<u64> = more.collect();
         patterns.extend(more);
     }
@@ -208,9 +258,16 @@ impl<'r> Groups<'r> {
     fn new(part: Part, rows: &'r [u64], prefix_bits: u32) -> Self {
         // About one entry a row.
         let bits = (prefix_bits - part.bits.min(prefix_bits)).min(rows.len().max(1).ilog2());
-        let mut groups = Self { part, rows, prefix_bits, bits, starts: Vec::new() };
+        let mut groups = Self {
+            part,
+            rows,
+            prefix_bits,
+            bits,
+            starts: Vec::new(),
+        };
         let mut starts = vec![0; (1 << bits) + 1];
-        rows.iter().for_each(|&row| starts[groups.index(row) + 1] += 1);
+        rows.iter()
+            .for_each(|&row| starts[groups.index(row) + 1] += 1);
         let mut sum = 0;
         starts.iter_mut().for_each(|start| {
             sum += *start;
@@ -232,7 +289,8 @@ impl<'r> Groups<'r> {
         }
         let index = self.index(row);
         let rows = &self.rows[self.starts[index] as usize..self.starts[index + 1] as usize];
-        let from = rows.partition_point(|&it| leading(it, self.prefix_bits) < leading(row, self.prefix_bits));
+        let from = rows
+            .partition_point(|&it| leading(it, self.prefix_bits) < leading(row, self.prefix_bits));
         let count = rows[from..].partition_point(|&it| leading(it ^ row, self.prefix_bits) == 0);
         &rows[from..from + count]
     }
@@ -248,12 +306,15 @@ mod tests {
     /// Fingerprints of which many are near to others, and some begin or end with the same bits.
     fn fingerprints(count: u64, kind: u64) -> Vec<u64> {
         let random = |i: u64| {
-            (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            (i + 1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
         };
         let mut all: Vec<u64> = (0..count)
             .map(|i| {
-                let near =
-                    random(i / 5) ^ (0..i % 5).fold(0, |bits, j| bits | 1 << (random(i * 7 + j) >> 58));
+                let near = random(i / 5)
+                    ^ (0..i % 5).fold(0, |bits, j| bits | 1 << (random(i * 7 + j) >> 58));
                 match kind {
                     0 => near,
                     1 => near >> 40 << 8,
@@ -267,8 +328,13 @@ mod tests {
     }
 
     fn brute_force(rows: &[u64], max_distance: u32) -> BTreeSet<(u64, u64)> {
-        let pairs = rows.iter().enumerate().flat_map(|(i, &a)| rows[i + 1..].iter().map(move |&b| (a, b)));
-        pairs.filter(|(a, b)| (a ^ b).count_ones() <= max_distance).collect()
+        let pairs = rows
+            .iter()
+            .enumerate()
+            .flat_map(|(i, &a)| rows[i + 1..].iter().map(move |&b| (a, b)));
+        pairs
+            .filter(|(a, b)| (a ^ b).count_ones() <= max_distance)
+            .collect()
     }
 
     /// The parts of sorted rows that have no more than `most` rows.
@@ -276,7 +342,10 @@ mod tests {
         let from = rows.partition_point(|&row| row < part.first);
         let to = rows.partition_point(|&row| row <= part.last());
         match part.halves().filter(|_| to - from > most) {
-            Some(halves) => halves.into_iter().flat_map(|half| parts(rows, half, most)).collect(),
+            Some(halves) => halves
+                .into_iter()
+                .flat_map(|half| parts(rows, half, most))
+                .collect(),
             None => vec![(part, &rows[from..to])],
         }
     }
@@ -285,8 +354,10 @@ mod tests {
         let mut found = Vec::new();
         for pass in 0..join.passes() {
             let permutation = &join.tables[join.table(pass)].permutation;
-            let mut rows: Vec<u64> =
-                fingerprints.iter().map(|&it| permutation.apply(Fingerprint::from_bits(it)).bits()).collect();
+            let mut rows: Vec<u64> = fingerprints
+                .iter()
+                .map(|&it| permutation.apply(Fingerprint::from_bits(it)).bits())
+                .collect();
             rows.sort_unstable();
             let parts = parts(&rows, Part::ALL, most);
             let mut each = |NearPair { a, b, distance }: NearPair| {
@@ -296,7 +367,9 @@ mod tests {
             };
             for (index, &a) in parts.iter().enumerate() {
                 _ = join.pairs(pass, a, None, &mut each);
-                let others = parts[index + 1..].iter().filter(|b| join.joins(pass, a.0, b.0));
+                let others = parts[index + 1..]
+                    .iter()
+                    .filter(|b| join.joins(pass, a.0, b.0));
                 others.for_each(|&b| _ = join.pairs(pass, a, Some(b), &mut each));
             }
         }
@@ -305,12 +378,17 @@ mod tests {
 
     #[test]
     fn each_pair_is_found_once_in_every_plan_at_every_distance() {
-        for name in ["2x32", "3x21", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
+        for name in [
+            "2x32", "3x21", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8",
+        ] {
             let plan = plan_named(name).expect("a plan");
             for kind in 0..3 {
                 let rows = fingerprints(300, kind);
                 for max_distance in (0..=16).chain([40, 64]) {
-                    let model = CostModel { rows: 1e6, ..CostModel::uniform(1e6, plan.tables()) };
+                    let model = CostModel {
+                        rows: 1e6,
+                        ..CostModel::uniform(1e6, plan.tables())
+                    };
                     let passes = Join::cheapest(plan.tables(), max_distance, &model);
                     let join = Join::new(plan.tables(), max_distance, passes);
                     let expected = brute_force(&rows, max_distance);
@@ -324,7 +402,10 @@ mod tests {
                             different.len(),
                             "{name}, {kind}, {max_distance}: a pair came twice"
                         );
-                        assert!(different == expected, "{name}, {kind}, {max_distance}, parts of {most}");
+                        assert!(
+                            different == expected,
+                            "{name}, {kind}, {max_distance}, parts of {most}"
+                        );
                     }
                 }
             }

@@ -37,13 +37,19 @@ impl Sides<'_> {
         max_distance: u32,
         each: &mut dyn FnMut(Pair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        Search { max_distance, disagree: Vec::new(), each }.near_pairs(self)
+        Search {
+            max_distance,
+            disagree: Vec::new(),
+            each,
+        }
+        .near_pairs(self)
     }
 
     /// The number of pairs of rows.
     fn pairs(self) -> u64 {
         let a = self.a.len() as u64;
-        self.b.map_or(a * a.saturating_sub(1) / 2, |b| a * b.len() as u64)
+        self.b
+            .map_or(a * a.saturating_sub(1) / 2, |b| a * b.len() as u64)
     }
 
     /// Blocks of bits such that near rows agree on one, if to cut by them saves time. No block if no rows are near.
@@ -51,15 +57,23 @@ impl Sides<'_> {
         let varying = |rows: &[u64]| rows.iter().fold(0, |bits, row| bits | (row ^ rows[0]));
         let varying_bits = varying(self.a) | self.b.map_or(0, varying);
         // In these bits all rows of one side differ from all of the other.
-        let constant = self.b.map_or(0, |b| (self.a[0] ^ b[0]) & !varying_bits).count_ones();
-        let Some(left) = max_distance.checked_sub(constant) else { return Some(Vec::new()) };
+        let constant = self
+            .b
+            .map_or(0, |b| (self.a[0] ^ b[0]) & !varying_bits)
+            .count_ones();
+        let Some(left) = max_distance.checked_sub(constant) else {
+            return Some(Vec::new());
+        };
         let blocks = left + 1;
         if varying_bits.count_ones() < blocks {
             return None;
         }
         let blocks = parts_of(varying_bits, blocks);
         let pairs = self.pairs() as f64;
-        let compared: f64 = blocks.iter().map(|&block| pairs * self.agreeing(block)).sum();
+        let compared: f64 = blocks
+            .iter()
+            .map(|&block| pairs * self.agreeing(block))
+            .sum();
         let rows = self.a.len() + self.b.map_or(0, <[u64]>::len);
         let sorted = SORTED * rows as f64 * blocks.len() as f64;
         (compared + sorted < pairs / 2.0).then_some(blocks)
@@ -75,17 +89,28 @@ impl Sides<'_> {
         };
         let a = sample(self.a);
         let groups = |rows: &[u64]| -> Vec<(u64, f64)> {
-            rows.chunk_by(|a, b| a == b).map(|it| (it[0], it.len() as f64)).collect()
+            rows.chunk_by(|a, b| a == b)
+                .map(|it| (it[0], it.len() as f64))
+                .collect()
         };
         match self.b.map(sample) {
             None => {
-                let same: f64 = groups(&a).iter().map(|(_, count)| count * (count - 1.0)).sum();
+                let same: f64 = groups(&a)
+                    .iter()
+                    .map(|(_, count)| count * (count - 1.0))
+                    .sum();
                 same / (a.len() as f64 * (a.len() - 1) as f64)
             }
             Some(b) => {
                 let of_b = groups(&b);
-                let count = |value| of_b.binary_search_by_key(&value, |it| it.0).map_or(0.0, |at| of_b[at].1);
-                let same: f64 = groups(&a).iter().map(|(value, of_a)| of_a * count(*value)).sum();
+                let count = |value| {
+                    of_b.binary_search_by_key(&value, |it| it.0)
+                        .map_or(0.0, |at| of_b[at].1)
+                };
+                let same: f64 = groups(&a)
+                    .iter()
+                    .map(|(value, of_a)| of_a * count(*value))
+                    .sum();
                 same / (a.len() as f64 * b.len() as f64)
             }
         }
@@ -116,7 +141,11 @@ struct Search<'e> {
 
 impl Search<'_> {
     fn near_pairs(&mut self, sides: Sides<'_>) -> ControlFlow<()> {
-        let blocks = if sides.pairs() > FEW_PAIRS { sides.blocks(self.max_distance) } else { None };
+        let blocks = if sides.pairs() > FEW_PAIRS {
+            sides.blocks(self.max_distance)
+        } else {
+            None
+        };
         match blocks {
             None => self.compare(sides),
             Some(blocks) => {
@@ -143,7 +172,9 @@ impl Search<'_> {
         let agree = |a: &u64, b: &u64| (a ^ b) & block == 0;
         let a = sorted(a);
         let Some(b) = b.map(sorted) else {
-            return a.chunk_by(agree).try_for_each(|a| self.near_pairs(Sides { a, b: None }));
+            return a
+                .chunk_by(agree)
+                .try_for_each(|a| self.near_pairs(Sides { a, b: None }));
         };
         let mut groups = b.chunk_by(agree).peekable();
         for a in a.chunk_by(agree) {
@@ -159,11 +190,15 @@ impl Search<'_> {
     fn compare(&mut self, Sides { a, b }: Sides<'_>) -> ControlFlow<()> {
         for (index, part) in a.chunks(TOGETHER).enumerate() {
             match b {
-                Some(b) => b.chunks(TOGETHER).try_for_each(|b| self.compare_few(part, Some(b)))?,
+                Some(b) => b
+                    .chunks(TOGETHER)
+                    .try_for_each(|b| self.compare_few(part, Some(b)))?,
                 None => {
                     self.compare_few(part, None)?;
                     let later = a.chunks(TOGETHER).skip(index + 1);
-                    later.into_iter().try_for_each(|b| self.compare_few(part, Some(b)))?;
+                    later
+                        .into_iter()
+                        .try_for_each(|b| self.compare_few(part, Some(b)))?;
                 }
             }
         }
@@ -172,8 +207,15 @@ impl Search<'_> {
 
     fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> ControlFlow<()> {
         for (index_a, index_b) in compare::pairs_within(a, b, self.max_distance) {
-            let pair = Pair { a: a[index_a as usize], b: b.unwrap_or(a)[index_b as usize] };
-            if self.disagree.iter().all(|block| (pair.a ^ pair.b) & block != 0) {
+            let pair = Pair {
+                a: a[index_a as usize],
+                b: b.unwrap_or(a)[index_b as usize],
+            };
+            if self
+                .disagree
+                .iter()
+                .all(|block| (pair.a ^ pair.b) & block != 0)
+            {
                 (self.each)(pair)?;
             }
         }
@@ -190,7 +232,11 @@ mod tests {
     fn found(sides: Sides<'_>, max_distance: u32) -> BTreeSet<(u64, u64)> {
         let mut found = BTreeSet::new();
         let ended = sides.near_pairs(max_distance, &mut |Pair { a, b }| {
-            let pair = if sides.b.is_some() { (a, b) } else { (a.min(b), a.max(b)) };
+            let pair = if sides.b.is_some() {
+                (a, b)
+            } else {
+                (a.min(b), a.max(b))
+            };
             assert!(found.insert(pair), "{pair:?} comes twice");
             ControlFlow::Continue(())
         });
@@ -219,23 +265,38 @@ mod tests {
     #[test]
     fn rows_that_are_cut_give_the_pairs_of_rows_that_are_compared() {
         let all = 1_500;
-        for (bits, max_distance) in
-            [(!0 >> 4, 3), (0x0000_ffff_ffff_0fff, 3), (0x0f0f_ffff_00ff_ffff, 0), (!0 >> 4, 7)]
-        {
+        for (bits, max_distance) in [
+            (!0 >> 4, 3),
+            (0x0000_ffff_ffff_0fff, 3),
+            (0x0f0f_ffff_00ff_ffff, 0),
+            (!0 >> 4, 7),
+        ] {
             let (a, b) = (rows(all, 1, bits), rows(all, 2, bits));
-            let b: Vec<u64> = b.iter().chain(a.iter().step_by(9)).map(|row| row ^ (1 << 62)).collect();
+            let b: Vec<u64> = b
+                .iter()
+                .chain(a.iter().step_by(9))
+                .map(|row| row ^ (1 << 62))
+                .collect();
             for sides in [Sides { a: &a, b: None }, Sides { a: &a, b: Some(&b) }] {
                 assert!(sides.pairs() > FEW_PAIRS);
                 let other = sides.b.unwrap_or(&a);
                 let mut expected = BTreeSet::new();
                 for (index, &x) in a.iter().enumerate() {
                     let from = if sides.b.is_some() { 0 } else { index + 1 };
-                    let near = other[from..].iter().filter(|&&y| (x ^ y).count_ones() <= max_distance);
+                    let near = other[from..]
+                        .iter()
+                        .filter(|&&y| (x ^ y).count_ones() <= max_distance);
                     expected.extend(near.map(|&y| (x, y)));
                 }
-                assert!(found(sides, max_distance) == expected, "{bits:x}, {max_distance}");
+                assert!(
+                    found(sides, max_distance) == expected,
+                    "{bits:x}, {max_distance}"
+                );
                 if max_distance == 3 {
-                    assert!(sides.blocks(max_distance).is_some_and(|it| it.len() > 1), "{bits:x} is not cut");
+                    assert!(
+                        sides.blocks(max_distance).is_some_and(|it| it.len() > 1),
+                        "{bits:x} is not cut"
+                    );
                 }
             }
         }
@@ -243,8 +304,10 @@ mod tests {
 
     #[test]
     fn sides_that_are_far_apart_are_not_compared() {
-        let (a, b): (Vec<u64>, Vec<u64>) =
-            ((0..2_000).collect(), (0..2_000).map(|it| it | 0xff << 50).collect());
+        let (a, b): (Vec<u64>, Vec<u64>) = (
+            (0..2_000).collect(),
+            (0..2_000).map(|it| it | 0xff << 50).collect(),
+        );
         assert_eq!(Sides { a: &a, b: Some(&b) }.blocks(7), Some(Vec::new()));
         assert!(found(Sides { a: &a, b: Some(&b) }, 7).is_empty());
         assert_eq!(found(Sides { a: &a, b: Some(&b) }, 8).len(), 2_000);
@@ -252,12 +315,22 @@ mod tests {
 
     #[test]
     fn a_mask_is_cut_into_parts_of_about_the_same_number_of_bits() {
-        for (mask, parts) in [(u64::MAX, 4), (0xf0f0_f0f0, 3), (0b111, 3), (1 << 63 | 1, 2)] {
+        for (mask, parts) in [
+            (u64::MAX, 4),
+            (0xf0f0_f0f0, 3),
+            (0b111, 3),
+            (1 << 63 | 1, 2),
+        ] {
             let cut = parts_of(mask, parts);
             assert_eq!(cut.iter().fold(0, |all, part| all | part), mask);
             let counts: Vec<u32> = cut.iter().map(|it| it.count_ones()).collect();
             assert_eq!(counts.iter().sum::<u32>(), mask.count_ones());
-            assert!(counts.iter().all(|it| it.abs_diff(mask.count_ones() / parts) <= 1), "{counts:?}");
+            assert!(
+                counts
+                    .iter()
+                    .all(|it| it.abs_diff(mask.count_ones() / parts) <= 1),
+                "{counts:?}"
+            );
         }
     }
 }

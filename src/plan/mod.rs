@@ -12,7 +12,10 @@ mod join;
 mod joined_rows;
 mod order;
 mod permutation;
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod plan;
 mod planner;
 mod probes;

@@ -23,12 +23,17 @@ const MOST_CHOICES: usize = 100;
 /// The order of the bits of each table, as positions counted from the most significant bit. Each table
 /// begins with the bits `kept` for it.
 pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
-    let mut chains: Vec<Chain> = kept.iter().map(|&bits| Chain(vec![bits, u64::MAX])).collect();
+    let mut chains: Vec<Chain> = kept
+        .iter()
+        .map(|&bits| Chain(vec![bits, u64::MAX]))
+        .collect();
     for parts in PARTS.into_iter().filter(|&parts| parts <= kept.len()) {
-        let found = combinations(kept.len(), parts).take(MOST_CHOICES).find_map(|tables| {
-            let shares = deal(&chains, &tables)?;
-            Some(tables.into_iter().zip(shares).collect::<Vec<_>>())
-        });
+        let found = combinations(kept.len(), parts)
+            .take(MOST_CHOICES)
+            .find_map(|tables| {
+                let shares = deal(&chains, &tables)?;
+                Some(tables.into_iter().zip(shares).collect::<Vec<_>>())
+            });
         for (table, share) in found.into_iter().flatten() {
             chains[table].insert(share);
         }
@@ -42,13 +47,26 @@ struct Chain(Vec<u64>);
 impl Chain {
     /// The bits that a set of `bits` bits must have, and those it may have, to fit into the chain.
     fn bounds(&self, bits: u32) -> (u64, u64) {
-        let least = self.0.iter().rev().find(|set| set.count_ones() <= bits).copied().unwrap_or(0);
-        let most = self.0.iter().find(|set| set.count_ones() >= bits).copied().unwrap_or(u64::MAX);
+        let least = self
+            .0
+            .iter()
+            .rev()
+            .find(|set| set.count_ones() <= bits)
+            .copied()
+            .unwrap_or(0);
+        let most = self
+            .0
+            .iter()
+            .find(|set| set.count_ones() >= bits)
+            .copied()
+            .unwrap_or(u64::MAX);
         (least, most)
     }
 
     fn insert(&mut self, set: u64) {
-        let index = self.0.partition_point(|it| it.count_ones() < set.count_ones());
+        let index = self
+            .0
+            .partition_point(|it| it.count_ones() < set.count_ones());
         if self.0.get(index) != Some(&set) {
             self.0.insert(index, set);
         }
@@ -68,14 +86,19 @@ impl Chain {
 /// Deals the 64 bits out to tables, in shares as equal as possible that fit into their chains. `None` if
 /// there is no way.
 fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
-    let sizes: Vec<u32> =
-        (0..tables.len()).map(|i| ((64 * (i + 1)) / tables.len() - (64 * i) / tables.len()) as u32).collect();
-    let bounds: Vec<(u64, u64)> =
-        tables.iter().zip(&sizes).map(|(&table, &size)| chains[table].bounds(size)).collect();
+    let sizes: Vec<u32> = (0..tables.len())
+        .map(|i| ((64 * (i + 1)) / tables.len() - (64 * i) / tables.len()) as u32)
+        .collect();
+    let bounds: Vec<(u64, u64)> = tables
+        .iter()
+        .zip(&sizes)
+        .map(|(&table, &size)| chains[table].bounds(size))
+        .collect();
     let mut shares: Vec<u64> = bounds.iter().map(|(least, _)| *least).collect();
     let needed = shares.iter().fold(0, |all, share| all | share);
     let possible = bounds.iter().fold(0, |all, (_, most)| all | most);
-    let needed_twice = shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones();
+    let needed_twice =
+        shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones();
     if needed_twice || possible != u64::MAX {
         return None;
     }
@@ -99,7 +122,13 @@ fn bits(mut set: u64) -> impl Iterator<Item = u64> {
 
 /// Gives a bit to a table that may have it. If that table is full, it passes one of its own bits on: an
 /// augmenting path. `tried` are the tables already asked, a bit for each.
-fn give(bit: u64, shares: &mut [u64], bounds: &[(u64, u64)], sizes: &[u32], tried: &mut u64) -> bool {
+fn give(
+    bit: u64,
+    shares: &mut [u64],
+    bounds: &[(u64, u64)],
+    sizes: &[u32],
+    tried: &mut u64,
+) -> bool {
     for index in 0..shares.len() {
         if bounds[index].1 & bit == 0 || *tried >> index & 1 != 0 {
             continue;
@@ -125,7 +154,9 @@ mod tests {
     use super::*;
 
     fn prefix(order: &[u8; 64], bits: usize) -> u64 {
-        order[..bits].iter().fold(0, |mask, &bit| mask | 1 << (63 - bit))
+        order[..bits]
+            .iter()
+            .fold(0, |mask, &bit| mask | 1 << (63 - bit))
     }
 
     #[test]
@@ -142,7 +173,9 @@ mod tests {
             let partitions = |tables: Vec<usize>| {
                 // Each prefix may have 64 / parts bits, rounded down, or one more.
                 let least = 64 / parts;
-                let shares = tables.iter().map(|&table| (least..=least + 1).map(move |bits| (table, bits)));
+                let shares = tables
+                    .iter()
+                    .map(|&table| (least..=least + 1).map(move |bits| (table, bits)));
                 let mut sets = vec![Some(0u64)];
                 for share in shares {
                     let share: Vec<_> = share.collect();

@@ -43,7 +43,11 @@ impl Permutation {
     /// The permutation with these positions, or `None` if they are not each of 0..64 once.
     pub(crate) fn new(positions: [u8; 64]) -> Option<Self> {
         let is_order = inverse(&positions).is_some();
-        is_order.then(|| Self { positions, forward: OnceLock::new(), backward: OnceLock::new() })
+        is_order.then(|| Self {
+            positions,
+            forward: OnceLock::new(),
+            backward: OnceLock::new(),
+        })
     }
 
     /// The positions, as they are stored.
@@ -53,8 +57,9 @@ impl Permutation {
 
     /// The fingerprint in the order of this table.
     pub(crate) fn apply(&self, fingerprint: Fingerprint) -> Permuted {
-        let forward =
-            self.forward.get_or_init(|| spread(&inverse(&self.positions).unwrap_or(self.positions)));
+        let forward = self
+            .forward
+            .get_or_init(|| spread(&inverse(&self.positions).unwrap_or(self.positions)));
         Permuted(look_up(forward, fingerprint.bits()))
     }
 
@@ -66,7 +71,9 @@ impl Permutation {
 
     /// The bits of a fingerprint that are the leading `prefix_bits` bits of its permuted value, as a mask.
     pub(crate) fn prefix_mask(&self, prefix_bits: u32) -> u64 {
-        self.positions[..prefix_bits as usize].iter().fold(0, |mask, &from| mask | (1 << (63 - from)))
+        self.positions[..prefix_bits as usize]
+            .iter()
+            .fold(0, |mask, &from| mask | (1 << (63 - from)))
     }
 }
 
@@ -105,7 +112,9 @@ fn spread(targets: &[u8; 64]) -> Spread {
 
 fn look_up(tables: &Spread, word: u64) -> u64 {
     // Positions count from the most significant bit, so the first table is that of the highest byte.
-    (0..8).fold(0, |moved, byte| moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)])
+    (0..8).fold(0, |moved, byte| {
+        moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)]
+    })
 }
 
 #[cfg(test)]
@@ -134,7 +143,10 @@ mod tests {
         let permutation = scattered();
         let (a, b) = (0x0123_4567_89ab_cdef, 0xdead_beef_0bad_cafe);
         let permuted = |bits| permutation.apply(Fingerprint::from_bits(bits)).bits();
-        assert_eq!((permuted(a) ^ permuted(b)).count_ones(), (a ^ b).count_ones());
+        assert_eq!(
+            (permuted(a) ^ permuted(b)).count_ones(),
+            (a ^ b).count_ones()
+        );
     }
 
     #[test]

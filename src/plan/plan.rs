@@ -39,12 +39,18 @@ impl Plan {
         let possible = !tables.is_empty()
             && tables.len() <= MOST_TABLES
             && tables.iter().all(|table| table.prefix_bits <= 64);
-        possible.then(|| Self { tables, probe_sets: Arc::default() })
+        possible.then(|| Self {
+            tables,
+            probe_sets: Arc::default(),
+        })
     }
 
     /// The same tables for another file. The copy shares no probe sets with this plan.
     pub(super) fn for_another_file(&self) -> Self {
-        Self { tables: self.tables.clone(), probe_sets: Arc::default() }
+        Self {
+            tables: self.tables.clone(),
+            probe_sets: Arc::default(),
+        }
     }
 
     /// The tables, in the order of their numbers.
@@ -54,16 +60,27 @@ impl Plan {
 
     /// The number of bits of the shortest prefix that a table was made for.
     pub(crate) fn least_prefix_bits(&self) -> u32 {
-        self.tables.iter().map(|table| table.prefix_bits).min().unwrap_or(0)
+        self.tables
+            .iter()
+            .map(|table| table.prefix_bits)
+            .min()
+            .unwrap_or(0)
     }
 
     /// The largest distance that one probe of each table answers exactly, on the prefix that the table was
     /// made for.
     pub(crate) fn radius(&self) -> u32 {
-        let own_prefix =
-            |(table, of): (usize, &Table)| ProbedPrefix { table, prefix_bits: of.prefix_bits, flips: 0 };
-        let reaches: Vec<_> =
-            self.tables.iter().enumerate().map(|it| own_prefix(it).reach(&self.tables)).collect();
+        let own_prefix = |(table, of): (usize, &Table)| ProbedPrefix {
+            table,
+            prefix_bits: of.prefix_bits,
+            flips: 0,
+        };
+        let reaches: Vec<_> = self
+            .tables
+            .iter()
+            .enumerate()
+            .map(|it| own_prefix(it).reach(&self.tables))
+            .collect();
         covering::radius(&reaches).unwrap_or(0)
     }
 
@@ -81,13 +98,25 @@ impl Plan {
         (levels, runs): (usize, usize),
         cost_model: impl FnOnce() -> Result<CostModel>,
     ) -> Result<Arc<ProbeSet>> {
-        let size = Size { rows_log2: rows.next_power_of_two().trailing_zeros(), levels, runs };
+        let size = Size {
+            rows_log2: rows.next_power_of_two().trailing_zeros(),
+            levels,
+            runs,
+        };
         let known = |probe_sets: &KnownProbeSets| probe_sets.get(&(distance, size)).cloned();
-        if let Some(probe_set) = known(&self.probe_sets.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(probe_set) = known(
+            &self
+                .probe_sets
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        ) {
             return Ok(probe_set);
         }
         let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model()?));
-        let mut probe_sets = self.probe_sets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut probe_sets = self
+            .probe_sets
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         probe_sets.insert((distance, size), probe_set.clone());
         Ok(probe_set)
     }

@@ -40,13 +40,24 @@ pub(super) fn cheapest(tables: &[Table], distance: u32, cost_model: &CostModel) 
 
 /// The cheapest probe set found, if it costs less than `nanos`. Otherwise another one, or a scan: nothing that costs
 /// much more than `nanos` is improved. It is for the choice of a plan, and gives up sooner than [`cheapest`].
-pub(super) fn cheaper_than(nanos: f64, tables: &[Table], distance: u32, cost_model: &CostModel) -> ProbeSet {
+pub(super) fn cheaper_than(
+    nanos: f64,
+    tables: &[Table],
+    distance: u32,
+    cost_model: &CostModel,
+) -> ProbeSet {
     search(tables, distance, cost_model, nanos, 1 << 15)
 }
 
 /// Searches for a probe set that costs less than `nanos`. `steps` are the most of all proofs together, apart from the
 /// proof of the result. When they are used up, nothing is improved further.
-fn search(tables: &[Table], distance: u32, cost_model: &CostModel, nanos: f64, steps: u32) -> ProbeSet {
+fn search(
+    tables: &[Table],
+    distance: u32,
+    cost_model: &CostModel,
+    nanos: f64,
+    steps: u32,
+) -> ProbeSet {
     if cost_model.rows <= FEW_ROWS {
         return ProbeSet::Scan;
     }
@@ -55,11 +66,17 @@ fn search(tables: &[Table], distance: u32, cost_model: &CostModel, nanos: f64, s
     let mut layouts = planner.disjoint();
     layouts.extend(planner.natural(scan.min(nanos) * MOST_IMPROVED_NATURAL));
     let most = scan.min(nanos * MOST_IMPROVED);
-    let improved = layouts.into_iter().filter(|it| it.nanos < most).map(|layout| planner.improve(layout));
+    let improved = layouts
+        .into_iter()
+        .filter(|it| it.nanos < most)
+        .map(|layout| planner.improve(layout));
     let mut found: Vec<Layout> = improved.filter(|it| it.nanos < scan).collect();
     found.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-    let mut sets = found.into_iter().map(|layout| ProbeSet::Prefixes(layout.prefixes));
-    sets.find(|set| set.is_exact(tables, distance)).unwrap_or(ProbeSet::Scan)
+    let mut sets = found
+        .into_iter()
+        .map(|layout| ProbeSet::Prefixes(layout.prefixes));
+    sets.find(|set| set.is_exact(tables, distance))
+        .unwrap_or(ProbeSet::Scan)
 }
 
 struct Planner<'a> {
@@ -82,22 +99,45 @@ struct Layout {
 
 impl<'a> Planner<'a> {
     fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
-        let masks = tables.iter().map(|table| table.permutation.prefix_masks()).collect();
+        let masks = tables
+            .iter()
+            .map(|table| table.permutation.prefix_masks())
+            .collect();
         let tables_apart = cost_model.shares.len().max(1);
         let places = tables_apart * 65 * (distance as usize + 2);
         let known_nanos = vec![Cell::new(f64::NAN); places];
-        Self { tables, masks, distance, cost_model, known_nanos, steps: Cell::new(steps) }
+        Self {
+            tables,
+            masks,
+            distance,
+            cost_model,
+            known_nanos,
+            steps: Cell::new(steps),
+        }
     }
 
     /// The cost of a probed prefix.
     fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
-        let ProbedPrefix { table, prefix_bits, flips } = prefix;
-        let table = if self.cost_model.shares.is_empty() { 0 } else { table };
+        let ProbedPrefix {
+            table,
+            prefix_bits,
+            flips,
+        } = prefix;
+        let table = if self.cost_model.shares.is_empty() {
+            0
+        } else {
+            table
+        };
         // With more flips than the distance has bits there is nothing left to find.
         let flips_apart = self.distance as usize + 2;
         let place = (table * 65 + prefix_bits as usize) * flips_apart + flips as usize;
-        let known = self.known_nanos.get(place).filter(|_| (flips as usize) < flips_apart);
-        let Some(known) = known else { return self.cost_model.prefix_nanos(prefix) };
+        let known = self
+            .known_nanos
+            .get(place)
+            .filter(|_| (flips as usize) < flips_apart);
+        let Some(known) = known else {
+            return self.cost_model.prefix_nanos(prefix);
+        };
         if known.get().is_nan() {
             known.set(self.cost_model.prefix_nanos(prefix));
         }
@@ -105,11 +145,15 @@ impl<'a> Planner<'a> {
     }
 
     fn nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
-        self.cost_model.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
+        self.cost_model
+            .sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
     }
 
     fn layout(&self, prefixes: Vec<ProbedPrefix>) -> Layout {
-        Layout { nanos: self.nanos(&prefixes), prefixes }
+        Layout {
+            nanos: self.nanos(&prefixes),
+            prefixes,
+        }
     }
 
     fn is_exact(&self, prefixes: &[ProbedPrefix]) -> bool {
@@ -129,9 +173,12 @@ impl<'a> Planner<'a> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
         let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
         let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
-        let (mut prefixes, mut added, mut most, mut least_bits) = (Vec::new(), Vec::new(), f64::INFINITY, 0);
+        let (mut prefixes, mut added, mut most, mut least_bits) =
+            (Vec::new(), Vec::new(), f64::INFINITY, 0);
         for chosen in choices.take(MOST_CHOICES) {
-            let Some(common) = self.common_bits(&chosen, least_bits) else { continue };
+            let Some(common) = self.common_bits(&chosen, least_bits) else {
+                continue;
+            };
             self.grow(&chosen, common, &mut prefixes);
             if !self.add_cheapest_flips(&mut prefixes, &mut added, most) {
                 continue;
@@ -150,9 +197,17 @@ impl<'a> Planner<'a> {
 
     /// The fewest bits that a prefix may have, if it is not to cost more than `most` nanoseconds by itself.
     fn least_bits(&self, most: f64) -> usize {
-        let nanos = |table, prefix_bits| self.prefix_nanos(ProbedPrefix { table, prefix_bits, flips: 0 });
+        let nanos = |table, prefix_bits| {
+            self.prefix_nanos(ProbedPrefix {
+                table,
+                prefix_bits,
+                flips: 0,
+            })
+        };
         let is_cheap = |&bits: &u32| (0..self.tables.len()).any(|table| nanos(table, bits) <= most);
-        (0..=u64::BITS).find(is_cheap).map_or(0, |bits| bits as usize)
+        (0..=u64::BITS)
+            .find(is_cheap)
+            .map_or(0, |bits| bits as usize)
     }
 
     /// The most leading bits of each of these tables that no two of them share. `None` if they are less than `least`.
@@ -163,7 +218,11 @@ impl<'a> Planner<'a> {
         }
         while least < most {
             let middle = (least + most).div_ceil(2);
-            if self.are_disjoint(chosen, middle) { least = middle } else { most = middle - 1 }
+            if self.are_disjoint(chosen, middle) {
+                least = middle
+            } else {
+                most = middle - 1
+            }
         }
         Some(least)
     }
@@ -184,12 +243,20 @@ impl<'a> Planner<'a> {
     fn grow(&self, chosen: &[usize], common: usize, prefixes: &mut Vec<ProbedPrefix>) {
         prefixes.clear();
         let prefix_bits = common as u32;
-        prefixes.extend(chosen.iter().map(|&table| ProbedPrefix { table, prefix_bits, flips: 0 }));
-        let mut taken = chosen.iter().fold(0, |taken, &table| taken | self.masks[table][common]);
+        prefixes.extend(chosen.iter().map(|&table| ProbedPrefix {
+            table,
+            prefix_bits,
+            flips: 0,
+        }));
+        let mut taken = chosen
+            .iter()
+            .fold(0, |taken, &table| taken | self.masks[table][common]);
         let mut growing = (1u64 << chosen.len()) - 1;
         while growing != 0 {
             for index in indexes(growing) {
-                let ProbedPrefix { table, prefix_bits, .. } = &mut prefixes[index];
+                let ProbedPrefix {
+                    table, prefix_bits, ..
+                } = &mut prefixes[index];
                 let masks = &self.masks[*table];
                 match masks.get(*prefix_bits as usize + 1) {
                     Some(&longer) if longer & !masks[*prefix_bits as usize] & taken == 0 => {
@@ -205,7 +272,12 @@ impl<'a> Planner<'a> {
     /// Adds the cheapest flips that make disjoint prefixes exact. At distance k, the flips and the number
     /// of prefixes must add up to more than k. Returns false if that costs more than `most` nanoseconds. `added` is
     /// for the costs of one more flip.
-    fn add_cheapest_flips(&self, prefixes: &mut [ProbedPrefix], added: &mut Vec<f64>, most: f64) -> bool {
+    fn add_cheapest_flips(
+        &self,
+        prefixes: &mut [ProbedPrefix],
+        added: &mut Vec<f64>,
+        most: f64,
+    ) -> bool {
         // The last digits of a sum depend on its order.
         let most = most * 1.000_001;
         let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
@@ -214,10 +286,16 @@ impl<'a> Planner<'a> {
             return false;
         }
         added.clear();
-        added.extend(prefixes.iter().map(|&prefix| nanos_of(prefix.flipped()) - nanos_of(prefix)));
+        added.extend(
+            prefixes
+                .iter()
+                .map(|&prefix| nanos_of(prefix.flipped()) - nanos_of(prefix)),
+        );
         for _ in prefixes.len() as u32..=self.distance {
             let least = added.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-            let Some((index, of_flip)) = least else { return false };
+            let Some((index, of_flip)) = least else {
+                return false;
+            };
             nanos += of_flip;
             if nanos > most {
                 return false;
@@ -233,7 +311,11 @@ impl<'a> Planner<'a> {
     /// `None` if they cannot be proved, or cost more than `most_nanos`.
     fn natural(&self, most_nanos: f64) -> Option<Layout> {
         let mut prefixes: Vec<ProbedPrefix> = (0..self.tables.len())
-            .map(|table| ProbedPrefix { table, prefix_bits: self.tables[table].prefix_bits, flips: 0 })
+            .map(|table| ProbedPrefix {
+                table,
+                prefix_bits: self.tables[table].prefix_bits,
+                flips: 0,
+            })
             .collect();
         // With `distance` flips in each prefix nothing is missed. The loop still has to end if the proof
         // runs out of steps.
@@ -271,20 +353,30 @@ impl<'a> Planner<'a> {
         let prefixes = &layout.prefixes;
         let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
         let mut nanos: Vec<f64> = prefixes.iter().map(|&prefix| nanos_of(prefix)).collect();
-        let flipped: Vec<f64> = prefixes.iter().map(|&prefix| nanos_of(prefix.flipped())).collect();
+        let flipped: Vec<f64> = prefixes
+            .iter()
+            .map(|&prefix| nanos_of(prefix.flipped()))
+            .collect();
         let mut cheaper = Vec::new();
         for (index, &prefix) in prefixes.iter().enumerate() {
-            let longer =
-                (1..=8).map(|bits| ProbedPrefix { prefix_bits: prefix.prefix_bits + bits, ..prefix });
+            let longer = (1..=8).map(|bits| ProbedPrefix {
+                prefix_bits: prefix.prefix_bits + bits,
+                ..prefix
+            });
             let longer = longer
                 .flat_map(|prefix| [prefix, prefix.flipped()])
                 .filter(|prefix| prefix.prefix_bits <= u64::BITS);
-            let fewer = prefix.flips.checked_sub(1).map(|flips| ProbedPrefix { flips, ..prefix });
+            let fewer = prefix
+                .flips
+                .checked_sub(1)
+                .map(|flips| ProbedPrefix { flips, ..prefix });
             let own = nanos[index];
             for less in longer.chain(fewer).map(Some).chain([None]) {
                 let less_nanos = less.map_or(0.0, nanos_of);
                 nanos[index] = less_nanos;
-                for more in [None].into_iter().chain((0..prefixes.len()).filter(|&it| it != index).map(Some))
+                for more in [None]
+                    .into_iter()
+                    .chain((0..prefixes.len()).filter(|&it| it != index).map(Some))
                 {
                     let added = more.map_or(0.0, |more| flipped[more] - nanos[more]);
                     if layout.nanos - (own - less_nanos) + added > layout.nanos * 0.999 {
@@ -297,7 +389,12 @@ impl<'a> Planner<'a> {
                             self.cost_model.sum_nanos(nanos.iter().enumerate().map(of))
                         }
                     };
-                    cheaper.push(Neighbour { nanos, index, less, more });
+                    cheaper.push(Neighbour {
+                        nanos,
+                        index,
+                        less,
+                        more,
+                    });
                 }
             }
             nanos[index] = own;
@@ -326,7 +423,10 @@ impl Neighbour {
             Some(less) => prefixes[self.index] = less,
             None => drop(prefixes.remove(self.index)),
         }
-        Layout { prefixes, nanos: self.nanos }
+        Layout {
+            prefixes,
+            nanos: self.nanos,
+        }
     }
 }
 
@@ -350,12 +450,18 @@ mod tests {
                 let mut previous = 0.0;
                 for distance in (0..=12).chain([20, 33, 64]) {
                     let (set, cost_model) = found(plan, distance, rows);
-                    assert!(set.is_exact(tables.tables(), distance), "{plan} at {distance}");
+                    assert!(
+                        set.is_exact(tables.tables(), distance),
+                        "{plan} at {distance}"
+                    );
                     let nanos = cost_model.nanos(&set);
                     assert!(nanos <= cost_model.nanos(&ProbeSet::Scan));
                     // A probe set that is exact for a distance is exact for a smaller one, so costs should
                     // not fall. The search may be off by a little.
-                    assert!(nanos >= previous * 0.8, "{plan} at {distance}: {nanos} after {previous}");
+                    assert!(
+                        nanos >= previous * 0.8,
+                        "{plan} at {distance}: {nanos} after {previous}"
+                    );
                     previous = nanos;
                 }
             }
@@ -369,10 +475,14 @@ mod tests {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
             let tables = plan_named(plan).expect("a plan");
             for (rows, levels) in [(0.0, 0.0), (FEW_ROWS + 1.0, 0.0)] {
-                let cost_model = CostModel { levels, ..CostModel::uniform(rows, tables.tables()) };
+                let cost_model = CostModel {
+                    levels,
+                    ..CostModel::uniform(rows, tables.tables())
+                };
                 for distance in (0..=64).step_by(3) {
                     assert!(
-                        cheapest(tables.tables(), distance, &cost_model).is_exact(tables.tables(), distance)
+                        cheapest(tables.tables(), distance, &cost_model)
+                            .is_exact(tables.tables(), distance)
                     );
                 }
             }
@@ -382,18 +492,32 @@ mod tests {
     #[test]
     fn small_distances_take_one_probe_of_each_table_and_larger_ones_flips() {
         let (set, _) = found("4x16", 3, 1e6);
-        let prefix = |table| ProbedPrefix { table, prefix_bits: 16, flips: 0 };
+        let prefix = |table| ProbedPrefix {
+            table,
+            prefix_bits: 16,
+            flips: 0,
+        };
         assert_eq!(set, ProbeSet::Prefixes((0..4).map(prefix).collect()));
         assert_eq!(
             found("4x16", 0, 1e8).0,
-            ProbeSet::Prefixes(vec![ProbedPrefix { table: 0, prefix_bits: 64, flips: 0 }])
+            ProbeSet::Prefixes(vec![ProbedPrefix {
+                table: 0,
+                prefix_bits: 64,
+                flips: 0
+            }])
         );
-        let ProbeSet::Prefixes(prefixes) = found("6x21", 3, 1e8).0 else { panic!("a scan") };
+        let ProbeSet::Prefixes(prefixes) = found("6x21", 3, 1e8).0 else {
+            panic!("a scan")
+        };
         assert_eq!(prefixes.len(), 6);
         // Distance 7 at a hundred million fingerprints.
         for plan in ["4x16", "6x21", "11x28", "14x32"] {
             let (set, cost_model) = found(plan, 7, 1e8);
-            assert!(cost_model.nanos(&set) < 250e3, "{plan}: {set:?}, {} us", cost_model.nanos(&set) / 1e3);
+            assert!(
+                cost_model.nanos(&set) < 250e3,
+                "{plan}: {set:?}, {} us",
+                cost_model.nanos(&set) / 1e3
+            );
         }
     }
 

@@ -40,19 +40,29 @@ pub(crate) struct Probe {
 
 impl ProbedPrefix {
     pub(super) fn reach(self, tables: &[Table]) -> Reach {
-        Reach { prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits), flips: self.flips }
+        Reach {
+            prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits),
+            flips: self.flips,
+        }
     }
 
     /// The same prefix with one more flip.
     pub(super) fn flipped(self) -> Self {
-        Self { flips: self.flips + 1, ..self }
+        Self {
+            flips: self.flips + 1,
+            ..self
+        }
     }
 
     /// The number of ranges that a query reads for this prefix. Where the flips left are enough for all
     /// remaining bits of the prefix, one range has every value of these bits. That leaves one range for
     /// each choice of `flips` of the bits.
     pub(crate) fn ranges(self) -> f64 {
-        if self.flips >= self.prefix_bits { 1.0 } else { CHOICES.of(self.prefix_bits, self.flips) }
+        if self.flips >= self.prefix_bits {
+            1.0
+        } else {
+            CHOICES.of(self.prefix_bits, self.flips)
+        }
     }
 
     /// The number of values of the prefix that these ranges contain.
@@ -76,12 +86,18 @@ struct Choices(Vec<[(f64, f64); 65]>);
 impl Choices {
     fn new() -> Self {
         let choose = |all: u32, chosen: u32| -> f64 {
-            (0..chosen).map(|i| f64::from(all - i) / f64::from(i + 1)).product()
+            (0..chosen)
+                .map(|i| f64::from(all - i) / f64::from(i + 1))
+                .product()
         };
         let choices = |all: u32| {
             let mut sum = 0.0;
             std::array::from_fn(|chosen| {
-                let exactly = if chosen as u32 > all { 0.0 } else { choose(all, chosen as u32) };
+                let exactly = if chosen as u32 > all {
+                    0.0
+                } else {
+                    choose(all, chosen as u32)
+                };
                 sum += exactly;
                 (exactly, sum)
             })
@@ -119,7 +135,8 @@ impl ProbeSet {
         match self {
             Self::Scan => true,
             Self::Prefixes(prefixes) => {
-                let reaches: Vec<Reach> = prefixes.iter().map(|prefix| prefix.reach(tables)).collect();
+                let reaches: Vec<Reach> =
+                    prefixes.iter().map(|prefix| prefix.reach(tables)).collect();
                 covering::covers(&reaches, distance, &mut { covering::MOST_STEPS }) == Some(true)
             }
         }
@@ -134,13 +151,21 @@ impl ProbeSet {
         query_index: usize,
         probes: &mut Vec<Probe>,
     ) -> bool {
-        let Self::Prefixes(prefixes) = self else { return false };
+        let Self::Prefixes(prefixes) = self else {
+            return false;
+        };
         probes.reserve(prefixes.len());
         for prefix in prefixes {
             let table = prefix.table;
             let query = tables[table].permutation.apply(query);
             prefix.each_range(query, |first, last| {
-                probes.push(Probe { query_index, table, query, first, last });
+                probes.push(Probe {
+                    query_index,
+                    table,
+                    query,
+                    first,
+                    last,
+                });
             });
         }
         true
@@ -155,8 +180,21 @@ mod tests {
 
     #[test]
     fn ranges_and_values_are_counted_as_they_are_made() {
-        for (prefix_bits, flips) in [(16, 0), (16, 1), (21, 2), (8, 3), (3, 3), (3, 5), (0, 0), (64, 1)] {
-            let prefix = ProbedPrefix { table: 0, prefix_bits, flips };
+        for (prefix_bits, flips) in [
+            (16, 0),
+            (16, 1),
+            (21, 2),
+            (8, 3),
+            (3, 3),
+            (3, 5),
+            (0, 0),
+            (64, 1),
+        ] {
+            let prefix = ProbedPrefix {
+                table: 0,
+                prefix_bits,
+                flips,
+            };
             let (mut ranges, mut values, mut last_end) = (0, 0u128, None);
             prefix.each_range(Permuted::from_bits(0x0123_4567_89ab_cdef), |first, last| {
                 assert!(last_end.is_none_or(|end| first > end), "{prefix:?}");
@@ -164,7 +202,11 @@ mod tests {
                 ranges += 1;
                 values += (u128::from(last - first) + 1) >> (64 - prefix_bits);
             });
-            assert_eq!((f64::from(ranges), values as f64), (prefix.ranges(), prefix.values()), "{prefix:?}");
+            assert_eq!(
+                (f64::from(ranges), values as f64),
+                (prefix.ranges(), prefix.values()),
+                "{prefix:?}"
+            );
         }
     }
 

@@ -49,7 +49,13 @@ const LEAST_BOUND: f64 = 2000.0;
 impl SqlJob {
     /// A job for this many documents: all pairs of them within a distance.
     pub fn new(documents: u64, max_distance: u32) -> Self {
-        Self { work: SqlWork::SelfJoin, documents, max_distance, ids: false, most_of_key: None }
+        Self {
+            work: SqlWork::SelfJoin,
+            documents,
+            max_distance,
+            ids: false,
+            most_of_key: None,
+        }
     }
 
     /// What is joined. Default: all documents with each other.
@@ -87,9 +93,17 @@ impl SqlJob {
         let masks = cheapest(compared, self.max_distance)?;
         let prefix_bits = masks.iter().map(|it| it.count_ones()).min().unwrap_or(0);
         let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
-        let bound = self.most_of_key.unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
+        let bound = self
+            .most_of_key
+            .unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
         let table_at = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0);
-        let text = Text { job: self, dialect, masks, table_at, bound };
+        let text = Text {
+            job: self,
+            dialect,
+            masks,
+            table_at,
+            bound,
+        };
         Some(match self.work {
             SqlWork::SelfJoin => text.self_join(),
             SqlWork::Probe { .. } => text.probe(),
@@ -111,7 +125,11 @@ impl Text<'_> {
     fn self_join(&self) -> String {
         let (of, bound) = (self.dialect, self.bound);
         let newest = if self.job.ids { ", max(id) AS id" } else { "" };
-        let spread = if of == SqlDialect::Spark { "\nDISTRIBUTE BY key" } else { "" };
+        let spread = if of == SqlDialect::Spark {
+            "\nDISTRIBUTE BY key"
+        } else {
+            ""
+        };
         let fingerprints = format!(
             "SELECT fp, count(*) AS documents{newest}\nFROM {}\nWHERE fp IS NOT NULL\nGROUP BY fp",
             self.input("documents")
@@ -146,8 +164,7 @@ impl Text<'_> {
              WHERE a.fp < b.fp",
             of.xor("a.fp", "b.fp"),
         ), "");
-        let found =
-            "SELECT fp_a, fp_b, x FROM plain_pairs\nUNION ALL\nSELECT fp_a, fp_b, x FROM crowded_pairs";
+        let found = "SELECT fp_a, fp_b, x FROM plain_pairs\nUNION ALL\nSELECT fp_a, fp_b, x FROM crowded_pairs";
         [
             self.head("All pairs of documents that are near to each other.", &["documents"]),
             step(1, "Documents of one fingerprint are one row."),
@@ -174,7 +191,10 @@ impl Text<'_> {
 
     fn probe(&self) -> String {
         let (of, bound) = (self.dialect, self.bound);
-        let queries = format!("SELECT fp FROM {} WHERE fp IS NOT NULL GROUP BY fp", self.input("queries"));
+        let queries = format!(
+            "SELECT fp FROM {} WHERE fp IS NOT NULL GROUP BY fp",
+            self.input("queries")
+        );
         let keyed = format!("SELECT {} AS key, fp\nFROM query_fingerprints", self.keys());
         let buckets = "SELECT key, count(*) AS size FROM query_keyed GROUP BY key";
         let plain_queries = format!(
@@ -284,7 +304,9 @@ impl Text<'_> {
             SqlDialect::Spark => {
                 format!("INSERT OVERWRITE DIRECTORY '${{simdb.pairs}}' USING parquet\n{query};\n")
             }
-            SqlDialect::DuckDb => format!("COPY (\n{query}\n) TO (getvariable('pairs')) (FORMAT parquet);\n"),
+            SqlDialect::DuckDb => {
+                format!("COPY (\n{query}\n) TO (getvariable('pairs')) (FORMAT parquet);\n")
+            }
         }
     }
 
@@ -326,14 +348,18 @@ impl Text<'_> {
 
     /// The keys of a fingerprint in all tables, each as a row.
     fn keys(&self) -> String {
-        let key = |(table, &mask): (usize, &u64)| self.dialect.key("fp", mask, (table, self.table_at));
-        self.dialect.each(&self.masks.iter().enumerate().map(key).collect::<Vec<_>>())
+        let key =
+            |(table, &mask): (usize, &u64)| self.dialect.key("fp", mask, (table, self.table_at));
+        self.dialect
+            .each(&self.masks.iter().enumerate().map(key).collect::<Vec<_>>())
     }
 
     /// Of candidates with `tbl` and `x`, those that are near and have no key in common in an earlier table.
     fn first_table(&self, candidates: &str) -> String {
-        let mut text =
-            format!("SELECT * FROM (\n{candidates})\nWHERE bit_count(x) <= {}", self.job.max_distance);
+        let mut text = format!(
+            "SELECT * FROM (\n{candidates})\nWHERE bit_count(x) <= {}",
+            self.job.max_distance
+        );
         text += &self.in_no_earlier_table();
         text
     }
@@ -361,18 +387,31 @@ impl Text<'_> {
     fn cuts(&self) -> String {
         let blocks = self.job.max_distance + 1;
         let row = |(table, &mask): (usize, &u64)| {
-            let blocks: Vec<String> = cut(mask, self.job.max_distance).into_iter().map(literal).collect();
-            let blocks: Vec<String> = blocks.iter().map(|it| format!("CAST({it} AS BIGINT)")).collect();
+            let blocks: Vec<String> = cut(mask, self.job.max_distance)
+                .into_iter()
+                .map(literal)
+                .collect();
+            let blocks: Vec<String> = blocks
+                .iter()
+                .map(|it| format!("CAST({it} AS BIGINT)"))
+                .collect();
             format!("    ({table}, {})", blocks.join(", "))
         };
         let rows: Vec<String> = self.masks.iter().enumerate().map(row).collect();
         let names: Vec<String> = (0..blocks).map(|block| format!("m{block}")).collect();
-        format!("SELECT * FROM (VALUES\n{}) AS cuts(tbl, {})", rows.join(",\n"), names.join(", "))
+        format!(
+            "SELECT * FROM (VALUES\n{}) AS cuts(tbl, {})",
+            rows.join(",\n"),
+            names.join(", ")
+        )
     }
 
     /// For each of some rows with `key`, `tbl` and the columns `kept`, a row for each block of its table.
     fn cut_rows(&self, rows: &str, kept: &str) -> String {
-        let block = |block: u32| self.dialect.block(block as usize, &format!("k.fp & c.m{block}"));
+        let block = |block: u32| {
+            self.dialect
+                .block(block as usize, &format!("k.fp & c.m{block}"))
+        };
         let blocks: Vec<String> = (0..=self.job.max_distance).map(block).collect();
         let k_kept: Vec<String> = kept.split(", ").map(|name| format!("k.{name}")).collect();
         format!(
@@ -390,7 +429,9 @@ impl Text<'_> {
             "SELECT fp_a, fp_b{id}, x FROM (\n    SELECT {}p.*{} FROM (\n        SELECT * FROM (\n\
              {candidates})\n        WHERE bit_count(x) <= {}) p\n    JOIN cuts c ON c.tbl = p.tbl)\nWHERE true",
             self.dialect.broadcast("c"),
-            (0..self.job.max_distance).map(|block| format!(", c.m{block}")).collect::<String>(),
+            (0..self.job.max_distance)
+                .map(|block| format!(", c.m{block}"))
+                .collect::<String>(),
             self.job.max_distance
         );
         text += &self.in_no_earlier_table();

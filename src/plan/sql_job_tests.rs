@@ -20,16 +20,20 @@ fn evaluated(text: &str, names: &Names<'_>) -> i64 {
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '\'');
         let length = match first {
-            _ if is_word(first) || (first == '-' || first == '\'') => {
-                rest[1..].find(|c| !is_word(c) && c != '-').map_or(rest.len(), |at| at + 1)
-            }
+            _ if is_word(first) || (first == '-' || first == '\'') => rest[1..]
+                .find(|c| !is_word(c) && c != '-')
+                .map_or(rest.len(), |at| at + 1),
             '<' | '>' => 2,
             _ => 1,
         };
         words.push(&rest[..length]);
         rest = rest[length..].trim_start();
     }
-    let mut expression = Expression { words, at: 0, names };
+    let mut expression = Expression {
+        words,
+        at: 0,
+        names,
+    };
     let value = expression.either();
     assert_eq!(expression.at, expression.words.len(), "{text}");
     value
@@ -60,7 +64,11 @@ impl Expression<'_> {
         if self.takes("<=") {
             return i64::from(value <= self.differing());
         }
-        if self.takes("<>") { i64::from(value != self.differing()) } else { value }
+        if self.takes("<>") {
+            i64::from(value != self.differing())
+        } else {
+            value
+        }
     }
 
     fn differing(&mut self) -> i64 {
@@ -126,18 +134,31 @@ impl Expression<'_> {
 
 /// The query of a name.
 fn query<'t>(text: &'t str, name: &str) -> &'t str {
-    let query = text.split_once(&format!(" {name} AS\n")).expect("the text has the name").1;
+    let query = text
+        .split_once(&format!(" {name} AS\n"))
+        .expect("the text has the name")
+        .1;
     query.split_once(";\n").expect("it has an end").0
 }
 
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
-    let text = text.split_once(before).unwrap_or_else(|| panic!("{before} is not in {text}")).1;
-    text.split_once(after).unwrap_or_else(|| panic!("{after} is not in {text}")).0
+    let text = text
+        .split_once(before)
+        .unwrap_or_else(|| panic!("{before} is not in {text}"))
+        .1;
+    text.split_once(after)
+        .unwrap_or_else(|| panic!("{after} is not in {text}"))
+        .0
 }
 
 fn number_behind(text: &str, before: &str) -> usize {
-    let text = text.split_once(before).unwrap_or_else(|| panic!("{before} is not in {text}")).1;
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let text = text
+        .split_once(before)
+        .unwrap_or_else(|| panic!("{before} is not in {text}"))
+        .1;
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     text[..end].parse().expect("a number")
 }
 
@@ -176,19 +197,35 @@ impl<'t> Emitted<'t> {
         let bound = number_behind(sized, "s.size <= ");
         assert!(text.contains(&format!("s.size > {bound}")));
         let conditions = |query: &'t str| {
-            let lines = query.lines().filter_map(|line| line.trim().strip_prefix("AND "));
+            let lines = query
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("AND "));
             lines.filter(|it| it.starts_with('(')).collect()
         };
         let max_distance = number_behind(plain, "WHERE bit_count(x) <= ");
-        let cuts = between(query(text, "cuts"), "VALUES\n", ") AS cuts(").lines().map(|line| {
-            let row = line.trim().trim_end_matches(',').strip_prefix('(').and_then(|it| it.strip_suffix(')'));
-            let (table, masks) = row.and_then(|it| it.split_once(", ")).expect("a table and its blocks");
-            let masks = masks.split(", ").map(|mask| evaluated(mask, &Names::new()));
-            (table.parse().expect("a number"), masks.collect())
-        });
+        let cuts = between(query(text, "cuts"), "VALUES\n", ") AS cuts(")
+            .lines()
+            .map(|line| {
+                let row = line
+                    .trim()
+                    .trim_end_matches(',')
+                    .strip_prefix('(')
+                    .and_then(|it| it.strip_suffix(')'));
+                let (table, masks) = row
+                    .and_then(|it| it.split_once(", "))
+                    .expect("a table and its blocks");
+                let masks = masks.split(", ").map(|mask| evaluated(mask, &Names::new()));
+                (table.parse().expect("a number"), masks.collect())
+            });
         Self {
             keys: keyed.split(",\n").collect(),
-            table: plain.split_once(" AS tbl").expect("a table").0.rsplit_once("fp_b, ").expect("names").1,
+            table: plain
+                .split_once(" AS tbl")
+                .expect("a table")
+                .0
+                .rsplit_once("fp_b, ")
+                .expect("names")
+                .1,
             bound,
             plain: conditions(plain),
             crowded: conditions(crowded),
@@ -198,15 +235,19 @@ impl<'t> Emitted<'t> {
     }
 
     fn keys_of(&self, fingerprint: i64) -> impl Iterator<Item = i64> {
-        self.keys.iter().map(move |key| evaluated(key, &Names::from([("fp", fingerprint)])))
+        self.keys
+            .iter()
+            .map(move |key| evaluated(key, &Names::from([("fp", fingerprint)])))
     }
 
     /// The pairs of the job, as often as they come.
     fn pairs(&self, work: SqlWork, left: &BTreeSet<i64>, right: &BTreeSet<i64>) -> Vec<(i64, i64)> {
         let keyed = |side: &BTreeSet<i64>| {
             let mut keyed: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-            side.iter()
-                .for_each(|&it| self.keys_of(it).for_each(|key| keyed.entry(key).or_default().push(it)));
+            side.iter().for_each(|&it| {
+                self.keys_of(it)
+                    .for_each(|key| keyed.entry(key).or_default().push(it))
+            });
             keyed
         };
         let (left, right) = (keyed(left), keyed(right));
@@ -220,7 +261,10 @@ impl<'t> Emitted<'t> {
                         continue;
                     }
                     let times = match of_left.len() <= self.bound {
-                        true => usize::from(holds(&self.plain, &Names::from([("tbl", table), ("x", x)]))),
+                        true => usize::from(holds(
+                            &self.plain,
+                            &Names::from([("tbl", table), ("x", x)]),
+                        )),
                         false => self.cut_times(table, x),
                     };
                     pairs.extend(std::iter::repeat_n((a, b), times));
@@ -234,7 +278,11 @@ impl<'t> Emitted<'t> {
     fn cut_times(&self, table: i64, x: i64) -> usize {
         let blocks = self.cuts.get(&table).map_or(&[][..], Vec::as_slice);
         let names: Vec<String> = (0..blocks.len()).map(|block| format!("m{block}")).collect();
-        let mut values: Names<'_> = names.iter().map(String::as_str).zip(blocks.iter().copied()).collect();
+        let mut values: Names<'_> = names
+            .iter()
+            .map(String::as_str)
+            .zip(blocks.iter().copied())
+            .collect();
         values.extend([("tbl", table), ("x", x)]);
         let agrees = |&block: &usize| {
             let mut values = values.clone();
@@ -253,7 +301,9 @@ fn holds(conditions: &[&str], names: &Names<'_>) -> bool {
 fn fingerprints(seed: u64, max_distance: u32) -> BTreeSet<i64> {
     let mut state = seed;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd)
     };
     let bases: Vec<u64> = (0..6).map(|_| random()).collect();
@@ -273,12 +323,20 @@ fn fingerprints(seed: u64, max_distance: u32) -> BTreeSet<i64> {
 fn jobs_find_each_near_pair_once() {
     let mut crowded = 0;
     for dialect in [SqlDialect::Spark, SqlDialect::DuckDb] {
-        for (max_distance, documents) in
-            [(0, 1e6), (1, 1e9), (2, 1e5), (3, 1e6), (3, 1e9), (5, 1e7), (64, 1e3)]
-        {
+        for (max_distance, documents) in [
+            (0, 1e6),
+            (1, 1e9),
+            (2, 1e5),
+            (3, 1e6),
+            (3, 1e9),
+            (5, 1e7),
+            (64, 1e3),
+        ] {
             for work in [SqlWork::SelfJoin, SqlWork::Probe { queries: 1000 }] {
                 for most in [1, 1000] {
-                    let job = SqlJob::new(documents as u64, max_distance).work(work).most_of_key(most);
+                    let job = SqlJob::new(documents as u64, max_distance)
+                        .work(work)
+                        .most_of_key(most);
                     let text = job.text(dialect).expect("there are tables");
                     let emitted = Emitted::read(&text, work, dialect);
                     let left = fingerprints(7, max_distance);
@@ -290,7 +348,9 @@ fn jobs_find_each_near_pair_once() {
                     let is_pair = |&(a, b): &(i64, i64)| {
                         (a ^ b).count_ones() <= max_distance && (work != SqlWork::SelfJoin || a < b)
                     };
-                    let all = left.iter().flat_map(|&a| right.iter().map(move |&b| (a, b)));
+                    let all = left
+                        .iter()
+                        .flat_map(|&a| right.iter().map(move |&b| (a, b)));
                     let expected: Vec<(i64, i64)> = all.filter(is_pair).collect();
                     let mut found = emitted.pairs(work, &left, &right);
                     found.sort_unstable();
@@ -314,9 +374,15 @@ fn jobs_find_each_near_pair_once() {
 #[test]
 fn one_table_has_the_number_0() {
     for work in [SqlWork::SelfJoin, SqlWork::Probe { queries: 1000 }] {
-        let text = SqlJob::new(1_000_000, 0).work(work).most_of_key(0).text(SqlDialect::Spark);
+        let text = SqlJob::new(1_000_000, 0)
+            .work(work)
+            .most_of_key(0)
+            .text(SqlDialect::Spark);
         let text = text.expect("there is a table");
-        assert!(text.contains("0 AS tbl") && !text.contains("shiftright"), "{text}");
+        assert!(
+            text.contains("0 AS tbl") && !text.contains("shiftright"),
+            "{text}"
+        );
         assert!(text.contains("s.size <= 1"), "{text}");
     }
 }
@@ -324,12 +390,21 @@ fn one_table_has_the_number_0() {
 /// A table of cuts was sent to the documents by sending the documents to it, where broadcasts are turned off.
 #[test]
 fn spark_is_asked_to_copy_what_is_small() {
-    for (work, joins) in [(SqlWork::SelfJoin, 2), (SqlWork::Probe { queries: 1000 }, 3)] {
+    for (work, joins) in [
+        (SqlWork::SelfJoin, 2),
+        (SqlWork::Probe { queries: 1000 }, 3),
+    ] {
         let job = SqlJob::new(1_000_000_000, 3).work(work);
         let text = job.text(SqlDialect::Spark).expect("there are tables");
         assert_eq!(text.matches("JOIN cuts c ").count(), joins);
-        assert_eq!(text.matches("JOIN cuts c ").count(), text.matches("BROADCAST(c)").count());
-        assert!(!job.text(SqlDialect::DuckDb).is_some_and(|it| it.contains("BROADCAST")));
+        assert_eq!(
+            text.matches("JOIN cuts c ").count(),
+            text.matches("BROADCAST(c)").count()
+        );
+        assert!(
+            !job.text(SqlDialect::DuckDb)
+                .is_some_and(|it| it.contains("BROADCAST"))
+        );
     }
 }
 
@@ -337,10 +412,17 @@ fn spark_is_asked_to_copy_what_is_small() {
 #[test]
 fn few_documents_have_a_job_too() {
     let text = |documents, queries, distance| {
-        SqlJob::new(documents, distance).work(SqlWork::Probe { queries }).text(SqlDialect::Spark)
+        SqlJob::new(documents, distance)
+            .work(SqlWork::Probe { queries })
+            .text(SqlDialect::Spark)
     };
-    for (documents, queries, distance) in [(0, 0, 3), (100, 10, 3), (1 << 30, 0, 3), (1000, 1000, 64)] {
-        assert!(text(documents, queries, distance).is_some(), "{documents} {queries} {distance}");
+    for (documents, queries, distance) in
+        [(0, 0, 3), (100, 10, 3), (1 << 30, 0, 3), (1000, 1000, 64)]
+    {
+        assert!(
+            text(documents, queries, distance).is_some(),
+            "{documents} {queries} {distance}"
+        );
     }
     assert_eq!(text(1 << 30, 1 << 20, 60), None);
 }

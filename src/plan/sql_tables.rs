@@ -42,8 +42,9 @@ impl Compared {
             Self::With(documents, queries) => documents + queries,
         };
         let pairs = self.pairs();
-        let table =
-            |mask: &u64| rows * ROW + pairs * 0.5f64.powi(mask.count_ones().cast_signed()) * COMPARISON;
+        let table = |mask: &u64| {
+            rows * ROW + pairs * 0.5f64.powi(mask.count_ones().cast_signed()) * COMPARISON
+        };
         masks.iter().map(table).sum()
     }
 }
@@ -54,7 +55,12 @@ impl Compared {
 pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
     let mut families: Vec<Vec<u64>> = Vec::new();
     for plan in all_plans().iter().filter(|plan| plan.radius() >= distance) {
-        families.push(plan.tables().iter().map(|it| it.permutation.prefix_mask(it.prefix_bits)).collect());
+        families.push(
+            plan.tables()
+                .iter()
+                .map(|it| it.permutation.prefix_mask(it.prefix_bits))
+                .collect(),
+        );
     }
     for groups in 1..=distance as usize + 1 {
         let most = distance as usize / groups;
@@ -67,11 +73,14 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
         masks.len() == 1 || prefix_bits + table_bits(masks.len()) <= KEY_BITS
     });
     let work = |masks: &[u64]| compared.work(masks);
-    let best = families.into_iter().min_by(|a, b| work(a).total_cmp(&work(b)));
+    let best = families
+        .into_iter()
+        .min_by(|a, b| work(a).total_cmp(&work(b)));
     match best.filter(|best| distance == 0 || work(best) < work(&[0])) {
         None => {
             let rows_alone = compared.work(&[u64::MAX]);
-            (compared.pairs() <= MOST_PAIRS || work(&[0]) <= FEW_TIMES * rows_alone).then(|| vec![0])
+            (compared.pairs() <= MOST_PAIRS || work(&[0]) <= FEW_TIMES * rows_alone)
+                .then(|| vec![0])
         }
         best => best,
     }
@@ -92,14 +101,19 @@ fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>
         return None;
     }
     // The choices of half of 64 blocks, times 64, have more than 64 bits.
-    let choices = (0..most).fold(1, |choices, i| choices * (blocks - i) as u128 / (i + 1) as u128);
+    let choices = (0..most).fold(1, |choices, i| {
+        choices * (blocks - i) as u128 / (i + 1) as u128
+    });
     if groups as u128 * choices > MOST_TABLES as u128 {
         return None;
     }
     let block = |number: usize| ones(number * 64 / all, (number + 1) * 64 / all);
     let group = |group: usize| {
         let kept = combinations(blocks, blocks - most);
-        kept.map(move |kept| kept.iter().fold(0, |mask, it| mask | block(group * blocks + it)))
+        kept.map(move |kept| {
+            kept.iter()
+                .fold(0, |mask, it| mask | block(group * blocks + it))
+        })
     };
     Some((0..groups).flat_map(group).collect())
 }
@@ -124,7 +138,10 @@ pub(super) fn runs(mask: u64) -> Vec<Run> {
         let from = left.trailing_zeros();
         let length = (left >> from).trailing_ones();
         let run = u64::MAX >> (64 - length);
-        runs.push(Run { shift: from - gathered, mask: run << gathered });
+        runs.push(Run {
+            shift: from - gathered,
+            mask: run << gathered,
+        });
         left &= !(run << from);
         gathered += length;
     }
@@ -149,7 +166,10 @@ mod tests {
     use super::*;
 
     fn random(i: u64) -> u64 {
-        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        (i + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
     /// A difference of so many bits.
@@ -166,10 +186,14 @@ mod tests {
     fn the_tables_miss_no_difference() {
         for distance in 0..=16 {
             for rows in [1e3, 1e6, 1e9] {
-                let Some(masks) = cheapest(Compared::Self_(rows), distance) else { continue };
+                let Some(masks) = cheapest(Compared::Self_(rows), distance) else {
+                    continue;
+                };
                 if masks.len() <= 64 {
-                    let reaches: Vec<Reach> =
-                        masks.iter().map(|&prefix| Reach { prefix, flips: 0 }).collect();
+                    let reaches: Vec<Reach> = masks
+                        .iter()
+                        .map(|&prefix| Reach { prefix, flips: 0 })
+                        .collect();
                     assert_eq!(
                         covers(&reaches, distance, &mut { 1 << 22 }),
                         Some(true),
@@ -178,7 +202,10 @@ mod tests {
                 }
                 for seed in 0..3000 {
                     let difference = difference(seed, distance);
-                    assert!(masks.iter().any(|mask| mask & difference == 0), "{difference:x}");
+                    assert!(
+                        masks.iter().any(|mask| mask & difference == 0),
+                        "{difference:x}"
+                    );
                 }
             }
         }
@@ -188,14 +215,30 @@ mod tests {
     fn more_rows_take_longer_keys() {
         let least = |rows| {
             let masks = cheapest(Compared::Self_(rows), 3).expect("there are tables for 3");
-            masks.iter().map(|it| it.count_ones()).min().expect("it has tables")
+            masks
+                .iter()
+                .map(|it| it.count_ones())
+                .min()
+                .expect("it has tables")
         };
-        assert!(least(1e6) < least(1e8) && least(1e8) < least(1e9), "{} {}", least(1e6), least(1e9));
-        assert_eq!(cheapest(Compared::With(1e9, 1e6), 0).map(|it| it.len()), Some(1));
+        assert!(
+            least(1e6) < least(1e8) && least(1e8) < least(1e9),
+            "{} {}",
+            least(1e6),
+            least(1e9)
+        );
+        assert_eq!(
+            cheapest(Compared::With(1e9, 1e6), 0).map(|it| it.len()),
+            Some(1)
+        );
         assert_eq!(cheapest(Compared::Self_(1e9), 60), None);
         // Few are all compared, at any distance.
         for distance in [1, 3, 60, 64] {
-            assert_eq!(cheapest(Compared::Self_(1.0), distance), Some(vec![0]), "{distance}");
+            assert_eq!(
+                cheapest(Compared::Self_(1.0), distance),
+                Some(vec![0]),
+                "{distance}"
+            );
         }
         assert_eq!(cheapest(Compared::With(1e6, 10.0), 60), Some(vec![0]));
     }
@@ -216,7 +259,13 @@ mod tests {
             assert_eq!(gathered(bits, mask), expected, "{bits:x} {mask:x}");
         }
         assert_eq!(gathered(1 << 63, 1 << 63), 1);
-        assert_eq!(runs(u64::MAX), [Run { shift: 0, mask: u64::MAX }]);
+        assert_eq!(
+            runs(u64::MAX),
+            [Run {
+                shift: 0,
+                mask: u64::MAX
+            }]
+        );
         assert_eq!(runs(0), []);
     }
 
@@ -227,7 +276,10 @@ mod tests {
             let blocks = cut(mask, distance);
             assert_eq!(blocks.len(), distance as usize + 1);
             assert_eq!(blocks.iter().fold(0, |all, block| all | block), !mask);
-            assert_eq!(blocks.iter().map(|it| it.count_ones()).sum::<u32>(), 64 - mask.count_ones());
+            assert_eq!(
+                blocks.iter().map(|it| it.count_ones()).sum::<u32>(),
+                64 - mask.count_ones()
+            );
         }
     }
 

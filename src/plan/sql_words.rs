@@ -60,14 +60,23 @@ impl SqlDialect {
     pub(super) fn named(self, name: &str, once: bool, query: &str) -> String {
         match (self, once) {
             (Self::Spark, _) => format!("CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query};\n"),
-            (Self::DuckDb, true) => format!("CREATE OR REPLACE TEMPORARY TABLE {name} AS\n{query};\n"),
-            (Self::DuckDb, false) => format!("CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query};\n"),
+            (Self::DuckDb, true) => {
+                format!("CREATE OR REPLACE TEMPORARY TABLE {name} AS\n{query};\n")
+            }
+            (Self::DuckDb, false) => {
+                format!("CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query};\n")
+            }
         }
     }
 
     /// The key of a fingerprint in a table: the bits of the mask, gathered at the low end, and above `table_at` the
     /// number of the table.
-    pub(super) fn key(self, fingerprint: &str, mask: u64, (table, table_at): (usize, u32)) -> String {
+    pub(super) fn key(
+        self,
+        fingerprint: &str,
+        mask: u64,
+        (table, table_at): (usize, u32),
+    ) -> String {
         let run = |Run { shift, mask }: Run| match (shift, mask) {
             (0, u64::MAX) => fingerprint.to_owned(),
             (0, mask) => format!("({fingerprint} & {})", literal(mask)),

@@ -10,7 +10,10 @@
 //! threads that are not there. So the numbers of all descriptors stand in a list. Something else is put in their
 //! place, and each number stays with its owner: it names nothing that could be closed by mistake. The list has no
 //! lock, since a fork may come while another thread changes it.
-#![cfg_attr(unix, expect(unsafe_code, reason = "descriptors are replaced by their numbers"))]
+#![cfg_attr(
+    unix,
+    expect(unsafe_code, reason = "descriptors are replaced by their numbers")
+)]
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -27,7 +30,10 @@ pub(crate) struct Kept<T> {
 #[cfg(unix)]
 impl<T: std::os::fd::AsFd> Kept<T> {
     pub(crate) fn new(thing: T) -> Self {
-        Self { _listed: Some(list::Listed::new(thing.as_fd())), thing }
+        Self {
+            _listed: Some(list::Listed::new(thing.as_fd())),
+            thing,
+        }
     }
 }
 
@@ -164,7 +170,10 @@ mod list {
 
     fn add_place(descriptor: u64) -> &'static Place {
         let mut first = FIRST.load(Ordering::Acquire);
-        let mut place = Box::new(Place { descriptor: descriptor.into(), next: first });
+        let mut place = Box::new(Place {
+            descriptor: descriptor.into(),
+            next: first,
+        });
         loop {
             let added = Box::into_raw(place);
             match FIRST.compare_exchange(first, added, Ordering::AcqRel, Ordering::Acquire) {
@@ -182,7 +191,8 @@ mod list {
 
     pub(super) fn give_up_inherited() -> io::Result<()> {
         let here = Process::here().short();
-        let is_inherited = |descriptor: u64| descriptor != FREE && (descriptor >> 32) as u32 != here;
+        let is_inherited =
+            |descriptor: u64| descriptor != FREE && (descriptor >> 32) as u32 != here;
         let mut instead = None;
         for place in places() {
             let descriptor = place.descriptor.load(Ordering::Acquire);
@@ -196,9 +206,16 @@ mod list {
             if let Some(instead) = &instead {
                 replace(descriptor as u32 as RawFd, instead)?;
             }
-            let given_up =
-                place.descriptor.compare_exchange(descriptor, FREE, Ordering::AcqRel, Ordering::Relaxed);
-            debug_assert!(given_up.is_ok(), "a descriptor that is inherited is given up once");
+            let given_up = place.descriptor.compare_exchange(
+                descriptor,
+                FREE,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            debug_assert!(
+                given_up.is_ok(),
+                "a descriptor that is inherited is given up once"
+            );
         }
         Ok(())
     }

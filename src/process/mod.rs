@@ -3,7 +3,10 @@
 mod descriptors;
 mod of_process;
 mod per_process;
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod process;
 
 pub(crate) use descriptors::{Kept, give_up_inherited};

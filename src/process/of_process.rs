@@ -16,7 +16,10 @@ pub(crate) struct OfProcess<T> {
 
 impl<T> OfProcess<T> {
     pub(crate) fn new(thing: T) -> Self {
-        Self { process: Process::here(), thing: Some(thing) }
+        Self {
+            process: Process::here(),
+            thing: Some(thing),
+        }
     }
 
     /// The process that made it.
@@ -26,7 +29,11 @@ impl<T> OfProcess<T> {
 
     /// The thing. `None` in another process, where it is forgotten.
     pub(crate) fn take(mut self) -> Option<T> {
-        if self.process.is_here() { self.thing.take() } else { None }
+        if self.process.is_here() {
+            self.thing.take()
+        } else {
+            None
+        }
     }
 }
 
@@ -34,13 +41,17 @@ impl<T> Deref for OfProcess<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.thing.as_ref().expect("it is there until it is dropped")
+        self.thing
+            .as_ref()
+            .expect("it is there until it is dropped")
     }
 }
 
 impl<T> DerefMut for OfProcess<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.thing.as_mut().expect("it is there until it is dropped")
+        self.thing
+            .as_mut()
+            .expect("it is there until it is dropped")
     }
 }
 

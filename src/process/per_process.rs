@@ -24,7 +24,10 @@ struct Of<T> {
 
 impl<T: Send + Sync + 'static> PerProcess<T> {
     pub(crate) const fn new(make: fn() -> T) -> Self {
-        Self { newest: AtomicPtr::new(ptr::null_mut()), make }
+        Self {
+            newest: AtomicPtr::new(ptr::null_mut()),
+            make,
+        }
     }
 
     /// That of this process.
@@ -39,15 +42,22 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
 
     #[cold]
     fn begin(&self, before: *mut Of<T>) -> &'static T {
-        let made = Box::into_raw(Box::new(Of { process: Process::here(), value: (self.make)() }));
-        let of = match self.newest.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => made,
-            Err(of_other_thread) => {
-                // SAFETY: it was made above, and nobody else knows of it.
-                drop(unsafe { Box::from_raw(made) });
-                of_other_thread
-            }
-        };
+        let made = Box::into_raw(Box::new(Of {
+            process: Process::here(),
+            value: (self.make)(),
+        }));
+        let of =
+            match self
+                .newest
+                .compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => made,
+                Err(of_other_thread) => {
+                    // SAFETY: it was made above, and nobody else knows of it.
+                    drop(unsafe { Box::from_raw(made) });
+                    of_other_thread
+                }
+            };
         // SAFETY: whatever was published is never freed.
         unsafe { &(*of).value }
     }

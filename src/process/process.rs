@@ -31,7 +31,11 @@ impl Process {
     /// Refuses to go on in another process.
     #[inline]
     pub(crate) fn ensure_here(self) -> Result<()> {
-        if self.is_here() { Ok(()) } else { Err(Error::Forked) }
+        if self.is_here() {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
     }
 
     /// Half of its number, which is enough to tell it from the few that it was forked from.
@@ -42,7 +46,10 @@ impl Process {
 
 #[cfg(target_os = "linux")]
 mod imp {
-    #![expect(unsafe_code, reason = "the system is asked for a page that it clears in forked processes")]
+    #![expect(
+        unsafe_code,
+        reason = "the system is asked for a page that it clears in forked processes"
+    )]
 
     use std::ptr;
     use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -67,7 +74,8 @@ mod imp {
         match word.load(Ordering::Relaxed) {
             CLEARED => {
                 let next = NEXT.fetch_add(1, Ordering::Relaxed);
-                let before = word.compare_exchange(CLEARED, next, Ordering::Relaxed, Ordering::Relaxed);
+                let before =
+                    word.compare_exchange(CLEARED, next, Ordering::Relaxed, Ordering::Relaxed);
                 before.map_or_else(|other_thread| other_thread, |_| next)
             }
             number => number,
@@ -161,10 +169,15 @@ mod tests {
     fn all_threads_are_in_one_process() {
         let here = Process::here();
         assert!(
-            std::thread::spawn(move || here == Process::here() && here.is_here()).join().is_ok_and(|it| it)
+            std::thread::spawn(move || here == Process::here() && here.is_here())
+                .join()
+                .is_ok_and(|it| it)
         );
         assert!(!Process(u64::MAX).is_here());
-        assert!(matches!(Process(u64::MAX).ensure_here(), Err(Error::Forked)));
+        assert!(matches!(
+            Process(u64::MAX).ensure_here(),
+            Err(Error::Forked)
+        ));
     }
 
     /// The cost of the check. To be run with `--ignored --nocapture`, in a release build.
@@ -177,6 +190,9 @@ mod tests {
         for _ in 0..CHECKS {
             assert!(std::hint::black_box(here).is_here());
         }
-        println!("{:.2} ns a check", begun.elapsed().as_secs_f64() * 1e9 / f64::from(CHECKS));
+        println!(
+            "{:.2} ns a check",
+            begun.elapsed().as_secs_f64() * 1e9 / f64::from(CHECKS)
+        );
     }
 }

@@ -18,7 +18,16 @@ pub(crate) fn largest_groups(reader: &impl Read, most: usize, most_read: u64) ->
         let posted = reader.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
         Ok(posted.iter().map(|posted| posted.total).sum())
     };
-    crowds(&reader.set(POSTINGS), CrowdsWanted { bits: 64, most, most_read }, counts, documents)
+    crowds(
+        &reader.set(POSTINGS),
+        CrowdsWanted {
+            bits: 64,
+            most,
+            most_read,
+        },
+        counts,
+        documents,
+    )
 }
 
 /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table with no
@@ -32,5 +41,14 @@ pub(crate) fn fullest_prefixes(
     let bits = reader.settings().plan.tables()[table].prefix_bits;
     let set = reader.set(permuted(table));
     let rows = |range: RangeInclusive<u64>| Ok(set.puts_and_marks(&range)?.0.unsigned_abs());
-    crowds(&set, CrowdsWanted { bits, most, most_read }, |_| true, rows)
+    crowds(
+        &set,
+        CrowdsWanted {
+            bits,
+            most,
+            most_read,
+        },
+        |_| true,
+        rows,
+    )
 }

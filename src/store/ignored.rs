@@ -23,7 +23,9 @@ impl DocumentNumber {
     /// The greatest number up to this one that is not among those. `None` if there is none.
     pub(crate) fn last_outside(self, numbers: &Numbers) -> Option<Self> {
         // Ranges do not adjoin.
-        numbers.range_of(self.0).map_or(Some(self), |range| Self(range.start).previous())
+        numbers
+            .range_of(self.0)
+            .map_or(Some(self), |range| Self(range.start).previous())
     }
 }
 
@@ -34,10 +36,20 @@ pub(crate) fn leave_out(
     posted: Posted,
     ignored: &Numbers,
 ) -> Result<Posted> {
-    let Posted { index, scope, total, numbers } = posted;
+    let Posted {
+        index,
+        scope,
+        total,
+        numbers,
+    } = posted;
     if let Some(mut numbers) = numbers {
         numbers.retain(|number| !number.is_among(ignored));
-        return Ok(Posted { index, scope, total: numbers.len() as u64, numbers: Some(numbers) });
+        return Ok(Posted {
+            index,
+            scope,
+            total: numbers.len() as u64,
+            numbers: Some(numbers),
+        });
     }
     let rows = |range: &Range<u64>| {
         let last = DocumentNumber(range.end - 1).min(DocumentNumber::MAX);
@@ -46,5 +58,10 @@ pub(crate) fn leave_out(
     let ranges: Vec<_> = ignored.ranges().iter().map(rows).collect();
     let left_out = postings::posted_in(|| reader.set(POSTINGS), &ranges)?;
     let total = total.saturating_sub(left_out.iter().map(|it| it.total).sum());
-    Ok(Posted { index, scope, total, numbers: None })
+    Ok(Posted {
+        index,
+        scope,
+        total,
+        numbers: None,
+    })
 }

@@ -59,7 +59,13 @@ mod tests {
     #[test]
     fn every_document_is_listed_once_among_all_documents() {
         for scope in [ScopeNumber::EMPTY, ScopeNumber(1), ScopeNumber(7)] {
-            assert_eq!(ScopeNumber::ALL_DOCUMENTS.iter().filter(|all| all.covers(scope)).count(), 1);
+            assert_eq!(
+                ScopeNumber::ALL_DOCUMENTS
+                    .iter()
+                    .filter(|all| all.covers(scope))
+                    .count(),
+                1
+            );
             assert!(scope.covers(scope));
         }
         assert!(!ScopeNumber(1).covers(ScopeNumber(2)));

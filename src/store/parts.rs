@@ -16,7 +16,11 @@ pub(crate) trait ReadParts: Read {
     /// rows.
     fn table_parts(&self, table: usize, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
         let range = |part: Part| part.first..=part.last();
-        cut(&self.set(permuted(table)), Part::ALL, &Cut { most, kept, range })
+        cut(
+            &self.set(permuted(table)),
+            Part::ALL,
+            &Cut { most, kept, range },
+        )
     }
 
     /// The rows of a part of a table, in order.
@@ -27,7 +31,15 @@ pub(crate) trait ReadParts: Read {
     /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
     /// The part `kept` is one of them, if it has postings.
     fn posted_parts(&self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
-        cut(&self.set(POSTINGS), Part::ALL, &Cut { most, kept, range: postings_of })
+        cut(
+            &self.set(POSTINGS),
+            Part::ALL,
+            &Cut {
+                most,
+                kept,
+                range: postings_of,
+            },
+        )
     }
 
     /// The number of different fingerprints of the documents of a part.
@@ -37,7 +49,9 @@ pub(crate) trait ReadParts: Read {
             return Ok(u64::from(self.set(POSTINGS).count(&postings_of(part))? > 0));
         }
         let rows = self.set(POSTINGS).rows(&postings_of(part))?;
-        Ok(rows.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b)).count() as u64)
+        Ok(rows
+            .chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b))
+            .count() as u64)
     }
 
     /// Those fingerprints of a part that several documents of some scopes have, in order.
@@ -47,12 +61,22 @@ pub(crate) trait ReadParts: Read {
             let fingerprint = Fingerprint::from_bits(part.first);
             let posted = self.posted(&[(fingerprint, scopes.into())])?;
             let documents: u64 = posted.iter().map(|it| it.total).sum();
-            return Ok(if documents > 1 { vec![fingerprint] } else { Vec::new() });
+            return Ok(if documents > 1 {
+                vec![fingerprint]
+            } else {
+                Vec::new()
+            });
         }
         let rows = self.set(POSTINGS).rows(&postings_of(part))?;
-        let listed: Vec<u128> = rows.into_iter().filter(|&row| scopes.contains(&scope_of(row))).collect();
+        let listed: Vec<u128> = rows
+            .into_iter()
+            .filter(|&row| scopes.contains(&scope_of(row)))
+            .collect();
         let groups = listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b));
-        Ok(groups.filter(|group| group.len() > 1).map(|group| fingerprint_of(group[0])).collect())
+        Ok(groups
+            .filter(|group| group.len() > 1)
+            .map(|group| fingerprint_of(group[0]))
+            .collect())
     }
 }
 
@@ -89,7 +113,9 @@ fn cut<R: SetRow>(
         Some(kept) if part.contains(kept) => part == kept,
         _ => rows <= how.most,
     };
-    let Some(halves) = part.halves().filter(|_| !is_small) else { return Ok(vec![part]) };
+    let Some(halves) = part.halves().filter(|_| !is_small) else {
+        return Ok(vec![part]);
+    };
     let mut parts = Vec::new();
     for half in halves {
         parts.extend(cut(set, half, how)?);

@@ -30,7 +30,12 @@ impl Store {
         change: impl FnOnce(&mut Vec<Lists<R>>),
     ) -> Result<()> {
         let view = self.shared.view()?;
-        let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
+        let level = view.state().sets[set]
+            .levels
+            .last()
+            .expect("the set has a level")
+            .level
+            .clone();
         let mut blocks = Vec::new();
         let of = view.blocks().of_table(set.table());
         for entry in level.entries(level.all(), of)? {
@@ -54,7 +59,12 @@ impl Store {
     /// Gives the first block of the last level of a set a filter that does not know its rows.
     pub(crate) fn plant_filter<R: SetRow>(&self, set: Set<R>) -> Result<()> {
         let view = self.shared.view()?;
-        let level = view.state().sets[set].levels.last().expect("the set has a level").level.clone();
+        let level = view.state().sets[set]
+            .levels
+            .last()
+            .expect("the set has a level")
+            .level
+            .clone();
         let mut packed = Vec::new();
         let of = view.blocks().of_table(set.table());
         for entry in level.entries(level.all(), of)? {
@@ -81,10 +91,17 @@ impl Store {
     /// Adds a block with documents of these numbers behind all others, and adds no rows.
     pub(crate) fn plant_documents(&self, documents: &[(u64, Document)]) -> Result<()> {
         let mut block = DocumentBlock::default();
-        documents.iter().for_each(|(number, document)| block.push(*number, document));
+        documents
+            .iter()
+            .for_each(|(number, document)| block.push(*number, document));
         self.plant(|edit, blocks| {
-            let packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
-            let last = documents.iter().map(|it| it.0).max().expect("there are documents");
+            let packed =
+                pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
+            let last = documents
+                .iter()
+                .map(|it| it.0)
+                .max()
+                .expect("there are documents");
             edit.state.counters.next_document = last + 1;
             let level = edit.state.documents.clone();
             let end = level.end()..level.end();
@@ -95,7 +112,9 @@ impl Store {
 
     /// Gives the first block of documents an extent that `change` made wrong.
     pub(crate) fn plant_extent(&self, change: impl FnOnce(&mut Extent)) -> Result<()> {
-        self.plant_block(|block, _| change(block.extent.as_mut().expect("documents have an extent")))
+        self.plant_block(|block, _| {
+            change(block.extent.as_mut().expect("documents have an extent"))
+        })
     }
 
     /// Changes the bytes of the first block of documents. Its checksum is the right one.
@@ -109,11 +128,14 @@ impl Store {
     fn plant_block(&self, change: impl FnOnce(&mut Packed<u64>, FileSeed)) -> Result<()> {
         let view = self.shared.view()?;
         let level = view.state().documents.clone();
-        let first = level.entry(level.all().start, view.document_blocks())?.expect("there is a block");
+        let first = level
+            .entry(level.all().start, view.document_blocks())?
+            .expect("there is a block");
         let block = view.document_blocks().documents_once(first)?;
         drop(view);
         self.plant(|edit, blocks| {
-            let mut packed = pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
+            let mut packed =
+                pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
             change(&mut packed[0], edit.file());
             let positions = level.all().start..level.after(level.all().start, 1);
             edit.state.documents = edit.replace(DOCUMENTS, &level, positions, packed, blocks)?;

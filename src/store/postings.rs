@@ -41,9 +41,18 @@ pub(crate) fn posted<'a>(
             continue;
         }
         for &scope in &**scopes {
-            let range = listed(*fingerprint, scope, DocumentNumber::MIN..=DocumentNumber::MAX);
+            let range = listed(
+                *fingerprint,
+                scope,
+                DocumentNumber::MIN..=DocumentNumber::MAX,
+            );
             let (total, numbers) = total_of(&reader, rows, &range)?;
-            all.push(Posted { index, scope, total, numbers });
+            all.push(Posted {
+                index,
+                scope,
+                total,
+                numbers,
+            });
         }
     }
     Ok(all)
@@ -55,7 +64,12 @@ fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &m
         let scope = scope_of(rows[0].row);
         if scopes.binary_search(&scope).is_ok() {
             let numbers: Vec<_> = rows.iter().rev().map(|it| number_of(it.row)).collect();
-            all.push(Posted { index, scope, total: numbers.len() as u64, numbers: Some(numbers) });
+            all.push(Posted {
+                index,
+                scope,
+                total: numbers.len() as u64,
+                numbers: Some(numbers),
+            });
         }
     }
 }
@@ -69,7 +83,12 @@ pub(crate) fn posted_in<'a>(
     let few = few_rows(&reader, ranges)?;
     let posted = |(index, range)| {
         let (total, numbers) = total_of(&reader, few.of(index), range)?;
-        Ok(Posted { index, scope: ScopeNumber::EMPTY, total, numbers })
+        Ok(Posted {
+            index,
+            scope: ScopeNumber::EMPTY,
+            total,
+            numbers,
+        })
     };
     ranges.iter().enumerate().map(posted).collect()
 }
@@ -82,7 +101,11 @@ fn total_of<'a>(
     range: &RangeInclusive<u128>,
 ) -> Result<(u64, Option<Vec<DocumentNumber>>)> {
     if let Some(rows) = rows {
-        let listed = rows.iter().rev().map(|it| it.row).filter(|row| range.contains(row));
+        let listed = rows
+            .iter()
+            .rev()
+            .map(|it| it.row)
+            .filter(|row| range.contains(row));
         let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
         return Ok((numbers.len() as u64, Some(numbers)));
     }
@@ -133,7 +156,11 @@ fn few_rows<'a>(
     order.sort_unstable_by_key(|&index| *ranges[index].start());
     let read = order.iter().map(|&index| {
         let (first, last) = (*ranges[index].start(), *ranges[index].end());
-        Wanted { reader: reader(), first, last }
+        Wanted {
+            reader: reader(),
+            first,
+            last,
+        }
     });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
@@ -147,7 +174,11 @@ fn few_rows<'a>(
             }
         }
     })?;
-    let mut many: Vec<usize> = reading.too_long.into_iter().map(|position| order[position]).collect();
+    let mut many: Vec<usize> = reading
+        .too_long
+        .into_iter()
+        .map(|position| order[position])
+        .collect();
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.
@@ -168,7 +199,8 @@ pub(crate) fn listed(
     scope: ScopeNumber,
     numbers: RangeInclusive<DocumentNumber>,
 ) -> RangeInclusive<u128> {
-    posting_row(fingerprint, scope, *numbers.start())..=posting_row(fingerprint, scope, *numbers.end())
+    posting_row(fingerprint, scope, *numbers.start())
+        ..=posting_row(fingerprint, scope, *numbers.end())
 }
 
 #[cfg(test)]
@@ -213,21 +245,36 @@ mod tests {
     fn without_a_cache_a_block_is_read_once_for_many_fingerprints() -> Result<()> {
         let fingerprint = |i: u64| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let row = |i| posting_row(fingerprint(i), ScopeNumber::EMPTY, DocumentNumber(i));
-        let stacked = stack(&[(0..1_000).map(|i| (row(i), true)).collect(), [].into()], 1, Rules::ONCE);
+        let stacked = stack(
+            &[(0..1_000).map(|i| (row(i), true)).collect(), [].into()],
+            1,
+            Rules::ONCE,
+        );
         let blocks_in_all = stacked.memory.places().len();
         assert!(blocks_in_all > 50, "{blocks_in_all}");
-        let counted = Arc::new(Counted { memory: stacked.memory.clone(), reads: AtomicUsize::new(0) });
+        let counted = Arc::new(Counted {
+            memory: stacked.memory.clone(),
+            reads: AtomicUsize::new(0),
+        });
         let file = stacked.memory.blocks().file();
         let blocks = Blocks::new(counted.clone(), Arc::new(BlockCache::new(0)), file);
-        let reader = || SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
-        let wanted: Vec<WantedPostings> =
-            (0..1_000).map(|i| (fingerprint(i), [ScopeNumber::EMPTY].into())).collect();
+        let reader = || SetReader {
+            set: &stacked.set,
+            overlay: None,
+            blocks: blocks.of_table(&TABLE),
+        };
+        let wanted: Vec<WantedPostings> = (0..1_000)
+            .map(|i| (fingerprint(i), [ScopeNumber::EMPTY].into()))
+            .collect();
         let posted = posted(reader, &wanted)?;
         assert_eq!(posted.len(), 1_000);
         assert!(posted.iter().all(|it| it.total == 1));
         // The last fingerprint of a block might go on in the next. So it is counted, which reads both again.
         let reads = counted.reads.load(Ordering::Relaxed);
-        assert!(reads <= 3 * blocks_in_all && 3 * blocks_in_all < 500, "{reads} of {blocks_in_all} blocks");
+        assert!(
+            reads <= 3 * blocks_in_all && 3 * blocks_in_all < 500,
+            "{reads} of {blocks_in_all} blocks"
+        );
         Ok(())
     }
 }

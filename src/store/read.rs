@@ -14,8 +14,8 @@ use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Probe, Work};
 use crate::sketch::Sketch;
 use crate::store::file::{
-    Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row, missing_scope,
-    number_of, permuted,
+    Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row,
+    missing_scope, number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
@@ -40,14 +40,21 @@ pub(crate) trait Read: Sync {
     /// A reader of a set.
     fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
         let overlay = self.written().map(|written| &written.overlays[set]);
-        SetReader { overlay, ..self.view().set(set) }
+        SetReader {
+            overlay,
+            ..self.view().set(set)
+        }
     }
 
     /// Calls `each` with the candidates of each probe, and returns the number of blocks that they were in.
     ///
     /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. Some
     /// may have a fingerprint that has no documents any more, and some may come more than once.
-    fn candidates(&self, probes: &[Probe], mut each: impl FnMut(&Probe, Candidates<'_>)) -> Result<u64> {
+    fn candidates(
+        &self,
+        probes: &[Probe],
+        mut each: impl FnMut(&Probe, Candidates<'_>),
+    ) -> Result<u64> {
         let ranges = probes.iter().map(|probe| Wanted {
             reader: self.set(permuted(probe.table)),
             first: probe.first,
@@ -58,7 +65,11 @@ pub(crate) trait Read: Sync {
             met += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
-        self.view().blocks().cache.tallies.add(Tally::Candidates, met);
+        self.view()
+            .blocks()
+            .cache
+            .tallies
+            .add(Tally::Candidates, met);
         Ok(read.blocks)
     }
 
@@ -85,13 +96,22 @@ pub(crate) trait Read: Sync {
         let tables = self.settings().plan.tables().len();
         let first = self.set(permuted(0));
         let rows = self.fingerprints() as f64;
-        let shares =
-            (0..tables).map(|table| shares(&self.set(permuted(table)), read)).collect::<Result<_>>()?;
+        let shares = (0..tables)
+            .map(|table| shares(&self.set(permuted(table)), read))
+            .collect::<Result<_>>()?;
         let cache = self.view().blocks().cache.capacity() as f64;
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
         let levels = first.set.levels.len() as f64;
         let runs = first.memory_runs().map(|run| run.len() as f64).collect();
-        Ok(CostModel { work: Work::Query, rows, tables: tables as f64, levels, runs, cached, shares })
+        Ok(CostModel {
+            work: Work::Query,
+            rows,
+            tables: tables as f64,
+            levels,
+            runs,
+            cached,
+            shares,
+        })
     }
 
     /// The documents of each wanted fingerprint, in each of its scopes.
@@ -109,7 +129,9 @@ pub(crate) trait Read: Sync {
         limit: usize,
     ) -> Result<Vec<DocumentNumber>> {
         let last = numbers.end.previous().filter(|_| !numbers.is_empty());
-        let Some(last) = last else { return Ok(Vec::new()) };
+        let Some(last) = last else {
+            return Ok(Vec::new());
+        };
         let range = listed(fingerprint, scope, numbers.start..=last);
         let rows = self.set(POSTINGS).last(&range, limit)?;
         Ok(rows.into_iter().map(number_of).collect())
@@ -117,7 +139,10 @@ pub(crate) trait Read: Sync {
 
     /// The document of a number that a row has. It is an error if the document is not there.
     fn linked_document(&self, number: DocumentNumber) -> Result<Document> {
-        match self.written().and_then(|written| written.documents.document(number)) {
+        match self
+            .written()
+            .and_then(|written| written.documents.document(number))
+        {
             Some(document) => document,
             None => self.view().document(number),
         }
@@ -125,7 +150,10 @@ pub(crate) trait Read: Sync {
 
     /// The key of the document of a number that a row has. It is an error if the document is not there.
     fn linked_key(&self, number: DocumentNumber) -> Result<Vec<u8>> {
-        match self.written().and_then(|written| written.documents.document(number)) {
+        match self
+            .written()
+            .and_then(|written| written.documents.document(number))
+        {
             Some(document) => Ok(document?.key().to_vec()),
             None => self.view().key(number),
         }
@@ -139,8 +167,13 @@ pub(crate) trait Read: Sync {
         since: i64,
         is_wanted: impl Fn(Option<&Sketch>) -> bool,
     ) -> Result<Option<Document>> {
-        match self.written().and_then(|written| written.documents.document(number)) {
-            Some(document) => Ok(Some(document?).filter(|it| it.seen() >= since && is_wanted(it.sketch()))),
+        match self
+            .written()
+            .and_then(|written| written.documents.document(number))
+        {
+            Some(document) => {
+                Ok(Some(document?).filter(|it| it.seen() >= since && is_wanted(it.sketch())))
+            }
             None => self.view().document_if(number, |stored| {
                 Ok(stored.seen >= since && is_wanted(stored.sketch()?.as_ref()))
             }),
@@ -151,7 +184,11 @@ pub(crate) trait Read: Sync {
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
         let hash = self.hash_of(key);
         // Most keys that are searched are new.
-        if self.set(KEYS).may_have(hash)? { self.find_hashed(key, hash) } else { Ok(None) }
+        if self.set(KEYS).may_have(hash)? {
+            self.find_hashed(key, hash)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The documents of some keys, with their numbers.
@@ -162,8 +199,17 @@ pub(crate) trait Read: Sync {
         let hashes: Vec<u64> = keys.clone().map(|key| self.hash_of(key)).collect();
         let set = self.set(KEYS);
         // In a loop that does nothing else, the processor waits for the memory of several filters at a time.
-        let may_have = hashes.iter().map(|&hash| set.may_have(hash)).collect::<Result<Vec<bool>>>()?;
-        let find = |((key, &hash), &may_have)| if may_have { self.find_hashed(key, hash) } else { Ok(None) };
+        let may_have = hashes
+            .iter()
+            .map(|&hash| set.may_have(hash))
+            .collect::<Result<Vec<bool>>>()?;
+        let find = |((key, &hash), &may_have)| {
+            if may_have {
+                self.find_hashed(key, hash)
+            } else {
+                Ok(None)
+            }
+        };
         keys.zip(&hashes).zip(&may_have).map(find).collect()
     }
 
@@ -198,7 +244,8 @@ pub(crate) trait Read: Sync {
 
     /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
     fn scope_number_of(&self, document: &Document) -> Result<ScopeNumber> {
-        self.scope_number(document.scope())?.ok_or_else(|| missing_scope(document.scope()))
+        self.scope_number(document.scope())?
+            .ok_or_else(|| missing_scope(document.scope()))
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged

@@ -16,30 +16,51 @@ pub(crate) trait ReadRecent: Read {
     /// document.
     fn first_since(&self, since: i64) -> Result<Option<DocumentNumber>> {
         let view = self.view();
-        let stored = view.state().documents.first_since(since, view.document_blocks())?;
-        let written = || self.written().and_then(|written| written.documents.first_since(since));
+        let stored = view
+            .state()
+            .documents
+            .first_since(since, view.document_blocks())?;
+        let written = || {
+            self.written()
+                .and_then(|written| written.documents.first_since(since))
+        };
         Ok(stored.or_else(written).map(DocumentNumber))
     }
 
     /// The last number up to `last` that a document may have that was seen at `since` or later. If it is not
     /// waiting outside memory, there is or was such a document.
     fn last_since(&self, last: DocumentNumber, since: i64) -> Result<Option<DocumentNumber>> {
-        if let Some(written) = self.written().and_then(|it| it.documents.last_since(last.0, since)) {
+        if let Some(written) = self
+            .written()
+            .and_then(|it| it.documents.last_since(last.0, since))
+        {
             return Ok(Some(DocumentNumber(written)));
         }
-        let (documents, of) = (&self.view().state().documents, self.view().document_blocks());
+        let (documents, of) = (
+            &self.view().state().documents,
+            self.view().document_blocks(),
+        );
         let mut last = last.0;
         while let Some(number) = documents.last_since(last, since, of)? {
             let position = documents.find(number, of)?;
-            let Some(entry) = documents.entry(position, of)? else { break };
+            let Some(entry) = documents.entry(position, of)? else {
+                break;
+            };
             let block = of.documents(entry)?;
-            let recent = (0..block.before(number + 1)).rev().find(|&index| block.get(index).seen >= since);
+            let recent = (0..block.before(number + 1))
+                .rev()
+                .find(|&index| block.get(index).seen >= since);
             if let Some(index) = recent {
                 return Ok(Some(DocumentNumber(block.get(index).number)));
             }
             // The number lies before all that are recent enough, and perhaps between two blocks.
-            let before = documents.before(position).map(|before| documents.entry(before, of)).transpose()?;
-            let Some(before) = before.flatten() else { break };
+            let before = documents
+                .before(position)
+                .map(|before| documents.entry(before, of))
+                .transpose()?;
+            let Some(before) = before.flatten() else {
+                break;
+            };
             last = before.high;
         }
         Ok(None)
@@ -57,7 +78,11 @@ pub(crate) trait ReadRecent: Read {
                 continue;
             }
             let numbers = *from..=DocumentNumber::MAX;
-            ranges.extend(scopes.iter().map(|&scope| listed(*fingerprint, scope, numbers.clone())));
+            ranges.extend(
+                scopes
+                    .iter()
+                    .map(|&scope| listed(*fingerprint, scope, numbers.clone())),
+            );
             of.extend(scopes.iter().map(|&scope| (index, scope)));
         }
         let mut posted = postings::posted_in(|| self.set(POSTINGS), &ranges)?;
@@ -66,7 +91,10 @@ pub(crate) trait ReadRecent: Read {
         }
         if !all.is_empty() {
             let others = self.posted(&all)?.into_iter();
-            posted.extend(others.map(|it| Posted { index: of_many[it.index], ..it }));
+            posted.extend(others.map(|it| Posted {
+                index: of_many[it.index],
+                ..it
+            }));
         }
         Ok(posted)
     }

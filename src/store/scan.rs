@@ -17,12 +17,18 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     pub(super) fn new(table: SetReader<'a, u64>) -> Result<Self> {
         let parts: Vec<_> = table.parts()?.collect();
-        Ok(Self { table, parts: parts.into_iter(), rows: Lists::default() })
+        Ok(Self {
+            table,
+            parts: parts.into_iter(),
+            rows: Lists::default(),
+        })
     }
 
     /// Goes on to the next part. False if there is none.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        let Some(range) = self.parts.next() else { return Ok(false) };
+        let Some(range) = self.parts.next() else {
+            return Ok(false);
+        };
         self.table.puts(&range, &mut self.rows)?;
         Ok(true)
     }
@@ -34,6 +40,11 @@ impl<'a> Scan<'a> {
 
     /// The number of blocks of all parts.
     pub(crate) fn blocks(&self) -> u64 {
-        self.table.set.levels.iter().map(|it| it.level.blocks() as u64).sum()
+        self.table
+            .set
+            .levels
+            .iter()
+            .map(|it| it.level.blocks() as u64)
+            .sum()
     }
 }

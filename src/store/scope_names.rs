@@ -38,7 +38,10 @@ struct Found {
 impl ScopeNames {
     pub(crate) fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names = names.into_iter().map(|name| name.into().into()).collect();
-        Self(Arc::new(Names { names, found: RwLock::new(None) }))
+        Self(Arc::new(Names {
+            names,
+            found: RwLock::new(None),
+        }))
     }
 
     /// Whether this is one of the names.
@@ -70,7 +73,12 @@ impl ScopeNames {
             written.scopes.is_empty() || all && !self.0.names.iter().any(|name| given_here(name))
         });
         if is_committed {
-            let found = Found { known: Arc::downgrade(known), next_scope, all, numbers: numbers.clone() };
+            let found = Found {
+                known: Arc::downgrade(known),
+                next_scope,
+                all,
+                numbers: numbers.clone(),
+            };
             *self.0.found.write() = Some(found);
         }
         Ok(numbers)
@@ -95,7 +103,11 @@ mod tests {
     use crate::store::{Recording, Sizes, Store};
 
     fn store() -> Result<Store> {
-        Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())
+        Store::on_backend(
+            Recording::default(),
+            Some(&Settings::for_tests()),
+            Sizes::default(),
+        )
     }
 
     fn put(store: &Store, scope: &str) -> Result<Transaction> {
@@ -106,7 +118,12 @@ mod tests {
     }
 
     fn numbers(names: &ScopeNames, reader: &impl Read) -> Vec<u32> {
-        names.numbers(reader).expect("the file can be read").iter().map(|number| number.0).collect()
+        names
+            .numbers(reader)
+            .expect("the file can be read")
+            .iter()
+            .map(|number| number.0)
+            .collect()
     }
 
     #[test]
@@ -127,7 +144,10 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(numbers(&names, &new), [0, 1, 2, 3]);
             let of_old = numbers(&names, &old);
-            assert!(of_old.starts_with(&[0, 1, 2]), "a number that the old commit has not given may follow");
+            assert!(
+                of_old.starts_with(&[0, 1, 2]),
+                "a number that the old commit has not given may follow"
+            );
         }
         Ok(())
     }
@@ -141,7 +161,11 @@ mod tests {
         assert_eq!(numbers(&names, &dropped), [1, 2]);
         drop(dropped);
         let other = put(&store, "other")?;
-        assert_eq!(numbers(&names, &other), [1], "its number is now that of another scope");
+        assert_eq!(
+            numbers(&names, &other),
+            [1],
+            "its number is now that of another scope"
+        );
         // All names are committed, so their numbers are kept although the transaction has given another.
         let committed = ScopeNames::new(["kept"]);
         assert_eq!(numbers(&committed, &other), [1]);

@@ -14,7 +14,9 @@ use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{CountedSnapshot, Counters, State, View, Written, by_row, damaged_document};
+use crate::store::file::{
+    CountedSnapshot, Counters, State, View, Written, by_row, damaged_document,
+};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
@@ -39,15 +41,31 @@ pub(crate) struct SetLevels {
 
 impl SetLevels {
     fn of<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let recent_rows = set.recent.iter().chain(&set.frozen).map(|run| run.len() as u64).sum();
-        let levels = set.levels.iter().map(|it| (it.level.blocks() as u64, it.level.rows())).collect();
-        Self { name, recent_rows, levels }
+        let recent_rows = set
+            .recent
+            .iter()
+            .chain(&set.frozen)
+            .map(|run| run.len() as u64)
+            .sum();
+        let levels = set
+            .levels
+            .iter()
+            .map(|it| (it.level.blocks() as u64, it.level.rows()))
+            .collect();
+        Self {
+            name,
+            recent_rows,
+            levels,
+        }
     }
 }
 
 impl Reader {
     pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
-        Self { view, _counted: counted }
+        Self {
+            view,
+            _counted: counted,
+        }
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -65,7 +83,9 @@ impl Reader {
         from: DocumentNumber,
         is_wanted: impl Fn(Option<Fingerprint>) -> bool,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
+        let Some(stored) = self.view.stored_documents(from.0)? else {
+            return Ok(None);
+        };
         let last = DocumentNumber(stored.last());
         let documents = match stored.read() {
             Ok(live) => live
@@ -73,7 +93,11 @@ impl Reader {
                 .filter(|it| is_wanted(it.fingerprint))
                 .map(|it| {
                     let number = DocumentNumber(it.number);
-                    (number, it.to_document().map_err(|problem| damaged_document(number, problem)))
+                    (
+                        number,
+                        it.to_document()
+                            .map_err(|problem| damaged_document(number, problem)),
+                    )
                 })
                 .collect(),
             // The block as a whole counts as one damaged document.
@@ -91,7 +115,9 @@ impl Reader {
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
         see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else { return Ok(None) };
+        let Some(stored) = self.view.stored_documents(from.0)? else {
+            return Ok(None);
+        };
         let next = DocumentNumber(stored.last()).next();
         let live = stored.read()?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
@@ -99,15 +125,22 @@ impl Reader {
         let seen = live.iter().zip(wanted).filter_map(|(it, wanted)| {
             let wanted = wanted?;
             let number = DocumentNumber(it.number);
-            let document = it.to_document().map_err(|problem| damaged_document(number, problem));
-            document.map(|document| see(wanted, number, &document)).transpose()
+            let document = it
+                .to_document()
+                .map_err(|problem| damaged_document(number, problem));
+            document
+                .map(|document| see(wanted, number, &document))
+                .transpose()
         });
         Ok(Some((seen.collect::<Result<_>>()?, next)))
     }
 
     /// The source of this name. `None` if there is none.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Source>> {
-        Ok(self.view.source(name)?.map(|record| Source { name: name.to_vec(), record }))
+        Ok(self.view.source(name)?.map(|record| Source {
+            name: name.to_vec(),
+            record,
+        }))
     }
 
     /// All sources, in the order of their names.
@@ -116,12 +149,21 @@ impl Reader {
     }
 
     /// Makes a dense copy at `path`, where nothing may be yet.
-    pub(crate) fn backup(&self, path: &Path, sizes: &Sizes, progress: CopyProgress<'_>) -> Result<()> {
+    pub(crate) fn backup(
+        &self,
+        path: &Path,
+        sizes: &Sizes,
+        progress: CopyProgress<'_>,
+    ) -> Result<()> {
         dense::backup(&self.view, path, sizes, progress)
     }
 
     /// Goes through the documents that an expiry would remove, until `each` breaks.
-    pub(crate) fn to_expire(&self, conditions: &Conditions, each: ToExpire<'_>) -> Result<ControlFlow<()>> {
+    pub(crate) fn to_expire(
+        &self,
+        conditions: &Conditions,
+        each: ToExpire<'_>,
+    ) -> Result<ControlFlow<()>> {
         expiry::list(&self.view, conditions, each)
     }
 
@@ -138,7 +180,8 @@ impl Reader {
     /// The sets, with their levels.
     pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
         let sets = &self.view.state().sets;
-        sets.sets().map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
+        sets.sets()
+            .map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
     }
 
     /// The memory that the directories take once all of them are read, in bytes.
@@ -181,11 +224,18 @@ mod tests {
     /// All snapshots share the numbers of scopes that were looked up.
     #[test]
     fn a_snapshot_does_not_know_a_scope_that_came_later() -> Result<()> {
-        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())?;
+        let store = Store::on_backend(
+            Recording::default(),
+            Some(&Settings::for_tests()),
+            Sizes::default(),
+        )?;
         let put = |key: &str, scope: &str| -> Result<()> {
-            let mut writer =
-                store.begin_write(Patience::Endless)?.expect("endless patience ends with a turn");
-            let document = Document::new(key, Fingerprint::from_bits(1)).with_seen(0).with_scope(scope);
+            let mut writer = store
+                .begin_write(Patience::Endless)?
+                .expect("endless patience ends with a turn");
+            let document = Document::new(key, Fingerprint::from_bits(1))
+                .with_seen(0)
+                .with_scope(scope);
             writer.put(&document, None)?;
             writer.commit()
         };
@@ -194,8 +244,12 @@ mod tests {
         put("b", "late")?;
         let after = store.begin_read()?;
         for _ in 0..2 {
-            assert!(after.scope_number("late")?.is_some() && after.scope_number("early")?.is_some());
-            assert!(before.scope_number("late")?.is_none() && before.scope_number("early")?.is_some());
+            assert!(
+                after.scope_number("late")?.is_some() && after.scope_number("early")?.is_some()
+            );
+            assert!(
+                before.scope_number("late")?.is_none() && before.scope_number("early")?.is_some()
+            );
             assert!(after.scope_number("never")?.is_none());
         }
         Ok(())

@@ -19,7 +19,9 @@ use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded};
+use crate::store::engine::{
+    Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded,
+};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
@@ -49,7 +51,9 @@ pub(crate) trait User: Send + Sync {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.shared.path).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("path", &self.shared.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,7 +74,12 @@ impl Store {
     /// Creates a file at `path`, where nothing may be yet. Afterwards either the whole new file is there
     /// or nothing. Until it is whole, the file has no name, where the system can do that. Elsewhere it has
     /// a temporary name beside `path`, and a crash may leave it behind.
-    pub(crate) fn create(path: &Path, settings: &Settings, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn create(
+        path: &Path,
+        settings: &Settings,
+        limit: CacheLimit,
+        sizes: Sizes,
+    ) -> Result<Self> {
         ensure_nothing_at(path)?;
         let directory = directory_of(path)?;
         let new = NewFile::create(directory)?;
@@ -95,7 +104,12 @@ impl Store {
     }
 
     /// Opens an existing file and checks that this release can read it.
-    pub(crate) fn open(path: &Path, access: Access, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        access: Access,
+        limit: CacheLimit,
+        sizes: Sizes,
+    ) -> Result<Self> {
         let open = OpenFile::open(path, access, limit.page_cache_bytes())?;
         Self::new(path, open, limit, sizes)
     }
@@ -106,28 +120,48 @@ impl Store {
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
         let (worker, users) = (Mutex::new(worker), Mutex::default());
-        Ok(Self { settings: shared.settings(), shared, worker, users })
+        Ok(Self {
+            settings: shared.settings(),
+            shared,
+            worker,
+            users,
+        })
     }
 
     /// Opens a store on a recorded storage, or creates it if there are settings.
     #[cfg(test)]
-    pub(crate) fn on_backend(backend: Recording, settings: Option<&Settings>, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn on_backend(
+        backend: Recording,
+        settings: Option<&Settings>,
+        sizes: Sizes,
+    ) -> Result<Self> {
         let limit = CacheLimit::for_tests();
         let rows = settings.map(file::first_rows);
-        let first = rows.as_ref().map(|(block_tables, meta)| FirstRows { block_tables, meta });
+        let first = rows
+            .as_ref()
+            .map(|(block_tables, meta)| FirstRows { block_tables, meta });
         let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
         let file = tempfile::tempfile();
         let file = file.map_err(|source: io::Error| Error::Io {
             path: std::path::PathBuf::new(),
             source: source.into(),
         })?;
-        Self::new(Path::new(""), OpenFile::new(engine, crate::process::Kept::new(file)), limit, sizes)
+        Self::new(
+            Path::new(""),
+            OpenFile::new(engine, crate::process::Kept::new(file)),
+            limit,
+            sizes,
+        )
     }
 
     /// Makes everything that is done with the file fail from now on, or no longer.
     #[cfg(test)]
     pub(crate) fn set_broken(&self, is_broken: bool) {
-        self.shared.open().expect("the file is not closed").engine.set_broken(is_broken);
+        self.shared
+            .open()
+            .expect("the file is not closed")
+            .engine
+            .set_broken(is_broken);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -153,7 +187,10 @@ impl Store {
 
     /// The metadata of the file, such as its size.
     pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
-        let failed = |source: io::Error| Error::Io { path: self.shared.path.clone(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: self.shared.path.clone(),
+            source: source.into(),
+        };
         self.shared()?.open()?.file.metadata().map_err(failed)
     }
 
@@ -180,9 +217,14 @@ impl Store {
     pub(crate) fn open_again(&self) -> Result<()> {
         let turn = Turn::wait(self.shared()?)?;
         let open = || turn.shared().open_again();
-        events::watch(Operation::Reopening, self.path(), open, |&had_failed, took| {
-            events::reopened(had_failed, took);
-        })
+        events::watch(
+            Operation::Reopening,
+            self.path(),
+            open,
+            |&had_failed, took| {
+                events::reopened(had_failed, took);
+            },
+        )
         .map(drop)
     }
 
@@ -198,7 +240,9 @@ impl Store {
         if self.shared()?.is_writing_here() {
             return Err(Error::WouldDeadlock);
         }
-        self.users().iter().try_for_each(|user| user.ensure_may_wait())
+        self.users()
+            .iter()
+            .try_for_each(|user| user.ensure_may_wait())
     }
 
     fn users(&self) -> Vec<Arc<dyn User>> {
@@ -243,7 +287,9 @@ impl Store {
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
         let expire = || expiry::expire(&self.shared, conditions, removed);
-        events::watch(Operation::Expiry, self.path(), expire, |&removed, took| events::expired(removed, took))
+        events::watch(Operation::Expiry, self.path(), expire, |&removed, took| {
+            events::expired(removed, took)
+        })
     }
 
     /// Whether the file is open to write.

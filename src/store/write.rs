@@ -53,7 +53,15 @@ impl Transaction {
         let written = Written::new(view.settings());
         let counters = view.state().counters;
         let (operations, removed) = (Some(Vec::new()), HashSet::new());
-        Ok(Self { view, counters, written, operations, removed, broken: false, turn })
+        Ok(Self {
+            view,
+            counters,
+            written,
+            operations,
+            removed,
+            broken: false,
+            turn,
+        })
     }
 
     /// Finds the document of a key that is about to be changed.
@@ -169,12 +177,25 @@ impl Transaction {
 
     fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
-        let Self { view, counters, mut written, operations, turn, .. } = self;
+        let Self {
+            view,
+            counters,
+            mut written,
+            operations,
+            turn,
+            ..
+        } = self;
         let shared = turn.shared();
-        let Some(operations) = operations else { return commit_as_levels(shared, view, counters, written) };
+        let Some(operations) = operations else {
+            return commit_as_levels(shared, view, counters, written);
+        };
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
-        let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
+        let appended = Appended::new(
+            &view,
+            &mut written.documents,
+            shared.sizes.document_block_bytes,
+        )?;
         let runs = written.overlays.into_runs();
         let sources = SourceRows::of(written.sources, &view)?;
         // The view keeps pages that this commit can then use again.
@@ -190,7 +211,10 @@ impl Transaction {
     }
 
     /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
-    pub(crate) fn commit_change(self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+    pub(crate) fn commit_change(
+        self,
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
+    ) -> Result<()> {
         let Self { view, turn, .. } = self;
         drop(view);
         turn.shared().commit_transaction(change)
@@ -201,7 +225,11 @@ impl Transaction {
     pub(crate) fn ensure_whole(&self) -> Result<()> {
         self.turn.shared().ensure_usable()?;
         self.turn.use_here();
-        if self.broken { Err(Error::Aborted) } else { Ok(()) }
+        if self.broken {
+            Err(Error::Aborted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Runs one operation. If it fails, the transaction can only be dropped.
@@ -218,7 +246,9 @@ impl Transaction {
         self.counters.count(document);
         self.written.documents.push(number, document);
         let shared = self.turn.shared();
-        self.written.documents.spill_if_long(&shared.target, &shared.sizes)?;
+        self.written
+            .documents
+            .spill_if_long(&shared.target, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         self.apply(Operation {
             change: Change::Put,
@@ -248,7 +278,10 @@ impl Transaction {
         // With a new number, rows would be marked that were never put.
         let scope = self.scope_number_of(document)?;
         self.apply(Operation {
-            change: Change::Remove { fingerprint_gone, unstored },
+            change: Change::Remove {
+                fingerprint_gone,
+                unstored,
+            },
             number,
             key_hash: self.hash_of(document.key()),
             fingerprint: document.fingerprint(),
@@ -258,7 +291,9 @@ impl Transaction {
     }
 
     fn apply(&mut self, operation: Operation) {
-        self.written.overlays.apply(&operation, &self.view.settings().plan);
+        self.written
+            .overlays
+            .apply(&operation, &self.view.settings().plan);
         let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_operations);
         if let Some(operations) = self.operations.as_mut().filter(|it| it.len() < most) {
             operations.push(operation);
@@ -295,8 +330,17 @@ fn commit_as_levels(
     // The last view does not keep the pages that merges have freed in the meantime.
     drop(view);
     let view = shared.view()?;
-    let appended = Appended::new(&view, &mut written.documents, shared.sizes.document_block_bytes)?;
-    let Written { overlays, scopes, documents, sources } = written;
+    let appended = Appended::new(
+        &view,
+        &mut written.documents,
+        shared.sizes.document_block_bytes,
+    )?;
+    let Written {
+        overlays,
+        scopes,
+        documents,
+        sources,
+    } = written;
     drop(documents);
     let sources = SourceRows::of(sources, &view)?;
     let fold = Fold::new(overlays, view.state(), view.blocks(), &shared.sizes)?;
@@ -312,7 +356,9 @@ fn commit_as_levels(
 
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction").field("counters", &self.counters).finish_non_exhaustive()
+        f.debug_struct("Transaction")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 
@@ -360,7 +406,11 @@ mod tests {
     #[test]
     fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
+        let sizes = Sizes {
+            spill_bytes: 1_000,
+            document_block_bytes: 300,
+            ..Sizes::default()
+        };
         let store = Store::create(
             &folder.path().join("d.simdb"),
             &Settings::for_tests(),
@@ -371,13 +421,19 @@ mod tests {
         let writer = put_all(&store, 100..200)?;
         writer.written.documents.damage_waiting();
         let refused = writer.commit();
-        assert!(matches!(refused, Err(Error::SpillFile { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::SpillFile { .. })),
+            "{refused:?}"
+        );
         let reader = store.begin_read()?;
         assert!(reader.find(b"key 99")?.is_some());
         assert!(reader.find(b"key 150")?.is_none());
         put_all(&store, 100..200)?.commit()?;
         for number in 0..200 {
-            let found = store.begin_read()?.find(document(number).key())?.map(|(_, found)| found);
+            let found = store
+                .begin_read()?
+                .find(document(number).key())?
+                .map(|(_, found)| found);
             assert_eq!(found, Some(document(number)));
         }
         Ok(())
@@ -389,8 +445,16 @@ mod tests {
     fn a_large_transaction_leaves_no_log_and_nothing_of_it_is_read_at_opening() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("d.simdb");
-        let sizes = Sizes { recent_operations: 20, ..Sizes::default() };
-        let store = Store::create(&path, &Settings::for_tests(), CacheLimit::for_tests(), sizes)?;
+        let sizes = Sizes {
+            recent_operations: 20,
+            ..Sizes::default()
+        };
+        let store = Store::create(
+            &path,
+            &Settings::for_tests(),
+            CacheLimit::for_tests(),
+            sizes,
+        )?;
         // Forty operations go through the log, then into a level below the large transaction.
         put_all(&store, 0..5)?.commit()?;
         put_all(&store, 5..45)?.commit()?;
@@ -398,11 +462,18 @@ mod tests {
         put_all(&store, 45..86)?.commit()?;
         let view = store.shared.view()?;
         assert!(view.state().is_log_empty() && view.state().generation() > before);
-        view.tables().log_page_numbers(|page| panic!("page {page} is there"))?;
+        view.tables()
+            .log_page_numbers(|page| panic!("page {page} is there"))?;
         drop((view, store));
         let store = Store::open(&path, Access::ReadOnly, CacheLimit::for_tests(), sizes)?;
         let view = store.shared.view()?;
-        assert_eq!((view.state().recent_operations, view.state().sets.any_frozen()), (0, false));
+        assert_eq!(
+            (
+                view.state().recent_operations,
+                view.state().sets.any_frozen()
+            ),
+            (0, false)
+        );
         let reader = store.begin_read()?;
         for number in 0..86 {
             assert!(reader.find(document(number).key())?.is_some(), "{number}");
@@ -414,7 +485,11 @@ mod tests {
     #[test]
     fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
         // With these sizes, each transaction of more than eight documents becomes a level.
-        let sizes = Sizes { recent_operations: 4, short_rows: 0, ..Sizes::default() };
+        let sizes = Sizes {
+            recent_operations: 4,
+            short_rows: 0,
+            ..Sizes::default()
+        };
         let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
         let shared = store.shared.clone();
         // Its thread ends.
@@ -423,7 +498,9 @@ mod tests {
         shared.progress.lock().failure = Some(failure);
         let put = |numbers: std::ops::Range<u64>| -> Result<()> {
             let mut writer = begin(&shared)?;
-            numbers.into_iter().try_for_each(|number| writer.put(&document(number), None))?;
+            numbers
+                .into_iter()
+                .try_for_each(|number| writer.put(&document(number), None))?;
             writer.commit()
         };
         // A fold takes a level that is not larger than what it writes.
@@ -442,14 +519,20 @@ mod tests {
     /// stayed, and lists and counts no longer agreed.
     #[test]
     fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
-        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), Sizes::default())?;
+        let store = Store::on_backend(
+            Recording::default(),
+            Some(&Settings::for_tests()),
+            Sizes::default(),
+        )?;
         let mut writer = begin(&store.shared)?;
         let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
         writer.put(&document, None)?;
         let stored = writer.find_to_change(b"k")?.expect("it was put");
         writer.written.scopes.clear();
         let removed = writer.remove(&stored);
-        assert!(matches!(&removed, Err(Error::Damaged { table: "scopes", key, .. }) if key == "lost"));
+        assert!(
+            matches!(&removed, Err(Error::Damaged { table: "scopes", key, .. }) if key == "lost")
+        );
         assert!(writer.written.scopes.is_empty(), "no scope is made");
         assert!(matches!(writer.commit(), Err(Error::Aborted)));
         Ok(())

@@ -41,8 +41,17 @@ impl Features {
     /// `shingle_seed`. It goes through the tokens once.
     pub(super) fn of(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
         let most = text.len() / 6;
-        let mut features = Self { hashes: Vec::with_capacity(most), ..Self::default() };
-        let mut collector = Collector { kind, seed, before: None, two_before: None, joined: String::new() };
+        let mut features = Self {
+            hashes: Vec::with_capacity(most),
+            ..Self::default()
+        };
+        let mut collector = Collector {
+            kind,
+            seed,
+            before: None,
+            two_before: None,
+            joined: String::new(),
+        };
         let mut symbols = Symbols::of(text);
         let Some(shingle_seed) = shingle_seed else {
             for token in tokens(text) {
@@ -64,7 +73,9 @@ impl Features {
             }
         }
         if (1..SHINGLE).contains(&features.tokens) {
-            features.shingles.push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
+            features
+                .shingles
+                .push(hash_of(&last[SHINGLE - features.tokens..], shingle_seed));
         }
         features.has_few_symbols = symbols.are_few_for(features.tokens, text);
         features
@@ -83,7 +94,9 @@ impl Features {
     /// its long texts alike.
     pub(super) fn weighted(&mut self) -> impl Iterator<Item = (u64, u32)> {
         self.hashes.sort_unstable();
-        self.hashes.chunk_by(|a, b| a == b).map(|same| (same[0], same.len().ilog2() + 1))
+        self.hashes
+            .chunk_by(|a, b| a == b)
+            .map(|same| (same[0], same.len().ilog2() + 1))
     }
 
     /// Each distinct feature, with a weight of 1.
@@ -96,7 +109,8 @@ impl Features {
 /// Keeps the first of equal hashes.
 pub(super) fn keep_distinct(hashes: &mut Vec<u64>) {
     // Faster than to sort them. Its hash has a seed that nobody knows, since pages can be hostile.
-    let mut seen = HashSet::with_capacity_and_hasher(hashes.len(), foldhash::fast::RandomState::default());
+    let mut seen =
+        HashSet::with_capacity_and_hasher(hashes.len(), foldhash::fast::RandomState::default());
     hashes.retain(|&hash| seen.insert(hash));
 }
 
@@ -116,8 +130,13 @@ impl<'t> Symbols<'t> {
     fn of(text: &str) -> Self {
         // A token and what parts it from the next take two bytes, or the token takes three.
         let most_tokens = text.len() / 2 + 1;
-        let enough = (1..).find(|&symbols| !are_few(symbols, most_tokens)).unwrap_or(usize::MAX);
-        Self { seen: Vec::with_capacity(enough), enough }
+        let enough = (1..)
+            .find(|&symbols| !are_few(symbols, most_tokens))
+            .unwrap_or(usize::MAX);
+        Self {
+            seen: Vec::with_capacity(enough),
+            enough,
+        }
     }
 
     #[inline]
@@ -142,7 +161,11 @@ impl<'t> Symbols<'t> {
         let mut is_there = vec![false; all];
         let mut shingle = 0;
         for (at, token) in tokens(text).enumerate() {
-            let digit = self.seen.iter().position(|seen| *seen == token).unwrap_or_default();
+            let digit = self
+                .seen
+                .iter()
+                .position(|seen| *seen == token)
+                .unwrap_or_default();
             shingle = (shingle * self.seen.len() + digit) % all;
             if at + 1 >= SHINGLE {
                 is_there[shingle] = true;
@@ -182,7 +205,11 @@ impl<'t> Collector<'t> {
             hashes.push(xxh3_64_with_seed(self.joined.as_bytes(), self.seed));
         }
         let is_unspaced = is_unspaced(token);
-        self.before = is_unspaced.then_some(Token { text: token, hash: 0, is_unspaced });
+        self.before = is_unspaced.then_some(Token {
+            text: token,
+            hash: 0,
+            is_unspaced,
+        });
         if !is_unspaced {
             hashes.push(xxh3_64_with_seed(token.as_bytes(), self.seed));
         }
@@ -190,15 +217,31 @@ impl<'t> Collector<'t> {
 
     fn add_pair(&mut self, token: &'t str, hashes: &mut Vec<u64>) {
         let hash = xxh3_64_with_seed(token.as_bytes(), self.seed);
-        if let (Some(first @ Token { is_unspaced: true, .. }), Some(second)) = (self.two_before, self.before)
+        if let (
+            Some(
+                first @ Token {
+                    is_unspaced: true, ..
+                },
+            ),
+            Some(second),
+        ) = (self.two_before, self.before)
         {
             hashes.push(hash_of(&[first.hash, second.hash, hash], self.seed));
         }
-        if let Some(first @ Token { is_unspaced: false, .. }) = self.before {
+        if let Some(
+            first @ Token {
+                is_unspaced: false, ..
+            },
+        ) = self.before
+        {
             hashes.push(hash_of(&[first.hash, hash], self.seed));
         }
         self.two_before = self.before;
-        self.before = Some(Token { text: token, hash, is_unspaced: is_unspaced(token) });
+        self.before = Some(Token {
+            text: token,
+            hash,
+            is_unspaced: is_unspaced(token),
+        });
     }
 }
 
@@ -207,7 +250,10 @@ impl<'t> Collector<'t> {
 fn hash_of(hashes: &[u64], seed: u64) -> u64 {
     let mut bytes = [[0; 8]; SHINGLE];
     let bytes = &mut bytes[..hashes.len()];
-    bytes.iter_mut().zip(hashes).for_each(|(bytes, hash)| *bytes = hash.to_le_bytes());
+    bytes
+        .iter_mut()
+        .zip(hashes)
+        .for_each(|(bytes, hash)| *bytes = hash.to_le_bytes());
     xxh3_64_with_seed(bytes.as_flattened(), seed)
 }
 
@@ -224,8 +270,10 @@ mod tests {
     }
 
     fn hashes(features: &[&str]) -> Vec<u64> {
-        let mut hashes: Vec<u64> =
-            features.iter().map(|feature| xxh3_64_with_seed(feature.as_bytes(), 7)).collect();
+        let mut hashes: Vec<u64> = features
+            .iter()
+            .map(|feature| xxh3_64_with_seed(feature.as_bytes(), 7))
+            .collect();
         hashes.sort_unstable();
         hashes
     }
@@ -242,27 +290,42 @@ mod tests {
             features_of("it's 3.5 e-mails, \u{201c}naïve\u{201d}…"),
             hashes(&["it", "s", "3", "5", "e", "mails", "naïve"])
         );
-        assert_eq!(features_of("한국어 문장 カタカナ"), hashes(&["한국어", "문장", "カタカナ"]));
+        assert_eq!(
+            features_of("한국어 문장 カタカナ"),
+            hashes(&["한국어", "문장", "カタカナ"])
+        );
         assert_eq!(features_of(" \n\t — ! "), hashes(&[]));
     }
 
     #[test]
     fn unspaced_scripts_give_pairs_that_run_on() {
         assert_eq!(features_of("中文字"), hashes(&["中 文", "文 字"]));
-        assert_eq!(features_of("版本 two 的"), hashes(&["版 本", "本 two", "two"]));
+        assert_eq!(
+            features_of("版本 two 的"),
+            hashes(&["版 本", "本 two", "two"])
+        );
         assert_eq!(features_of("ไทย").len(), words("ไทย").tokens - 1);
     }
 
     #[test]
     fn neighbouring_tokens_make_pairs_and_triples_begin_with_an_unspaced_one() {
         let feature = |tokens: &[&str]| {
-            let bytes = tokens.iter().map(|token| xxh3_64_with_seed(token.as_bytes(), 7).to_le_bytes());
+            let bytes = tokens
+                .iter()
+                .map(|token| xxh3_64_with_seed(token.as_bytes(), 7).to_le_bytes());
             xxh3_64_with_seed(bytes.collect::<Vec<_>>().as_flattened(), 7)
         };
         let features = pairs("one two. 版本 three 的");
-        let expected: [&[&str]; 4] =
-            [&["one", "two"], &["two", "版"], &["版", "本", "three"], &["本", "three", "的"]];
-        let expected = expected.map(feature).into_iter().chain([feature(&["three", "的"])]);
+        let expected: [&[&str]; 4] = [
+            &["one", "two"],
+            &["two", "版"],
+            &["版", "本", "three"],
+            &["本", "three", "的"],
+        ];
+        let expected = expected
+            .map(feature)
+            .into_iter()
+            .chain([feature(&["three", "的"])]);
         assert_eq!((features.tokens, features.hashes), (6, expected.collect()));
         assert!(pairs("one").hashes.is_empty());
     }
@@ -271,25 +334,46 @@ mod tests {
     fn shingles_are_four_tokens_or_all() {
         let shingles = |text: &str| Features::of(text, FeatureKind::Words, 1, Some(7)).shingles;
         let shingle = |tokens: &[&str]| {
-            let hashes: Vec<u64> = tokens.iter().map(|it| xxh3_64_with_seed(it.as_bytes(), 7)).collect();
+            let hashes: Vec<u64> = tokens
+                .iter()
+                .map(|it| xxh3_64_with_seed(it.as_bytes(), 7))
+                .collect();
             hash_of(&hashes, 7)
         };
-        let of_five = [shingle(&["one", "two", "版", "本"]), shingle(&["two", "版", "本", "five"])];
+        let of_five = [
+            shingle(&["one", "two", "版", "本"]),
+            shingle(&["two", "版", "本", "five"]),
+        ];
         assert_eq!(shingles("one two 版本 five"), of_five);
-        assert_eq!(shingles("one two three four"), [shingle(&["one", "two", "three", "four"])]);
-        assert_eq!(shingles("one two three"), [shingle(&["one", "two", "three"])]);
+        assert_eq!(
+            shingles("one two three four"),
+            [shingle(&["one", "two", "three", "four"])]
+        );
+        assert_eq!(
+            shingles("one two three"),
+            [shingle(&["one", "two", "three"])]
+        );
         assert!(shingles("").is_empty() && words("one two three four").shingles.is_empty());
     }
 
     #[test]
     fn symbols_are_few_where_a_text_has_room_for_half_of_their_shingles() {
         let has_few = |symbols: &str, length: usize| words(&noise(symbols, length)).has_few_symbols;
-        for (symbols, most) in [("a", 3), ("01", 8), ("acg", 40), ("acgt", 128), ("123456", 648), ("一二", 8)]
-        {
+        for (symbols, most) in [
+            ("a", 3),
+            ("01", 8),
+            ("acg", 40),
+            ("acgt", 128),
+            ("123456", 648),
+            ("一二", 8),
+        ] {
             assert!(!has_few(symbols, most), "{symbols}");
             assert!(has_few(symbols, most + 1), "{symbols}");
         }
-        assert!(!has_few("abcdefghijklmnopqrstuv", 100_000), "22 to the fourth are more than 200,000");
+        assert!(
+            !has_few("abcdefghijklmnopqrstuv", 100_000),
+            "22 to the fourth are more than 200,000"
+        );
         assert!(has_few("abcdefghijklmnopqrstu", 100_000));
     }
 
@@ -299,7 +383,9 @@ mod tests {
         let mut state = 11u64;
         let mut text = String::new();
         for _ in 0..length {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             text.extend([symbols[(state >> 33) as usize % symbols.len()], ' ']);
         }
         text
@@ -316,7 +402,10 @@ mod tests {
         ] {
             assert!(!words(&chant.repeat(500)).has_few_symbols, "{chant}");
         }
-        assert!(words(&"ha ".repeat(500)).has_few_symbols, "no order that could tell texts apart");
+        assert!(
+            words(&"ha ".repeat(500)).has_few_symbols,
+            "no order that could tell texts apart"
+        );
     }
 
     #[test]

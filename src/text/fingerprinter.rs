@@ -105,7 +105,10 @@ impl Fingerprinter {
             | Scheme::Minwise1
             | Scheme::MinwiseShort1
             | Scheme::Content1
-            | Scheme::Simhash2 => Ok(Self { scheme, sketch_size: SketchSize::default() }),
+            | Scheme::Simhash2 => Ok(Self {
+                scheme,
+                sketch_size: SketchSize::default(),
+            }),
         }
     }
 
@@ -123,7 +126,11 @@ impl Fingerprinter {
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,
-            Scheme::Simhash1 | Scheme::Minwise1 | Scheme::Content1 | Scheme::Simhash2 | Scheme::External => 8,
+            Scheme::Simhash1
+            | Scheme::Minwise1
+            | Scheme::Content1
+            | Scheme::Simhash2
+            | Scheme::External => 8,
         }
     }
 
@@ -200,7 +207,9 @@ impl Fingerprinter {
         &self,
         features: impl IntoIterator<Item = (F, f64)>,
     ) -> Result<Option<Fingerprint>> {
-        let judged = self.with_sketch_size(SketchSize::None).fingerprint_and_sketch_features(features)?;
+        let judged = self
+            .with_sketch_size(SketchSize::None)
+            .fingerprint_and_sketch_features(features)?;
         Ok(judged.map(|(fingerprint, _)| fingerprint))
     }
 
@@ -230,7 +239,10 @@ impl Fingerprinter {
             SketchSize::None => Vec::new(),
             SketchSize::Bytes16 | SketchSize::Bytes32 => features.units(SHINGLE_SEED),
         };
-        Ok(Some((fingerprint, sketching::sketch(units, self.sketch_size))))
+        Ok(Some((
+            fingerprint,
+            sketching::sketch(units, self.sketch_size),
+        )))
     }
 
     /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
@@ -308,9 +320,14 @@ impl Fingerprinter {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
                 minwise::fingerprint(&features.hashes, seed)
             }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.weighted(), Tie::Zero),
+            Scheme::Simhash1 | Scheme::External => {
+                simhash::fingerprint(features.weighted(), Tie::Zero)
+            }
             Scheme::Simhash2 => sparse_simhash::fingerprint(&features.distinct(), seed),
         };
-        Some((fingerprint, sketching::sketch(features.shingles, self.sketch_size)))
+        Some((
+            fingerprint,
+            sketching::sketch(features.shingles, self.sketch_size),
+        ))
     }
 }

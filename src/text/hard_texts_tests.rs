@@ -8,14 +8,19 @@ use crate::sketch::SketchSize;
 
 /// All schemes that make fingerprints.
 fn fingerprinters() -> impl Iterator<Item = Fingerprinter> {
-    Scheme::ALL.iter().filter_map(|&scheme| Fingerprinter::new(scheme).ok())
+    Scheme::ALL
+        .iter()
+        .filter_map(|&scheme| Fingerprinter::new(scheme).ok())
 }
 
 /// A page that shows a text.
 fn page(text: &str) -> String {
     // Browsers drop NUL, and so do we. In a text, NUL parts words.
     let text = text.replace('\0', " ");
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let escaped = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     format!("<!DOCTYPE html><title>t</title><body><p>{escaped}</p>")
 }
 
@@ -31,11 +36,23 @@ fn assert_judged(name: &str, text: &str, tokens: usize, shingles: u32) {
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = fingerprinter.with_sketch_size(size);
             let judged = fingerprinter.fingerprint_and_sketch(text);
-            assert_eq!(judged.map(|(fingerprint, _)| fingerprint), fingerprint, "{what}");
+            assert_eq!(
+                judged.map(|(fingerprint, _)| fingerprint),
+                fingerprint,
+                "{what}"
+            );
             let counted = judged.and_then(|(_, sketch)| Some(sketch?.shingles()));
             assert_eq!(counted, is_judged.then_some(shingles), "{what}");
-            assert_eq!(fingerprinter.fingerprint_and_sketch(text), judged, "{what}, again");
-            assert_eq!(fingerprinter.fingerprint_and_sketch_html(&html), judged, "{what}, in HTML");
+            assert_eq!(
+                fingerprinter.fingerprint_and_sketch(text),
+                judged,
+                "{what}, again"
+            );
+            assert_eq!(
+                fingerprinter.fingerprint_and_sketch_html(&html),
+                judged,
+                "{what}, in HTML"
+            );
         }
     }
 }
@@ -44,7 +61,9 @@ fn assert_judged(name: &str, text: &str, tokens: usize, shingles: u32) {
 fn chinese(characters: usize) -> String {
     let mut state = 7u64;
     let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         char::from_u32(0x4e00 + (state >> 33) as u32 % 20_000).unwrap_or('一')
     };
     std::iter::repeat_with(next).take(characters).collect()
@@ -58,14 +77,39 @@ fn odd_texts_are_judged_or_too_short() {
         ("one repeated word", &*"again ".repeat(1_000), 1_000, 0),
         ("two words in turn", &"to be ".repeat(1_000), 2_000, 2),
         ("two words, four times", &"to be ".repeat(4), 8, 2),
-        ("words in turn", &"to be or not to be that is the question ".repeat(100), 1_000, 10),
+        (
+            "words in turn",
+            &"to be or not to be that is the question ".repeat(100),
+            1_000,
+            10,
+        ),
         ("single digits", "1 2 3 4 5 6 7 8 9", 9, 6),
-        ("numbers of all kinds", "3.14 1,000 2026-11-23 12:30:00 -7 50%", 12, 9),
+        (
+            "numbers of all kinds",
+            "3.14 1,000 2026-11-23 12:30:00 -7 50%",
+            12,
+            9,
+        ),
         ("one long number", &"1234567890".repeat(1_000), 1, 1),
         ("a word of a million letters", &"x".repeat(1_000_000), 1, 1),
-        ("only emoji", &"🎉👍🏽 👨\u{200d}👩\u{200d}👧 🇩🇪 ❤\u{fe0f} ".repeat(100), 0, 0),
-        ("emoji among words", "🎉one🎉 two👍🏽 three 🇩🇪 four❤\u{fe0f} five six seven eight", 8, 5),
-        ("only punctuation", &"!?…—,.;:'\"()[]{}<>&/\\|~^`@#$%*+=- ".repeat(100), 0, 0),
+        (
+            "only emoji",
+            &"🎉👍🏽 👨\u{200d}👩\u{200d}👧 🇩🇪 ❤\u{fe0f} ".repeat(100),
+            0,
+            0,
+        ),
+        (
+            "emoji among words",
+            "🎉one🎉 two👍🏽 three 🇩🇪 four❤\u{fe0f} five six seven eight",
+            8,
+            5,
+        ),
+        (
+            "only punctuation",
+            &"!?…—,.;:'\"()[]{}<>&/\\|~^`@#$%*+=- ".repeat(100),
+            0,
+            0,
+        ),
         ("only underscores", &"____ ".repeat(100), 0, 0),
         (
             "white space of all kinds",
@@ -75,15 +119,50 @@ fn odd_texts_are_judged_or_too_short() {
         ),
         ("NUL bytes", &"\0".repeat(1_000), 0, 0),
         ("NUL bytes between words", &eight.replace(' ', "\0"), 8, 5),
-        ("other control characters", &eight.replace(' ', "\u{1}\u{7f}\u{9b}"), 8, 5),
+        (
+            "other control characters",
+            &eight.replace(' ', "\u{1}\u{7f}\u{9b}"),
+            8,
+            5,
+        ),
         ("replacement characters", &"\u{fffd}".repeat(1_000), 0, 0),
-        ("private and unassigned characters", &"\u{e000}\u{f8ff}\u{10ffff}\u{378} ".repeat(100), 0, 0),
-        ("right to left", "שלום עולם זה טקסט שנכתב מימין לשמאל כאן", 8, 5),
-        ("right to left, with vowels", "السَّلامُ عَلَيْكُمْ هٰذا نَصٌّ طَوِيلٌ مِنَ اليَمِينِ إلى", 8, 5),
-        ("mixed scripts", "mixed 文字 и слова ไทย 한국어 שלום in one text", 13, 10),
+        (
+            "private and unassigned characters",
+            &"\u{e000}\u{f8ff}\u{10ffff}\u{378} ".repeat(100),
+            0,
+            0,
+        ),
+        (
+            "right to left",
+            "שלום עולם זה טקסט שנכתב מימין לשמאל כאן",
+            8,
+            5,
+        ),
+        (
+            "right to left, with vowels",
+            "السَّلامُ عَلَيْكُمْ هٰذا نَصٌّ طَوِيلٌ مِنَ اليَمِينِ إلى",
+            8,
+            5,
+        ),
+        (
+            "mixed scripts",
+            "mixed 文字 и слова ไทย 한국어 שלום in one text",
+            13,
+            10,
+        ),
         ("Chinese without a space", &chinese(1_000), 1_000, 997),
-        ("zero-width spaces between words", &eight.replace(' ', "\u{200b}"), 8, 5),
-        ("only zero-width characters", &"\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}".repeat(100), 0, 0),
+        (
+            "zero-width spaces between words",
+            &eight.replace(' ', "\u{200b}"),
+            8,
+            5,
+        ),
+        (
+            "only zero-width characters",
+            &"\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}".repeat(100),
+            0,
+            0,
+        ),
         (
             "many accents on each letter",
             &"one two three four five six seven eight"
@@ -103,7 +182,10 @@ fn texts_that_look_the_same_are_the_same() {
     let plain = "the café über naïve façade señor coöperate fiancé";
     for text in [
         plain.to_uppercase(),
-        plain.replace('é', "e\u{301}").replace('ü', "u\u{308}").replace('ñ', "n\u{303}"),
+        plain
+            .replace('é', "e\u{301}")
+            .replace('ü', "u\u{308}")
+            .replace('ñ', "n\u{303}"),
         plain.replace(' ', "\u{3000}"),
         plain.replace(' ', "\u{200b}"),
         format!("\u{feff}{plain}"),
@@ -117,9 +199,14 @@ fn texts_that_look_the_same_are_the_same() {
         assert_same(plain, &text);
     }
     let punctuation = [" ", ", ", ",", ".", ":", "·", "_", "'", "’", "ʼ", "״"];
-    for text in ["l eau d or qu on n a pas s il", "3 14 1 000 12 30 u s a e g", "זה צה ל של ג ורג בעיר זו"]
-    {
-        punctuation.iter().for_each(|mark| assert_same(text, &text.replace(' ', mark)));
+    for text in [
+        "l eau d or qu on n a pas s il",
+        "3 14 1 000 12 30 u s a e g",
+        "זה צה ל של ג ורג בעיר זו",
+    ] {
+        punctuation
+            .iter()
+            .for_each(|mark| assert_same(text, &text.replace(' ', mark)));
     }
 }
 
@@ -127,7 +214,12 @@ fn assert_same(plain: &str, text: &str) {
     for fingerprinter in fingerprinters() {
         let judged = fingerprinter.fingerprint_and_sketch(plain);
         assert!(judged.is_some(), "{plain}");
-        assert_eq!(fingerprinter.fingerprint_and_sketch(text), judged, "{}: {text}", fingerprinter.scheme());
+        assert_eq!(
+            fingerprinter.fingerprint_and_sketch(text),
+            judged,
+            "{}: {text}",
+            fingerprinter.scheme()
+        );
     }
 }
 
@@ -137,14 +229,24 @@ fn texts_of_few_symbols_are_not_judged() {
     for (symbols, length) in [("01", 1_000), ("acgt", 600), ("123456", 2_000)] {
         let mut state = 11u64;
         let text: String = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            symbols.chars().nth((state >> 33) as usize % symbols.len()).unwrap_or('0')
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            symbols
+                .chars()
+                .nth((state >> 33) as usize % symbols.len())
+                .unwrap_or('0')
         })
         .take(length)
         .flat_map(|symbol| [symbol, ' '])
         .collect();
         for fingerprinter in fingerprinters() {
-            assert_eq!(fingerprinter.fingerprint(&text), None, "{}: {symbols}", fingerprinter.scheme());
+            assert_eq!(
+                fingerprinter.fingerprint(&text),
+                None,
+                "{}: {symbols}",
+                fingerprinter.scheme()
+            );
         }
     }
 }
@@ -152,7 +254,10 @@ fn texts_of_few_symbols_are_not_judged() {
 /// The bytes of the longest texts: as many as a record may have, or fewer where the build is slow, and still fewer
 /// where no real data are at hand.
 fn longest() -> usize {
-    match (cfg!(debug_assertions), std::env::var_os("SIMDB_DATA").is_some()) {
+    match (
+        cfg!(debug_assertions),
+        std::env::var_os("SIMDB_DATA").is_some(),
+    ) {
         (false, _) => 50 << 20,
         (true, true) => 20 << 20,
         (true, false) => 4 << 20,
@@ -182,7 +287,11 @@ fn long_texts_take_linear_time() {
         ("different words", &different, true),
         ("one word", &|| repeated("x"), false),
         ("one number", &|| repeated("1,"), false),
-        ("a few words", &|| repeated("a b c d e f g h i j k l m n o p q r s t u v w x y z "), true),
+        (
+            "a few words",
+            &|| repeated("a b c d e f g h i j k l m n o p q r s t u v w x y z "),
+            true,
+        ),
         ("Chinese without a space", &longest_chinese, true),
         ("accents on one letter", &accents, false),
         ("only punctuation", &|| repeated("?!…"), false),
@@ -193,8 +302,17 @@ fn long_texts_take_linear_time() {
         for fingerprinter in fingerprinters() {
             let begun = Instant::now();
             let judged = fingerprinter.fingerprint_and_sketch(&text);
-            assert_eq!(judged.is_some(), is_judged, "{}: {name}", fingerprinter.scheme());
-            assert!(begun.elapsed() < MOST_TIME, "{name} takes {:?}", begun.elapsed());
+            assert_eq!(
+                judged.is_some(),
+                is_judged,
+                "{}: {name}",
+                fingerprinter.scheme()
+            );
+            assert!(
+                begun.elapsed() < MOST_TIME,
+                "{name} takes {:?}",
+                begun.elapsed()
+            );
         }
     }
 }
@@ -213,7 +331,9 @@ fn long_pages_take_linear_time() {
         ("open links", "<a href=x>", always),
         ("ends of what is not open", "</p>", always),
         // They are no part of the main content, and the text is in the last of them.
-        ("open lists in menus", "<nav><ul><li>", |scheme| scheme != Scheme::Content1),
+        ("open lists in menus", "<nav><ul><li>", |scheme| {
+            scheme != Scheme::Content1
+        }),
         ("the begin of a tag", "<", always),
         ("ends of hidden elements", "</script>", always),
         ("attributes", "<b a=", always),
@@ -233,7 +353,11 @@ fn long_pages_take_linear_time() {
             let html = if is_read_long(scheme) { &long } else { &short };
             let judged = fingerprinter.fingerprint_and_sketch_html(html);
             assert_eq!(judged.is_some(), is_judged(scheme), "{scheme}: {name}");
-            assert!(begun.elapsed() < MOST_TIME, "{scheme}: {name} takes {:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() < MOST_TIME,
+                "{scheme}: {name} takes {:?}",
+                begun.elapsed()
+            );
         }
     }
 }

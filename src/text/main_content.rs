@@ -23,7 +23,9 @@ use super::tokens::tokens;
 ///
 /// Kohlschütter, Fankhauser, Nejdl: Boilerplate Detection using Shallow Text Features, WSDM 2010, section 5.
 pub(super) fn main_content(page: &str, syntax: Syntax) -> String {
-    let mut page = html::read(page, syntax, &APART, Page::default, |page, piece| page.take(&piece));
+    let mut page = html::read(page, syntax, &APART, Page::default, |page, piece| {
+        page.take(&piece)
+    });
     page.end_block();
     page.content()
 }
@@ -66,7 +68,11 @@ struct Block {
 }
 
 /// What is beside the first and the last block.
-const NOTHING: Block = Block { end: 0, words: 0, linked: 0 };
+const NOTHING: Block = Block {
+    end: 0,
+    words: 0,
+    linked: 0,
+};
 
 /// Blocks of content with few others between them.
 struct Run {
@@ -100,7 +106,11 @@ impl Page {
         } else {
             self.text.push(b'\n');
             let linked = count_words(&self.linked).min(words);
-            self.blocks.push(Block { end: self.text.len(), words, linked });
+            self.blocks.push(Block {
+                end: self.text.len(),
+                words,
+                linked,
+            });
         }
         self.linked.clear();
     }
@@ -108,14 +118,25 @@ impl Page {
     fn content(self) -> String {
         let runs = self.runs();
         let longest = runs.iter().map(|run| run.words).max().unwrap_or(0);
-        let kept: Vec<Run> = runs.into_iter().filter(|run| run.words * 2 >= longest).collect();
+        let kept: Vec<Run> = runs
+            .into_iter()
+            .filter(|run| run.words * 2 >= longest)
+            .collect();
         let words: usize = kept.iter().map(|run| run.words).sum();
         let all: usize = self.blocks.iter().map(|block| block.words as usize).sum();
         if words < LEAST_WORDS || words * 10 < all {
             return html::to_string(self.text);
         }
-        let content = kept.into_iter().flat_map(|run| run.blocks).filter(|&index| self.is_content(index));
-        html::to_string(content.flat_map(|index| &self.text[self.bytes(index)]).copied().collect())
+        let content = kept
+            .into_iter()
+            .flat_map(|run| run.blocks)
+            .filter(|&index| self.is_content(index));
+        html::to_string(
+            content
+                .flat_map(|index| &self.text[self.bytes(index)])
+                .copied()
+                .collect(),
+        )
     }
 
     fn runs(&self) -> Vec<Run> {
@@ -127,20 +148,31 @@ impl Page {
                     run.blocks.end = index + 1;
                     run.words += words;
                 }
-                _ => runs.push(Run { blocks: index..index + 1, words }),
+                _ => runs.push(Run {
+                    blocks: index..index + 1,
+                    words,
+                }),
             }
         }
         runs
     }
 
     fn is_content(&self, index: usize) -> bool {
-        let before = index.checked_sub(1).map_or(&NOTHING, |before| &self.blocks[before]);
-        is_content(before, &self.blocks[index], self.blocks.get(index + 1).unwrap_or(&NOTHING))
+        let before = index
+            .checked_sub(1)
+            .map_or(&NOTHING, |before| &self.blocks[before]);
+        is_content(
+            before,
+            &self.blocks[index],
+            self.blocks.get(index + 1).unwrap_or(&NOTHING),
+        )
     }
 
     /// Where a block is in the text.
     fn bytes(&self, index: usize) -> Range<usize> {
-        let begin = index.checked_sub(1).map_or(0, |before| self.blocks[before].end);
+        let begin = index
+            .checked_sub(1)
+            .map_or(0, |before| self.blocks[before].end);
         begin..self.blocks[index].end
     }
 }
@@ -168,7 +200,10 @@ mod tests {
     use super::*;
 
     fn words(html: &str) -> String {
-        main_content(html, Syntax::Html).split_whitespace().collect::<Vec<_>>().join(" ")
+        main_content(html, Syntax::Html)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     const STORY: &str = "The council voted on Monday to close the old bridge for a year. The ferry will run twice \
@@ -194,20 +229,36 @@ mod tests {
     #[test]
     fn runs_of_half_the_words_are_kept_and_shorter_ones_are_not() {
         let apart = "<p><a href=/>Other pages</a>".repeat(GAP + 1);
-        let notice =
-            "This page is made of recycled electrons, and we are glad that you read it to its very end.";
-        assert_eq!(words(&format!("<p>{STORY}{apart}<p>{MORE}")), format!("{STORY} {MORE}"));
-        assert_eq!(words(&format!("<p>{STORY}<p>{MORE}{apart}<p>{notice}")), format!("{STORY} {MORE}"));
+        let notice = "This page is made of recycled electrons, and we are glad that you read it to its very end.";
+        assert_eq!(
+            words(&format!("<p>{STORY}{apart}<p>{MORE}")),
+            format!("{STORY} {MORE}")
+        );
+        assert_eq!(
+            words(&format!("<p>{STORY}<p>{MORE}{apart}<p>{notice}")),
+            format!("{STORY} {MORE}")
+        );
     }
 
     #[test]
     fn a_page_without_main_content_is_taken_whole() {
         let list = "<ul><li><a href=/a>One</a><li><a href=/b>Two</a></ul>";
         assert_eq!(words(list), "One Two");
-        assert_eq!(words(&format!("{list}<p>Five words and no more")), "One Two Five words and no more");
+        assert_eq!(
+            words(&format!("{list}<p>Five words and no more")),
+            "One Two Five words and no more"
+        );
         let long = "<p><a href=/>A link to a page of its own</a>".repeat(100);
-        assert_eq!(words(&format!("<p>{STORY}{long}")).matches("A link").count(), 100);
-        assert_eq!((words(""), words("<nav>only a menu</nav>")), (String::new(), String::new()));
+        assert_eq!(
+            words(&format!("<p>{STORY}{long}"))
+                .matches("A link")
+                .count(),
+            100
+        );
+        assert_eq!(
+            (words(""), words("<nav>only a menu</nav>")),
+            (String::new(), String::new())
+        );
     }
 
     #[test]
@@ -232,7 +283,10 @@ mod tests {
             format!("{story}{}", "<b>x ".repeat(count)),
             format!("{story}{}", "<nav><a href=x>".repeat(count)),
             format!("{}{story}", "<nav></aside></nav>".repeat(count)),
-            format!("{story}{}", "<table><tr><td>a cell of a table".repeat(count)),
+            format!(
+                "{story}{}",
+                "<table><tr><td>a cell of a table".repeat(count)
+            ),
             format!("<p class=\"{}\">{STORY}", "x ".repeat(10 * count)),
             format!("{story}{}", "&#x110000;&amp&lt&nosuch;&#0;".repeat(count)),
             "<".repeat(10 * count),
@@ -240,7 +294,12 @@ mod tests {
         for page in pages {
             let began = std::time::Instant::now();
             main_content(&page, Syntax::Html);
-            assert!(began.elapsed().as_secs() < 10, "{:.40}: {:?}", page, began.elapsed());
+            assert!(
+                began.elapsed().as_secs() < 10,
+                "{:.40}: {:?}",
+                page,
+                began.elapsed()
+            );
         }
     }
 }

@@ -74,7 +74,9 @@ impl TextMeasure {
         }
         match self {
             Self::Words => common as f64 / distinct as f64,
-            Self::Cosine => (product as f64 / (squares[0] as f64 * squares[1] as f64).sqrt()).min(1.0),
+            Self::Cosine => {
+                (product as f64 / (squares[0] as f64 * squares[1] as f64).sqrt()).min(1.0)
+            }
         }
     }
 
@@ -112,10 +114,17 @@ mod tests {
     #[test]
     fn the_same_words_give_one_and_others_nothing() {
         for measure in [TextMeasure::Words, TextMeasure::Cosine] {
-            assert_eq!(measure.of("One two,  TWO three!", "two ｔｗｏ one three"), 1.0, "{measure}");
+            assert_eq!(
+                measure.of("One two,  TWO three!", "two ｔｗｏ one three"),
+                1.0,
+                "{measure}"
+            );
             assert_eq!(measure.of("one two", "three four"), 0.0);
             for empty in ["", "...", " "] {
-                assert_eq!((measure.of(empty, empty), measure.of(empty, "one")), (0.0, 0.0));
+                assert_eq!(
+                    (measure.of(empty, empty), measure.of(empty, "one")),
+                    (0.0, 0.0)
+                );
             }
         }
     }

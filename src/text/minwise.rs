@@ -10,7 +10,11 @@ use crate::fingerprint::Fingerprint;
 /// similarity J differ in about 32 (1 - J) bits.
 pub(super) fn fingerprint(features: &[u64], seed: u64) -> Fingerprint {
     let bits = one_bits::<64>(features, seed);
-    Fingerprint::from_bits(bits.iter().enumerate().fold(0, |all, (bin, &bit)| all | u64::from(bit) << bin))
+    Fingerprint::from_bits(
+        bits.iter()
+            .enumerate()
+            .fold(0, |all, (bin, &bit)| all | u64::from(bit) << bin),
+    )
 }
 
 /// One bit of the sample in each bin, for a set of hashed features. A feature may be there several times.
@@ -76,7 +80,14 @@ pub(super) fn thrown<const BINS: usize>(feature: u64, round: usize, seed: u64) -
         _ => xxh3_64_with_seed(&feature.to_le_bytes(), seed.wrapping_add(round as u64)),
     };
     let value = hash.rotate_left(BINS.ilog2());
-    (if round < BINS { value as usize % BINS } else { round - BINS }, value)
+    (
+        if round < BINS {
+            value as usize % BINS
+        } else {
+            round - BINS
+        },
+        value,
+    )
 }
 
 /// The bit of a sample, which is the next after those of the bin.
@@ -91,7 +102,9 @@ mod tests {
 
     /// Hashed features, all different.
     fn features(numbers: std::ops::Range<u64>) -> Vec<u64> {
-        numbers.map(|number| xxh3_64_with_seed(&number.to_le_bytes(), 1)).collect()
+        numbers
+            .map(|number| xxh3_64_with_seed(&number.to_le_bytes(), 1))
+            .collect()
     }
 
     /// The definition: of all rounds, the least round and value of each bin.
@@ -111,12 +124,24 @@ mod tests {
         for count in [0, 1, 2, 3, 7, 20, 64, 100, 300, 1_000] {
             for seed in [0, 7, u64::MAX] {
                 let mut features = features(0..count);
-                assert_eq!(one_bits::<64>(&features, seed), plain(&features, seed), "{count} features");
+                assert_eq!(
+                    one_bits::<64>(&features, seed),
+                    plain(&features, seed),
+                    "{count} features"
+                );
                 let bits = fingerprint(&features, seed);
                 features.reverse();
                 features.extend_from_within(..features.len() / 2);
-                assert_eq!(fingerprint(&features, seed), bits, "order or repetition counts");
-                assert_eq!(fingerprint(&features.repeat(200), seed), bits, "repetition counts in long texts");
+                assert_eq!(
+                    fingerprint(&features, seed),
+                    bits,
+                    "order or repetition counts"
+                );
+                assert_eq!(
+                    fingerprint(&features.repeat(200), seed),
+                    bits,
+                    "repetition counts in long texts"
+                );
             }
         }
     }
@@ -127,13 +152,19 @@ mod tests {
         for (count, shared) in [(8, 7), (20, 18), (100, 90), (400, 300), (2_000, 1_900)] {
             let distance = |trial: u64| {
                 let begin = trial * 10_000;
-                let (a, b) = (begin..begin + count, begin + count - shared..begin + 2 * count - shared);
+                let (a, b) = (
+                    begin..begin + count,
+                    begin + count - shared..begin + 2 * count - shared,
+                );
                 fingerprint(&features(a), 7).distance(fingerprint(&features(b), 7))
             };
             let mean = f64::from((0..400).map(distance).sum::<u32>()) / 400.0;
             let jaccard = shared as f64 / (2 * count - shared) as f64;
             let expected = 32.0 * (1.0 - jaccard);
-            assert!((mean - expected).abs() < 0.8, "{count} features: {mean}, expected {expected}");
+            assert!(
+                (mean - expected).abs() < 0.8,
+                "{count} features: {mean}, expected {expected}"
+            );
         }
     }
 
@@ -144,6 +175,9 @@ mod tests {
             let bits = fingerprint(&features(trial * 100..trial * 100 + 40), 7).bits();
             (0..64).for_each(|bit| ones[bit] += bits >> bit & 1);
         }
-        assert!(ones.iter().all(|count| (400..600).contains(count)), "{ones:?}");
+        assert!(
+            ones.iter().all(|count| (400..600).contains(count)),
+            "{ones:?}"
+        );
     }
 }

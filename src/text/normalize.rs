@@ -22,15 +22,19 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     while !rest.is_empty() {
         // Plain ASCII stays the same, except that its last letter may compose with an accent behind it.
         // Nothing before an ASCII character composes with it.
-        let ascii =
-            rest.bytes().position(|byte| !byte.is_ascii()).map_or(rest.len(), |at| at.saturating_sub(1));
+        let ascii = rest
+            .bytes()
+            .position(|byte| !byte.is_ascii())
+            .map_or(rest.len(), |at| at.saturating_sub(1));
         let (plain, other) = rest.split_at(ascii);
         let start = folded.len();
         folded.push_str(plain);
         folded[start..].make_ascii_lowercase();
         let first = other.chars().next().map_or(0, char::len_utf8);
-        let end =
-            other[first..].bytes().position(|byte| byte.is_ascii()).map_or(other.len(), |at| first + at);
+        let end = other[first..]
+            .bytes()
+            .position(|byte| byte.is_ascii())
+            .map_or(other.len(), |at| first + at);
         let (other, behind) = other.split_at(end);
         fold_into(other, &mut folded);
         rest = behind;
@@ -90,8 +94,8 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
     let mut base_folds = false;
     for c in piece.nfkc() {
         let properties = Properties::of(c);
-        let is_mark_that_matters =
-            properties.changes() && (base_folds || properties.folds() || matches!(c, '\u{300}'..='\u{36f}'));
+        let is_mark_that_matters = properties.changes()
+            && (base_folds || properties.folds() || matches!(c, '\u{300}'..='\u{36f}'));
         if is_mark_that_matters || properties.folds_to_several() || properties.is_dropped() {
             folded.truncate(start);
             return false;
@@ -118,7 +122,10 @@ mod tests {
     #[test]
     fn case_is_folded_in_and_outside_ascii() {
         assert_eq!(normalize("Hello WORLD"), "hello world");
-        assert_eq!(normalize("ÄÖÜ Σίσυφος ΣΊΣΥΦΟΣ ΣΙΣΥΦΟΣ"), "äöü σισυφοσ σισυφοσ σισυφοσ");
+        assert_eq!(
+            normalize("ÄÖÜ Σίσυφος ΣΊΣΥΦΟΣ ΣΙΣΥΦΟΣ"),
+            "äöü σισυφοσ σισυφοσ σισυφοσ"
+        );
         assert_eq!(normalize("ПРИВЕТ"), "привет");
     }
 
@@ -131,7 +138,12 @@ mod tests {
     /// All ways to write a word become one.
     fn assert_one(ways: &[&str]) {
         for way in ways {
-            assert_eq!(normalize(way), normalize(ways[0]), "{way:?} is {:?}", ways[0]);
+            assert_eq!(
+                normalize(way),
+                normalize(ways[0]),
+                "{way:?} is {:?}",
+                ways[0]
+            );
         }
     }
 
@@ -144,7 +156,11 @@ mod tests {
             assert_one(&["é", &format!("e{c}\u{301}"), &format!("{c}é{c}")]);
             assert_one(&["文字한국어", &format!("文{c}字한{c}국{c}어")]);
         }
-        assert_eq!(normalize("a\u{200b}b"), "a\u{200b}b", "a zero-width space is a space");
+        assert_eq!(
+            normalize("a\u{200b}b"),
+            "a\u{200b}b",
+            "a zero-width space is a space"
+        );
     }
 
     #[test]
@@ -154,7 +170,12 @@ mod tests {
         assert_one(&["ہے", "هے"]);
         assert_one(&["\u{6c0}", "\u{6d5}\u{654}", "\u{647}\u{654}", "\u{6c2}"]);
         assert_one(&["ئ", "\u{64a}\u{654}", "\u{6cc}\u{654}"]);
-        assert_one(&["ştiinţă", "știință", "s\u{326}tiint\u{327}a\u{306}", "ȘTIINŢĂ"]);
+        assert_one(&[
+            "ştiinţă",
+            "știință",
+            "s\u{326}tiint\u{327}a\u{306}",
+            "ȘTIINŢĂ",
+        ]);
         assert_one(&["അവൻ", "അവന്\u{200d}"]);
         assert_one(&["\u{9ce}", "\u{9a4}\u{9cd}\u{200d}"]);
         assert_one(&["ייִד װ", "ײִד וו"]);
@@ -162,14 +183,26 @@ mod tests {
 
     #[test]
     fn capitals_of_every_language_are_one_with_small_letters() {
-        assert_one(&["Işık ılık İzmir", "IŞIK ILIK IZMIR", "ışık ılık i\u{307}zmir", "IŞIK ILIK İZMİR"]);
+        assert_one(&[
+            "Işık ılık İzmir",
+            "IŞIK ILIK IZMIR",
+            "ışık ılık i\u{307}zmir",
+            "IŞIK ILIK İZMİR",
+        ]);
         assert_one(&["Straße", "STRASSE", "STRAẞE", "Strasse"]);
-        assert_one(&["Ἀθῆναι ᾍδης Μάιος", "ΑΘΗΝΑΙ ΑΙΔΗΣ ΜΑΪΟΣ", "Αθήναι ΑΙΔΗΣ ΜΑΙΟΣ"]);
+        assert_one(&[
+            "Ἀθῆναι ᾍδης Μάιος",
+            "ΑΘΗΝΑΙ ΑΙΔΗΣ ΜΑΪΟΣ",
+            "Αθήναι ΑΙΔΗΣ ΜΑΙΟΣ",
+        ]);
         assert_one(&["և", "եւ", "ԵՒ"]);
         assert_one(&["i\u{307}\u{301} į\u{307} j\u{307}", "Í Į J"]);
         assert_one(&["ŉ ǰ ﬁ ǆ", "ʼN J\u{30c} FI Ǆ", "ʼn ǰ Fi ǅ"]);
         for c in ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()) {
-            let [small, capital] = [c.to_lowercase().collect::<String>(), c.to_uppercase().collect()];
+            let [small, capital] = [
+                c.to_lowercase().collect::<String>(),
+                c.to_uppercase().collect(),
+            ];
             assert_one(&[&c.to_string(), &small, &capital]);
         }
     }
@@ -226,7 +259,10 @@ mod tests {
     #[test]
     fn characters_of_later_versions_stay_and_compose_with_nothing() {
         assert!(!Properties::of('\u{378}').is_assigned());
-        assert_eq!(normalize("Å\u{378}\u{30a}Ａ\u{378}"), "å\u{378}\u{30a}a\u{378}");
+        assert_eq!(
+            normalize("Å\u{378}\u{30a}Ａ\u{378}"),
+            "å\u{378}\u{30a}a\u{378}"
+        );
         // The crate may know some of them as accents, which would be sorted, or as letters that decompose.
         let later = ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::of(c).is_assigned());
         for c in later {

@@ -12,24 +12,35 @@ fn simhash(features: impl IntoIterator<Item = u64>, tie: Tie) -> Fingerprint {
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    let strings = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let strings = value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     strings.map(str::to_owned).collect()
 }
 
 fn hexadecimal(value: &Value) -> Vec<Fingerprint> {
-    texts(value).iter().map(|digits| digits.parse().expect("vectors are hexadecimal")).collect()
+    texts(value)
+        .iter()
+        .map(|digits| digits.parse().expect("vectors are hexadecimal"))
+        .collect()
 }
 
 fn fnv_1(bytes: &[u8]) -> u64 {
     bytes
         .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte))
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte)
+        })
 }
 
 fn fnv_1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
 }
 
 /// SipHash-2-4 with keys of zero.
@@ -42,13 +53,17 @@ fn sip_2_4(bytes: &[u8]) -> u64 {
 
 /// The last 8 bytes of the MD5, big-endian.
 fn md5_tail(text: &str) -> u64 {
-    Md5::digest(text.as_bytes())[8..].iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    Md5::digest(text.as_bytes())[8..]
+        .iter()
+        .fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// The string hash of Python 2, without a seed.
 fn old_python(bytes: &[u8]) -> u64 {
     let first = bytes.first().map_or(0, |&byte| u64::from(byte) << 7);
-    let hash = bytes.iter().fold(first, |hash: u64, &byte| hash.wrapping_mul(1_000_003) ^ u64::from(byte));
+    let hash = bytes.iter().fold(first, |hash: u64, &byte| {
+        hash.wrapping_mul(1_000_003) ^ u64::from(byte)
+    });
     hash ^ bytes.len() as u64
 }
 
@@ -56,7 +71,9 @@ fn old_python(bytes: &[u8]) -> u64 {
 fn mfonda_words(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.to_lowercase().chars().collect();
     let run = |from: usize, more: &str| {
-        let end = chars[from..].iter().position(|&c| !(c.is_alphanumeric() || c == '_' || more.contains(c)));
+        let end = chars[from..]
+            .iter()
+            .position(|&c| !(c.is_alphanumeric() || c == '_' || more.contains(c)));
         end.map_or(chars.len(), |length| from + length)
     };
     let mut words = Vec::new();
@@ -77,7 +94,10 @@ fn mfonda_words(text: &str) -> Vec<String> {
 }
 
 fn mfonda(text: &str) -> Fingerprint {
-    simhash(mfonda_words(text).iter().map(|word| fnv_1(word.as_bytes())), Tie::One)
+    simhash(
+        mfonda_words(text).iter().map(|word| fnv_1(word.as_bytes())),
+        Tie::One,
+    )
 }
 
 /// All windows of four letters, digits and underscores of the lower-cased text.
@@ -85,7 +105,11 @@ fn windows_of_four(text: &str) -> Fingerprint {
     let kept = |c: &char| c.is_alphanumeric() || *c == '_' || ('\u{4e00}'..='\u{9fcc}').contains(c);
     let chars: Vec<char> = text.to_lowercase().chars().filter(kept).collect();
     let count = chars.len().saturating_sub(3).max(1);
-    let window = |start: usize| chars[start..chars.len().min(start + 4)].iter().collect::<String>();
+    let window = |start: usize| {
+        chars[start..chars.len().min(start + 4)]
+            .iter()
+            .collect::<String>()
+    };
     simhash((0..count).map(|start| md5_tail(&window(start))), Tie::Zero)
 }
 
@@ -95,7 +119,12 @@ fn features_of_sums(sums: &[i64]) -> Vec<u64> {
     let most = sums.iter().map(|sum| sum.abs()).max().unwrap_or(0);
     let total = if most == 0 { 2 } else { most };
     let votes_for = |feature: i64, sum: i64| u64::from(feature < (total + sum) / 2);
-    let feature = |feature| sums.iter().enumerate().map(|(bit, &sum)| votes_for(feature, sum) << bit).sum();
+    let feature = |feature| {
+        sums.iter()
+            .enumerate()
+            .map(|(bit, &sum)| votes_for(feature, sum) << bit)
+            .sum()
+    };
     (0..total).map(feature).collect()
 }
 
@@ -110,7 +139,9 @@ fn text_fingerprint(spec: &str, text: &str) -> Fingerprint {
         simhash(words.map(|word| fnv_1a(&with_ff(word))), Tie::Zero)
     } else if spec.contains("x=b0<<7") {
         let lower = text.to_lowercase();
-        let long = lower.split_whitespace().filter(|word| word.chars().count() >= 2);
+        let long = lower
+            .split_whitespace()
+            .filter(|word| word.chars().count() >= 2);
         simhash(long.map(|word| old_python(word.as_bytes())), Tie::One)
     } else if spec.contains("4-character windows") {
         windows_of_four(text)
@@ -120,8 +151,11 @@ fn text_fingerprint(spec: &str, text: &str) -> Fingerprint {
 }
 
 fn check_vector(vector: &Value) {
-    let (spec, input, expected) =
-        (vector["spec"].as_str().unwrap_or_default(), &vector["input"], &vector["expected"]);
+    let (spec, input, expected) = (
+        vector["spec"].as_str().unwrap_or_default(),
+        &vector["input"],
+        &vector["expected"],
+    );
     let expected_text = || expected.as_str().unwrap_or_default().to_owned();
     let expected_number = || expected.as_u64().expect("a number is expected");
     match vector["kind"].as_str().unwrap_or_default() {
@@ -135,36 +169,70 @@ fn check_vector(vector: &Value) {
         }
         "within" => {
             let pair = hexadecimal(input);
-            let limit: u32 =
-                spec.rsplit(' ').next().and_then(|limit| limit.parse().ok()).expect("spec ends so");
-            assert_eq!(pair[0].distance(pair[1]) <= limit, expected.as_bool().expect("yes or no"));
+            let limit: u32 = spec
+                .rsplit(' ')
+                .next()
+                .and_then(|limit| limit.parse().ok())
+                .expect("spec ends so");
+            assert_eq!(
+                pair[0].distance(pair[1]) <= limit,
+                expected.as_bool().expect("yes or no")
+            );
         }
         "find-all" => {
             let all = hexadecimal(input);
             let near = |&(a, b): &(Fingerprint, Fingerprint)| a.distance(b) <= 3;
-            let pairs = all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
-            assert_eq!(pairs.filter(near).count(), expected.as_array().map_or(0, Vec::len));
+            let pairs = all
+                .iter()
+                .flat_map(|&a| all.iter().map(move |&b| (a, b)))
+                .filter(|(a, b)| a < b);
+            assert_eq!(
+                pairs.filter(near).count(),
+                expected.as_array().map_or(0, Vec::len)
+            );
         }
         "feature-hash" => {
             let hash = fnv_1(input.as_str().unwrap_or_default().as_bytes());
             assert_eq!(Fingerprint::from_bits(hash).to_string(), expected_text());
         }
         "vector" => {
-            let sums: Vec<i64> =
-                expected.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
-            let hashes = || texts(input).into_iter().map(|feature| fnv_1(feature.as_bytes()));
+            let sums: Vec<i64> = expected
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_i64)
+                .collect();
+            let hashes = || {
+                texts(input)
+                    .into_iter()
+                    .map(|feature| fnv_1(feature.as_bytes()))
+            };
             for tie in [Tie::Zero, Tie::One] {
-                assert_eq!(simhash(hashes(), tie), simhash(features_of_sums(&sums), tie));
+                assert_eq!(
+                    simhash(hashes(), tie),
+                    simhash(features_of_sums(&sums), tie)
+                );
             }
         }
         "fingerprint-from-vector" => {
-            let sums: Vec<i64> = input.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+            let sums: Vec<i64> = input
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_i64)
+                .collect();
             assert_eq!(sums.len(), 64);
-            assert_eq!(simhash(features_of_sums(&sums), Tie::One).to_string(), expected_text());
+            assert_eq!(
+                simhash(features_of_sums(&sums), Tie::One).to_string(),
+                expected_text()
+            );
         }
         "tokens" => {
             let tokens = texts(input);
-            assert_eq!(simhash(tokens.iter().map(|it| md5_tail(it)), Tie::Zero).to_string(), expected_text());
+            assert_eq!(
+                simhash(tokens.iter().map(|it| md5_tail(it)), Tie::Zero).to_string(),
+                expected_text()
+            );
         }
         "text" => {
             let text = input.as_str().unwrap_or_default();
@@ -172,7 +240,8 @@ fn check_vector(vector: &Value) {
         }
         "text-distance" => {
             let pair = texts(input);
-            let distance = text_fingerprint(spec, &pair[0]).distance(text_fingerprint(spec, &pair[1]));
+            let distance =
+                text_fingerprint(spec, &pair[0]).distance(text_fingerprint(spec, &pair[1]));
             assert_eq!(u64::from(distance), expected_number());
         }
         kind => panic!("no such kind: {kind}"),
@@ -198,10 +267,14 @@ fn published_vectors_are_reproduced() -> Result<(), serde_json::Error> {
 /// 210 real documents, fingerprinted by 1e0ng/simhash itself. They are in the data folder that SIMDB_DATA
 /// names.
 #[test]
-fn fingerprints_of_another_implementation_are_reproduced() -> Result<(), Box<dyn std::error::Error>> {
+fn fingerprints_of_another_implementation_are_reproduced() -> Result<(), Box<dyn std::error::Error>>
+{
     use std::io::{Read as _, Write as _};
     let Some(data) = std::env::var_os("SIMDB_DATA") else {
-        writeln!(std::io::stderr(), "skipped without SIMDB_DATA: fingerprints of another implementation")?;
+        writeln!(
+            std::io::stderr(),
+            "skipped without SIMDB_DATA: fingerprints of another implementation"
+        )?;
         return Ok(());
     };
     let path = std::path::Path::new(&data).join("vectors/derived-1e0ng.jsonl.gz");

@@ -58,7 +58,10 @@ impl Scheme {
 
     /// The scheme with this number, or `None` if this release does not know it.
     pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.iter().copied().find(|scheme| scheme.number() == number)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|scheme| scheme.number() == number)
     }
 
     /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1`,
@@ -77,7 +80,9 @@ impl Scheme {
     /// The method, which is the name without its number: `external`, `simhash`, `minwise`,
     /// `content` or `minwise-short`.
     pub fn method(self) -> &'static str {
-        self.name().rsplit_once('-').map_or(self.name(), |(method, _)| method)
+        self.name()
+            .rsplit_once('-')
+            .map_or(self.name(), |(method, _)| method)
     }
 
     /// Whether texts are compared by sketches of this size too. Then every text that has a fingerprint has a sketch.
@@ -90,11 +95,14 @@ impl Scheme {
     /// A document with a fingerprint but no sketch would be stored, and missed by nearly every question.
     pub(crate) fn check_sketch(self, size: SketchSize, document: &Document) -> Result<()> {
         match document.sketch().map(Sketch::size) {
-            Some(given) if given != size => {
-                Err(Error::SketchSizes { stored: size.bytes(), given: given.bytes() })
-            }
+            Some(given) if given != size => Err(Error::SketchSizes {
+                stored: size.bytes(),
+                given: given.bytes(),
+            }),
             None if document.fingerprint().is_some() && self.compares_sketches(size) => {
-                Err(Error::SketchMissing { bytes: size.bytes() })
+                Err(Error::SketchMissing {
+                    bytes: size.bytes(),
+                })
             }
             _ => Ok(()),
         }
@@ -126,10 +134,15 @@ impl FromStr for Scheme {
     /// Reads the name of a scheme, or that of a method, which stands for its newest scheme.
     fn from_str(name: &str) -> Result<Self> {
         let mut newest_first = Self::ALL.iter().rev().copied();
-        newest_first.find(|scheme| scheme.name() == name || scheme.method() == name).ok_or_else(|| {
-            let known = Self::ALL.iter().map(|scheme| scheme.name()).collect();
-            Error::UnknownSchemeName { name: name.to_owned(), known }
-        })
+        newest_first
+            .find(|scheme| scheme.name() == name || scheme.method() == name)
+            .ok_or_else(|| {
+                let known = Self::ALL.iter().map(|scheme| scheme.name()).collect();
+                Error::UnknownSchemeName {
+                    name: name.to_owned(),
+                    known,
+                }
+            })
     }
 }
 

@@ -55,7 +55,12 @@ const LANE_MAX: u32 = u8::MAX as u32;
 
 impl Votes {
     fn new() -> Self {
-        Self { lanes: [0; 8], in_lanes: 0, sums: [0; 64], total: 0 }
+        Self {
+            lanes: [0; 8],
+            in_lanes: 0,
+            sums: [0; 64],
+            total: 0,
+        }
     }
 
     /// Counts the votes of a feature with this hash and this weight.
@@ -84,7 +89,11 @@ impl Votes {
             std::cmp::Ordering::Less => false,
             std::cmp::Ordering::Equal => tie != Tie::Zero,
         };
-        let bits = self.sums.iter().enumerate().map(|(bit, &sum)| u64::from(decide(sum)) << bit);
+        let bits = self
+            .sums
+            .iter()
+            .enumerate()
+            .map(|(bit, &sum)| u64::from(decide(sum)) << bit);
         Fingerprint::from_bits(bits.sum())
     }
 
@@ -107,9 +116,15 @@ mod tests {
     fn plainly(features: &[(u64, u32)], tie: Tie) -> u64 {
         let sum = |bit: u32| -> i64 {
             let sign = |hash: u64| if hash >> bit & 1 == 1 { 1 } else { -1 };
-            features.iter().map(|&(hash, weight)| sign(hash) * i64::from(weight)).sum()
+            features
+                .iter()
+                .map(|&(hash, weight)| sign(hash) * i64::from(weight))
+                .sum()
         };
-        (0..64).filter(|&bit| sum(bit) > 0 || (sum(bit) == 0 && tie == Tie::One)).map(|bit| 1 << bit).sum()
+        (0..64)
+            .filter(|&bit| sum(bit) > 0 || (sum(bit) == 0 && tie == Tie::One))
+            .map(|bit| 1 << bit)
+            .sum()
     }
 
     fn fingerprint(features: &[(u64, u32)], tie: Tie) -> u64 {
@@ -137,7 +152,10 @@ mod tests {
             let features = vec![(u64::MAX, 1); count];
             assert_eq!(fingerprint(&features, Tie::Zero), u64::MAX, "{count} votes");
         }
-        assert_eq!(fingerprint(&[(1, u32::MAX), (2, u32::MAX - 1)], Tie::Zero), 1);
+        assert_eq!(
+            fingerprint(&[(1, u32::MAX), (2, u32::MAX - 1)], Tie::Zero),
+            1
+        );
     }
 
     #[test]

@@ -16,11 +16,13 @@ pub(super) fn sketch(mut shingles: Vec<u64>, size: SketchSize) -> Option<Sketch>
     let count = NonZeroU32::new(u32::try_from(shingles.len()).unwrap_or(u32::MAX))?;
     match size {
         SketchSize::None => None,
-        SketchSize::Bytes16 => {
-            Some(Sketch::of_samples(&minwise::one_bits::<128>(&shingles, SHINGLE_SEED), count))
-        }
-        SketchSize::Bytes32 => {
-            Some(Sketch::of_samples(&minwise::one_bits::<256>(&shingles, SHINGLE_SEED), count))
-        }
+        SketchSize::Bytes16 => Some(Sketch::of_samples(
+            &minwise::one_bits::<128>(&shingles, SHINGLE_SEED),
+            count,
+        )),
+        SketchSize::Bytes32 => Some(Sketch::of_samples(
+            &minwise::one_bits::<256>(&shingles, SHINGLE_SEED),
+            count,
+        )),
     }
 }

@@ -25,7 +25,10 @@ const BITS: usize = 64;
 /// Li, Hastie, Church: Very Sparse Random Projections, KDD 2006, with one entry that is not zero for each feature, as
 /// in Charikar, Chen, Farach-Colton: Finding Frequent Items in Data Streams, ICALP 2002. The rounds are those of
 /// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017.
-pub(super) fn fingerprint(features: &(impl Iterator<Item = (u64, u32)> + Clone), seed: u64) -> Fingerprint {
+pub(super) fn fingerprint(
+    features: &(impl Iterator<Item = (u64, u32)> + Clone),
+    seed: u64,
+) -> Fingerprint {
     let mut sums = [0i64; BITS];
     let mut voted = 0u64;
     for round in 0..2 * BITS {
@@ -37,7 +40,11 @@ pub(super) fn fingerprint(features: &(impl Iterator<Item = (u64, u32)> + Clone),
             let (bit, value) = thrown::<BITS>(feature, round, seed);
             if open >> bit & 1 == 1 {
                 let weight = i64::from(weight);
-                sums[bit] += if is_for::<BITS>(value) { weight } else { -weight };
+                sums[bit] += if is_for::<BITS>(value) {
+                    weight
+                } else {
+                    -weight
+                };
                 voted |= 1 << bit;
             }
         }
@@ -52,7 +59,9 @@ mod tests {
 
     fn features(numbers: std::ops::Range<u64>) -> Vec<(u64, u32)> {
         let weight = |number| 1 + (number % 3) as u32;
-        numbers.map(|number| (xxh3_64_with_seed(&number.to_le_bytes(), 1), weight(number))).collect()
+        numbers
+            .map(|number| (xxh3_64_with_seed(&number.to_le_bytes(), 1), weight(number)))
+            .collect()
     }
 
     fn of(features: &[(u64, u32)]) -> Fingerprint {
@@ -74,7 +83,10 @@ mod tests {
                 };
                 features.iter().filter_map(thrown).collect()
             };
-            (0..128).map(votes).find(|votes| !votes.is_empty()).map_or(0, |votes| votes.iter().sum())
+            (0..128)
+                .map(votes)
+                .find(|votes| !votes.is_empty())
+                .map_or(0, |votes| votes.iter().sum())
         };
         (0..64).map(|bit| u64::from(sum(bit) > 0) << bit).sum()
     }
@@ -97,9 +109,17 @@ mod tests {
         let at = |number: u64, is_for: bool| bit << 58 | number << 1 | u64::from(is_for);
         let is_one = |features: &[(u64, u32)]| of(features).bits() >> bit & 1 == 1;
         assert!(is_one(&[(at(0, true), 1)]) && !is_one(&[(at(0, false), 1)]));
-        assert!(!is_one(&[(at(0, true), 2), (at(1, true), 3), (at(2, false), 10)]));
+        assert!(!is_one(&[
+            (at(0, true), 2),
+            (at(1, true), 3),
+            (at(2, false), 10)
+        ]));
         assert!(!is_one(&[(at(0, true), 7), (at(1, false), 7)]));
-        assert!(is_one(&[(at(0, true), u32::MAX), (at(1, true), 1), (at(2, false), u32::MAX)]));
+        assert!(is_one(&[
+            (at(0, true), u32::MAX),
+            (at(1, true), 1),
+            (at(2, false), u32::MAX)
+        ]));
     }
 
     #[test]
@@ -109,6 +129,9 @@ mod tests {
             let bits = of(&features(trial * 1_000..trial * 1_000 + 300)).bits();
             (0..BITS).for_each(|bit| ones[bit] += bits >> bit & 1);
         }
-        assert!(ones.iter().all(|count| (350..600).contains(count)), "{ones:?}");
+        assert!(
+            ones.iter().all(|count| (350..600).contains(count)),
+            "{ones:?}"
+        );
     }
 }

@@ -22,11 +22,15 @@ mod tests {
     #[test]
     fn unspaced_scripts_have_single_characters_as_tokens() {
         let text = "two words, 中文字 かな カタカナ ไทย 한국어";
-        let found: Vec<(&str, bool)> = tokens(text).map(|token| (token, is_unspaced(token))).collect();
+        let found: Vec<(&str, bool)> = tokens(text)
+            .map(|token| (token, is_unspaced(token)))
+            .collect();
         let spaced = |token| (token, false);
         let unspaced = |token| (token, true);
-        let expected =
-            ["two", "words"].map(spaced).into_iter().chain(["中", "文", "字", "か", "な"].map(unspaced));
+        let expected = ["two", "words"]
+            .map(spaced)
+            .into_iter()
+            .chain(["中", "文", "字", "か", "な"].map(unspaced));
         let expected = expected
             .chain([spaced("カタカナ")])
             .chain(["ไ", "ท", "ย"].map(unspaced))

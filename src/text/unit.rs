@@ -54,14 +54,18 @@ impl Unit {
     ///
     /// One pass over the text, and 16 bytes of memory for each unit.
     pub fn cut(self, text: &str) -> impl Iterator<Item = &str> {
-        self.ranges(text, usize::MAX).into_iter().map(|range| &text[range])
+        self.ranges(text, usize::MAX)
+            .into_iter()
+            .map(|range| &text[range])
     }
 
     /// The units of the visible text of an HTML page, as [`cut`](Self::cut) gives them. In front of and behind
     /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
     /// mean nothing.
     pub fn cut_html(self, html: &str) -> Vec<String> {
-        self.cut(&visible_paragraphs(html, Syntax::of(html))).map(str::to_owned).collect()
+        self.cut(&visible_paragraphs(html, Syntax::of(html)))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Where the first units of a text are, at most so many.
@@ -69,9 +73,10 @@ impl Unit {
         match self {
             Self::Document => std::iter::once(0..text.len()).take(most).collect(),
             Self::Paragraph => paragraphs(text).take(most).collect(),
-            Self::Sentence => {
-                paragraphs(text).flat_map(|range| sentences(text, range, most)).take(most).collect()
-            }
+            Self::Sentence => paragraphs(text)
+                .flat_map(|range| sentences(text, range, most))
+                .take(most)
+                .collect(),
         }
     }
 }
@@ -111,7 +116,10 @@ fn sentences(text: &str, paragraph: Range<usize>, most: usize) -> Vec<Range<usiz
     let line = text[paragraph.clone()].replace(['\n', '\r'], " ");
     let pieces = line.split_sentence_bound_indices();
     let ranges = pieces.map(|(at, piece)| paragraph.start + at..paragraph.start + at + piece.len());
-    ranges.filter_map(|range| with_words(text, range)).take(most).collect()
+    ranges
+        .filter_map(|range| with_words(text, range))
+        .take(most)
+        .collect()
 }
 
 /// The range without white space around it, or `None` if it has no letter and no digit.
@@ -119,7 +127,9 @@ fn with_words(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let piece = &text[range.clone()];
     let trimmed = piece.trim_start();
     let start = range.end - trimmed.len();
-    piece.contains(char::is_alphanumeric).then_some(start..start + trimmed.trim_end().len())
+    piece
+        .contains(char::is_alphanumeric)
+        .then_some(start..start + trimmed.trim_end().len())
 }
 
 #[cfg(test)]
@@ -143,27 +153,57 @@ mod tests {
         );
         // The rules take an opening bracket for a closing one.
         let chinese = "近似重复。两个网页！「相同吗？」是的";
-        assert_eq!(sentences_of(chinese), ["近似重复。", "两个网页！「", "相同吗？」", "是的"]);
-        assert_eq!(sentences_of("これは文です。次の文です。"), ["これは文です。", "次の文です。"]);
+        assert_eq!(
+            sentences_of(chinese),
+            ["近似重复。", "两个网页！「", "相同吗？」", "是的"]
+        );
+        assert_eq!(
+            sentences_of("これは文です。次の文です。"),
+            ["これは文です。", "次の文です。"]
+        );
         assert_eq!(sentences_of("هل هذا نص؟ نعم."), ["هل هذا نص؟", "نعم."]);
     }
 
     #[test]
     fn lines_of_one_length_are_one_sentence_and_blank_lines_end_it() {
         let text = "A sentence over\ntwo lines. Another one\n\nTitle without a stop\n \t\nThe end";
-        let expected = ["A sentence over\ntwo lines.", "Another one", "Title without a stop", "The end"];
+        let expected = [
+            "A sentence over\ntwo lines.",
+            "Another one",
+            "Title without a stop",
+            "The end",
+        ];
         assert_eq!(sentences_of(text), expected);
         let paragraphs = |text: &'static str| Unit::Paragraph.cut(text).collect::<Vec<_>>();
-        assert_eq!(paragraphs(text), ["A sentence over\ntwo lines. Another one", expected[2], expected[3]]);
-        assert_eq!(paragraphs("\r\n one\r\ntwo\r\n\r\nthree\r\n"), ["one\r\ntwo", "three"]);
-        assert_eq!(sentences_of("One\r\ntwo. Three\r\n\r\nFour"), ["One\r\ntwo.", "Three", "Four"]);
+        assert_eq!(
+            paragraphs(text),
+            [
+                "A sentence over\ntwo lines. Another one",
+                expected[2],
+                expected[3]
+            ]
+        );
+        assert_eq!(
+            paragraphs("\r\n one\r\ntwo\r\n\r\nthree\r\n"),
+            ["one\r\ntwo", "three"]
+        );
+        assert_eq!(
+            sentences_of("One\r\ntwo. Three\r\n\r\nFour"),
+            ["One\r\ntwo.", "Three", "Four"]
+        );
     }
 
     #[test]
     fn blocks_of_a_page_are_paragraphs() {
         let page = "<title>no</title><h1>River</h1>\n<p>One\n\n<b>two</b>. Three<br>four<script>no</script>";
-        assert_eq!(Unit::Paragraph.cut_html(page), ["River", "One  two. Three", "four"]);
-        assert_eq!(Unit::Sentence.cut_html(page), ["River", "One  two.", "Three", "four"]);
+        assert_eq!(
+            Unit::Paragraph.cut_html(page),
+            ["River", "One  two. Three", "four"]
+        );
+        assert_eq!(
+            Unit::Sentence.cut_html(page),
+            ["River", "One  two.", "Three", "four"]
+        );
     }
 
     #[test]
@@ -181,10 +221,19 @@ mod tests {
     #[test]
     fn huge_texts_take_linear_time() {
         let began = std::time::Instant::now();
-        for (piece, units) in [("word ", 1), ("a.1 ", 1), (". ", 0), ("A. ", 1 << 24), ("\n\u{301}", 0)] {
+        for (piece, units) in [
+            ("word ", 1),
+            ("a.1 ", 1),
+            (". ", 0),
+            ("A. ", 1 << 24),
+            ("\n\u{301}", 0),
+        ] {
             let text = piece.repeat((50 << 20) / piece.len());
             let cut = Unit::Sentence.cut(&text).count();
-            assert!(if units < 2 { cut == units } else { cut > units }, "{piece:?}: {cut}");
+            assert!(
+                if units < 2 { cut == units } else { cut > units },
+                "{piece:?}: {cut}"
+            );
         }
         assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
     }

@@ -27,7 +27,10 @@ impl Weighted {
             sum += weight;
             // What is not a number fails both comparisons.
             if !(weight > 0.0 && sum <= MOST_WEIGHT) {
-                return Err(Error::FeatureWeight { given: weight, most: MOST_WEIGHT });
+                return Err(Error::FeatureWeight {
+                    given: weight,
+                    most: MOST_WEIGHT,
+                });
             }
             let hash = xxh3_64_with_seed(feature.as_ref(), seed);
             units.push((hash, (weight * UNITS).round().max(1.0) as u32));
@@ -66,7 +69,9 @@ impl Weighted {
             bytes[8..].copy_from_slice(&unit.to_le_bytes());
             xxh3_64_with_seed(&bytes, seed)
         };
-        self.iter().flat_map(|(hash, units)| (0..units).map(move |it| unit(hash, it))).collect()
+        self.iter()
+            .flat_map(|(hash, units)| (0..units).map(move |it| unit(hash, it)))
+            .collect()
     }
 }
 
@@ -87,7 +92,12 @@ mod tests {
         assert_eq!(units.len(), 57, "units differ");
         // What has more weight has the units of what has less.
         let more = Weighted::of([("a", 4.0)], 7)?.units(9);
-        assert!(Weighted::of([("a", 3.0)], 7)?.units(9).iter().all(|unit| more.contains(unit)));
+        assert!(
+            Weighted::of([("a", 3.0)], 7)?
+                .units(9)
+                .iter()
+                .all(|unit| more.contains(unit))
+        );
         Ok(())
     }
 
@@ -95,9 +105,15 @@ mod tests {
     fn impossible_weights_are_refused() {
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, MOST_WEIGHT + 1.0] {
             let refused = Weighted::of([("a", 1.0), ("b", weight)], 7).err();
-            assert!(matches!(refused, Some(Error::FeatureWeight { .. })), "{weight}");
+            assert!(
+                matches!(refused, Some(Error::FeatureWeight { .. })),
+                "{weight}"
+            );
         }
         let many = (0..=1 << 20).map(|i: u32| (i.to_le_bytes(), 1.0));
-        assert!(matches!(Weighted::of(many, 7), Err(Error::FeatureWeight { .. })));
+        assert!(matches!(
+            Weighted::of(many, 7),
+            Err(Error::FeatureWeight { .. })
+        ));
     }
 }

@@ -38,7 +38,11 @@ impl Ingesting {
             .spawn()?;
         let input = child.stdin.take().ok_or("standard input is a pipe")?;
         let output = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?);
-        let mut ingesting = Self { child, input, output };
+        let mut ingesting = Self {
+            child,
+            input,
+            output,
+        };
         ingesting.put("first", 1)?;
         ingesting.put("second", 3)?;
         let mut line = String::new();
@@ -47,7 +51,9 @@ impl Ingesting {
             assert!(ingesting.output.read_line(&mut line)? > 0, "it has ended");
         }
         // It is printed before it is stored.
-        wait_until("the second document", || has(database, "second").is_ok_and(|has| has));
+        wait_until("the second document", || {
+            has(database, "second").is_ok_and(|has| has)
+        });
         Ok(ingesting)
     }
 
@@ -58,7 +64,11 @@ impl Ingesting {
 
     /// Ends the input, and returns whether it ended well.
     pub(crate) fn end(self) -> std::io::Result<bool> {
-        let Self { mut child, input, mut output } = self;
+        let Self {
+            mut child,
+            input,
+            mut output,
+        } = self;
         drop(input);
         output.read_to_end(&mut Vec::new())?;
         Ok(child.wait()?.success())
@@ -77,7 +87,10 @@ fn has(database: &Path, key: &str) -> std::io::Result<bool> {
 
 /// Runs a command in a folder, with some standard input.
 fn run_in(folder: &Folder, arguments: &[&str], input: &str) -> std::io::Result<Ran> {
-    run_with_input(simdb().args(arguments).current_dir(folder.path(".")), input.as_bytes())
+    run_with_input(
+        simdb().args(arguments).current_dir(folder.path(".")),
+        input.as_bytes(),
+    )
 }
 
 pub(crate) fn socket_of(database: &Path) -> PathBuf {
@@ -90,7 +103,10 @@ pub(crate) fn socket_of(database: &Path) -> PathBuf {
 pub(crate) fn answering(folder: &Folder, name: &str) -> simdb::Result<Database> {
     let options = CreateOptions::new().scheme(Scheme::External).admin(true);
     let database = Database::create(folder.path(name), &options)?;
-    insert_all(&database, (0..20).map(|i| document(format!("k{i}"), i << 30)))?;
+    insert_all(
+        &database,
+        (0..20).map(|i| document(format!("k{i}"), i << 30)),
+    )?;
     Ok(database)
 }
 
@@ -117,13 +133,19 @@ fn ask(database: &Path, bytes: &[u8]) -> std::io::Result<Vec<Value>> {
 fn answers(stream: &UnixStream) -> std::io::Result<Vec<Value>> {
     let lines = BufReader::new(stream).lines();
     // At the end of a connection of which not all was read, there is an error.
-    lines.map_while(Result::ok).map(|line| Ok(serde_json::from_str(&line)?)).collect()
+    lines
+        .map_while(Result::ok)
+        .map(|line| Ok(serde_json::from_str(&line)?))
+        .collect()
 }
 
 /// Asserts that something was refused with a message and the exit code 2.
 #[track_caller]
 fn assert_refused(answers: &[Value], message: &str) {
-    let said = answers.iter().find_map(|it| it["message"].as_str()).unwrap_or_default();
+    let said = answers
+        .iter()
+        .find_map(|it| it["message"].as_str())
+        .unwrap_or_default();
     assert!(said.contains(message), "{message:?} is not in {answers:?}");
     assert_eq!(answers.last(), Some(&json!({"exit": 2})), "{answers:?}");
 }
@@ -142,25 +164,92 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     let mut ingesting = Ingesting::start(&live.path("d.simdb"))?;
     Ingesting::start(&closed.path("d.simdb"))?.end()?;
     for folder in [&live, &closed] {
-        folder.file("in.tsv", "x\t0000000000000001\ny\tnonsense\nz\tffffffffffffffff\n")?;
-        folder.file("texts.jsonl", "{\"key\":\"first\",\"text\":\"some words\"}\n")?;
+        folder.file(
+            "in.tsv",
+            "x\t0000000000000001\ny\tnonsense\nz\tffffffffffffffff\n",
+        )?;
+        folder.file(
+            "texts.jsonl",
+            "{\"key\":\"first\",\"text\":\"some words\"}\n",
+        )?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
     let commands: [(&[&str], &str); 26] = [
         (&["get", "d.simdb", "first"], "seen"),
         (&["get", "d.simdb", "nothing"], ""),
         (&["get", "d.simdb", ""], ""),
-        (&["query", "d.simdb", "--fingerprint", "0000000000000000"], ""),
-        (&["query", "d.simdb", "--fingerprint", "0000000000000000", "--limit", "1"], ""),
-        (&["query", "d.simdb", "--fingerprint", "0000000000000000", "--limit", "0"], ""),
-        (&["query", "d.simdb", "--key", "second", "--json"], "\"seen\""),
+        (
+            &["query", "d.simdb", "--fingerprint", "0000000000000000"],
+            "",
+        ),
+        (
+            &[
+                "query",
+                "d.simdb",
+                "--fingerprint",
+                "0000000000000000",
+                "--limit",
+                "1",
+            ],
+            "",
+        ),
+        (
+            &[
+                "query",
+                "d.simdb",
+                "--fingerprint",
+                "0000000000000000",
+                "--limit",
+                "0",
+            ],
+            "",
+        ),
+        (
+            &["query", "d.simdb", "--key", "second", "--json"],
+            "\"seen\"",
+        ),
         (&["query", "d.simdb", "--key", "nothing"], ""),
         (&["query", "d.simdb", "--text", "some words"], ""),
-        (&["query", "d.simdb", "--input", "in.tsv", "--input-format", "fingerprints"], ""),
-        (&["query", "d.simdb", "--input", "-", "--input-format", "fingerprints"], ""),
+        (
+            &[
+                "query",
+                "d.simdb",
+                "--input",
+                "in.tsv",
+                "--input-format",
+                "fingerprints",
+            ],
+            "",
+        ),
+        (
+            &[
+                "query",
+                "d.simdb",
+                "--input",
+                "-",
+                "--input-format",
+                "fingerprints",
+            ],
+            "",
+        ),
         (&["query", "d.simdb", "--input", "missing.tsv"], ""),
-        (&["query", "d.simdb", "--key", "first", "--verify", "words", "--texts", "texts.jsonl"], ""),
-        (&["explain", "d.simdb", "--fingerprint", "0000000000000000"], "candidates expected"),
+        (
+            &[
+                "query",
+                "d.simdb",
+                "--key",
+                "first",
+                "--verify",
+                "words",
+                "--texts",
+                "texts.jsonl",
+            ],
+            "",
+        ),
+        (
+            &["explain", "d.simdb", "--fingerprint", "0000000000000000"],
+            "candidates expected",
+        ),
         (&["stats", "d.simdb"], "size "),
         (&["stats", "d.simdb", "--json"], "\"file_bytes\""),
         (&["sources", "d.simdb"], ""),
@@ -177,25 +266,43 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     let input = "u\t0000000000000001\nv\tnonsense\n";
     let until = |text: &str, end: &str| match end {
         "" => text.to_owned(),
-        end => text.split(end).next().unwrap_or_default().trim_end().to_owned(),
+        end => text
+            .split(end)
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned(),
     };
     for (command, differs_from) in commands {
         let run_there = |folder: &Folder| -> std::io::Result<Ran> {
             let ran = run_in(folder, command, input)?;
             // A few messages name the whole path.
-            let err = ran.err.replace(&*folder.path("").to_string_lossy(), "FOLDER/");
+            let err = ran
+                .err
+                .replace(&*folder.path("").to_string_lossy(), "FOLDER/");
             // The two were created one after the other.
             let out = match ran.out.split_once("\"created\":") {
                 Some((before, behind)) => {
-                    format!("{before}{}", behind.trim_start_matches(|it: char| it.is_ascii_digit()))
+                    format!(
+                        "{before}{}",
+                        behind.trim_start_matches(|it: char| it.is_ascii_digit())
+                    )
                 }
                 None => ran.out.clone(),
             };
             Ok(Ran { err, out, ..ran })
         };
         let (here, there) = (run_there(&live)?, run_there(&closed)?);
-        assert_eq!((here.code, &here.err), (there.code, &there.err), "{command:?}");
-        assert_eq!(until(&here.out, differs_from), until(&there.out, differs_from), "{command:?}");
+        assert_eq!(
+            (here.code, &here.err),
+            (there.code, &there.err),
+            "{command:?}"
+        );
+        assert_eq!(
+            until(&here.out, differs_from),
+            until(&there.out, differs_from),
+            "{command:?}"
+        );
         assert!(!here.err.contains("in use"), "{command:?}: {}", here.err);
     }
     // The ingestion goes on with what the commands have left.
@@ -204,7 +311,13 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
     let database = Database::open(live.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 1);
     assert_sound(&database)?;
-    assert_eq!(Database::open(live.path("b.simdb"), &OpenOptions::new())?.snapshot()?.stats()?.documents, 2);
+    assert_eq!(
+        Database::open(live.path("b.simdb"), &OpenOptions::new())?
+            .snapshot()?
+            .stats()?
+            .documents,
+        2
+    );
     Ok(())
 }
 
@@ -213,8 +326,16 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let mut ingesting = Ingesting::start(&path)?;
-    let looked = run!("top", &path, "--count", "2", "--every", "0.1", "--json").expect(0).json()?;
-    assert_eq!(looked.iter().map(|it| it["documents"].as_u64()).collect::<Vec<_>>(), [Some(2), Some(2)]);
+    let looked = run!("top", &path, "--count", "2", "--every", "0.1", "--json")
+        .expect(0)
+        .json()?;
+    assert_eq!(
+        looked
+            .iter()
+            .map(|it| it["documents"].as_u64())
+            .collect::<Vec<_>>(),
+        [Some(2), Some(2)]
+    );
     let mut top = simdb()
         .args(["top", "--every", "0.1"])
         .arg(&path)
@@ -222,15 +343,23 @@ fn top_looks_again_and_again_until_nobody_has_the_database_open() -> TestResult 
         .stderr(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(top.stdout.take().ok_or("standard output is a pipe")?).lines();
-    let mut wait_for =
-        |line: &str| lines.by_ref().find(|it| it.as_ref().is_ok_and(|it| it == line)).ok_or("it has ended");
+    let mut wait_for = |line: &str| {
+        lines
+            .by_ref()
+            .find(|it| it.as_ref().is_ok_and(|it| it == line))
+            .ok_or("it has ended")
+    };
     wait_for("documents         2")??;
     ingesting.put("third", 1 << 40)?;
     wait_for("documents         3")??;
     assert!(ingesting.end()?);
     assert_eq!(top.wait()?.code(), Some(0));
-    run!("top", &path).expect(0).says("nobody has the database open");
-    run!("top", &path, "--every", "0").expect(2).says("must be 0.1 to 86400 seconds");
+    run!("top", &path)
+        .expect(0)
+        .says("nobody has the database open");
+    run!("top", &path, "--every", "0")
+        .expect(2)
+        .says("must be 0.1 to 86400 seconds");
     Ok(())
 }
 
@@ -242,15 +371,28 @@ fn the_socket_is_for_its_user_only_and_goes_with_the_database() -> TestResult {
     let there = fs::symlink_metadata(socket_of(&path))?;
     assert!(there.file_type().is_socket());
     assert_eq!(there.permissions().mode() & 0o777, 0o600);
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something else is left");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "something else is left"
+    );
     // Another handle of the file gets none, and does not take the one there is.
-    assert!(matches!(Database::open(&path, &OpenOptions::new().admin(true)), Err(Error::Busy { .. })));
+    assert!(matches!(
+        Database::open(&path, &OpenOptions::new().admin(true)),
+        Err(Error::Busy { .. })
+    ));
     run!("stats", &path).expect(0);
     drop(database);
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "the socket is left");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        1,
+        "the socket is left"
+    );
     // Without the option there is none. Who only reads needs none.
     let closed = Database::open(&path, &OpenOptions::new())?;
-    run!("stats", &path).expect(2).says("OpenOptions::admin(true)");
+    run!("stats", &path)
+        .expect(2)
+        .says("OpenOptions::admin(true)");
     drop(closed);
     let _reader = Database::open(&path, &OpenOptions::new().read_only(true).admin(true))?;
     assert!(!socket_of(&path).exists());
@@ -274,7 +416,10 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() -> TestResult
     drop(database);
     assert_eq!(fs::read(socket_of(&path))?, b"precious");
     let refused = Database::open(&path, &options);
-    assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::AlreadyExists { .. })),
+        "{refused:?}"
+    );
     fs::remove_file(socket_of(&path))?;
     // Somebody else listens.
     let other = UnixListener::bind(socket_of(&path))?;
@@ -290,7 +435,9 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let database = answering(&folder, "d.simdb")?;
-    let mut binary: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut binary: Vec<u8> = (0..100_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     binary.push(b'\n');
     let line = |value: &Value| format!("{value}\n").into_bytes();
     let mut other_version = request(&path, &["stats", "d.simdb"])?;
@@ -304,16 +451,25 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
         (b"{}\n".to_vec(), "no request"),
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "no request"),
         (binary, "no request"),
-        (vec![b'['; 1_000_000].into_iter().chain(*b"\n").collect(), "no request"),
+        (
+            vec![b'['; 1_000_000].into_iter().chain(*b"\n").collect(),
+            "no request",
+        ),
         (vec![b'x'; 20 << 20], "longer than"),
         (line(&other_version), "version 2"),
         (line(&relative), "absolute"),
         (line(&other_file), "another database"),
         (line(&request(&path, &["load", "d.simdb"])?), "load"),
-        (line(&request(&path, &["ingest", "d.simdb", "-"])?), "ingest"),
+        (
+            line(&request(&path, &["ingest", "d.simdb", "-"])?),
+            "ingest",
+        ),
         (line(&request(&path, &[])?), "does not answer"),
         (line(&request(&path, &["get", "d.simdb"])?), "required"),
-        (line(&request(&path, &["stats", "--help"])?), "does not answer"),
+        (
+            line(&request(&path, &["stats", "--help"])?),
+            "does not answer",
+        ),
     ];
     for (bytes, message) in garbage {
         assert_refused(&ask(&path, &bytes)?, message);
@@ -323,7 +479,10 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     let half = UnixStream::connect(socket_of(&path))?;
     (&half).write_all(b"{\"simdb_admin\":1,")?;
     run!("stats", &path).expect(0);
-    assert_refused(&within(Duration::from_secs(20), move || answers(&half))?, "within 5 seconds");
+    assert_refused(
+        &within(Duration::from_secs(20), move || answers(&half))?,
+        "within 5 seconds",
+    );
     // Standard input that is not what it says.
     let mut with_input = request(&path, &["query", "d.simdb", "--input", "-"])?;
     with_input["input"] = true.into();
@@ -341,14 +500,25 @@ fn eight_requests_are_answered_at_once_and_more_are_told_so() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let database = answering(&folder, "d.simdb")?;
-    let clients = (0..40).map(|_| UnixStream::connect(socket_of(&path))).collect::<Result<Vec<_>, _>>()?;
-    let answers = clients[8..].iter().map(answers).collect::<Result<Vec<_>, _>>()?;
-    answers.iter().for_each(|it| assert_refused(it, "8 requests"));
+    let clients = (0..40)
+        .map(|_| UnixStream::connect(socket_of(&path)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let answers = clients[8..]
+        .iter()
+        .map(answers)
+        .collect::<Result<Vec<_>, _>>()?;
+    answers
+        .iter()
+        .for_each(|it| assert_refused(it, "8 requests"));
     run!("stats", &path).expect(2).says("8 requests");
     // Who waits in silence keeps nobody from closing the database.
     let begun = Instant::now();
     drop(database);
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
     Database::open(&path, &OpenOptions::new())?;
     drop(clients);
     Ok(())
@@ -387,7 +557,10 @@ fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
     writeln!(&stream, "{}", request(database, arguments)?)?;
     for line in BufReader::new(&stream).lines() {
         let line: Value = serde_json::from_str(&line?)?;
-        assert!(line["exit"].is_null(), "it ended before anybody left: {line}");
+        assert!(
+            line["exit"].is_null(),
+            "it ended before anybody left: {line}"
+        );
         if !line["progress"].is_null() {
             return Ok(());
         }
@@ -399,12 +572,22 @@ fn leave_at_work(database: &Path, arguments: &[&str]) -> TestResult {
 fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16").admin(true);
-    let documents = (0..200_000u64)
-        .map(|i| Ok(document(format!("the key of document {i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .plan("4x16")
+        .admin(true);
+    let documents = (0..200_000u64).map(|i| {
+        Ok(document(
+            format!("the key of document {i}"),
+            i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ))
+    });
     let database = Database::build(&path, &options, documents, 64 << 20)?;
     let before = fs::metadata(&path)?.ino();
-    for arguments in [&["backup", "d.simdb", "b.simdb"][..], &["compact", "d.simdb", "--plan", "6x21"]] {
+    for arguments in [
+        &["backup", "d.simdb", "b.simdb"][..],
+        &["compact", "d.simdb", "--plan", "6x21"],
+    ] {
         leave_at_work(&path, arguments)?;
         // A compaction keeps others from writing, so this waits for its end.
         drop(database.begin_write()?);
@@ -414,7 +597,11 @@ fn a_client_that_goes_away_ends_its_work_and_nothing_is_left() -> TestResult {
     }
     assert_eq!(fs::metadata(&path)?.ino(), before, "the file was replaced");
     assert_eq!(database.snapshot()?.stats()?.plan, "4x16");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "something is left"
+    );
     assert_sound(&database)?;
     Ok(())
 }
@@ -434,10 +621,15 @@ fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() ->
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     writeln!(input, "u\t0000000000000001")?;
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().ok_or("standard output is a pipe")?).read_line(&mut line)?;
+    BufReader::new(child.stdout.as_mut().ok_or("standard output is a pipe")?)
+        .read_line(&mut line)?;
     ingesting.kill()?;
-    let ran = Ran::from(within(Duration::from_secs(20), || child.wait_with_output())?);
-    ran.expect(2).says("ended before it had answered").says("d.simdb");
+    let ran = Ran::from(within(Duration::from_secs(20), || {
+        child.wait_with_output()
+    })?);
+    ran.expect(2)
+        .says("ended before it had answered")
+        .says("d.simdb");
     // The socket is still there, and disturbs nobody.
     assert!(socket_of(&path).exists());
     run!("get", &path, "second").expect(0);
@@ -457,7 +649,11 @@ fn paths_may_be_longer_than_the_address_of_a_socket() -> TestResult {
     let database = Database::create(&path, &CreateOptions::new().admin(true))?;
     run!("stats", &path).expect(0);
     // By a short path, too.
-    let ran = simdb().args(["stats"]).arg(path.file_name().ok_or("a name")?).current_dir(&long).output()?;
+    let ran = simdb()
+        .args(["stats"])
+        .arg(path.file_name().ok_or("a name")?)
+        .current_dir(&long)
+        .output()?;
     Ran::from(ran).expect(0);
     std::os::unix::fs::symlink(&path, folder.path("link.simdb"))?;
     run!("stats", folder.path("link.simdb")).expect(0);
@@ -480,7 +676,10 @@ fn keys_may_be_any_bytes() -> TestResult {
     let key = OsStr::from_bytes(b"\xff\xfe key");
     let ran = run!("get", &path, key).expect(0);
     assert!(ran.out.contains("//4ga2V5"), "{}", ran.out);
-    assert_eq!(run!("delete", &path, key).expect(0).out, "deleted \\xff\\xfe key\n");
+    assert_eq!(
+        run!("delete", &path, key).expect(0).out,
+        "deleted \\xff\\xfe key\n"
+    );
     assert_eq!(database.snapshot()?.get(b"\xff\xfe key")?, None);
     Ok(())
 }
@@ -493,15 +692,26 @@ fn a_socket_keeps_no_database_open() -> TestResult {
     let database = Database::open(&path, &OpenOptions::new())?;
     let socket = database.admin_socket(folder.path("own.sock"))?;
     assert_eq!(socket.path(), folder.path("own.sock"));
-    let stats = || -> std::io::Result<Ran> { Ok(run!("stats", &path, "--socket", folder.path("own.sock"))) };
+    let stats = || -> std::io::Result<Ran> {
+        Ok(run!("stats", &path, "--socket", folder.path("own.sock")))
+    };
     stats()?.expect(0);
     // Beside the database there is none.
-    run!("stats", &path).expect(2).says("in use by another process").says("it is called");
+    run!("stats", &path)
+        .expect(2)
+        .says("in use by another process")
+        .says("it is called");
     // Another database is not asked by mistake.
     insert_all(&folder.database("e.simdb")?, [document("b", 1)])?;
-    run!("get", folder.path("e.simdb"), "b", "--socket", folder.path("own.sock"))
-        .expect(2)
-        .says("another database");
+    run!(
+        "get",
+        folder.path("e.simdb"),
+        "b",
+        "--socket",
+        folder.path("own.sock")
+    )
+    .expect(2)
+    .says("another database");
     drop(database);
     let again = Database::open(&path, &OpenOptions::new())?;
     stats()?.expect(2).says("closed the database");
@@ -519,7 +729,12 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
     let database = answering(&folder, "d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("later", 5))?;
-    let mut child = simdb().arg("delete").arg(&path).arg("later").stdout(Stdio::piped()).spawn()?;
+    let mut child = simdb()
+        .arg("delete")
+        .arg(&path)
+        .arg("later")
+        .stdout(Stdio::piped())
+        .spawn()?;
     // Reading does not wait.
     run!("get", &path, "k1").expect(0);
     thread::sleep(Duration::from_millis(300));
@@ -529,16 +744,30 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
     assert_eq!(database.snapshot()?.get("later")?, None);
     // This thread writes. If it waited for the request, the two would wait for each other.
     let txn = database.begin_write()?;
-    let mut child = simdb().arg("delete").arg(&path).arg("k1").stderr(Stdio::piped()).spawn()?;
+    let mut child = simdb()
+        .arg("delete")
+        .arg(&path)
+        .arg("k1")
+        .stderr(Stdio::piped())
+        .spawn()?;
     thread::sleep(Duration::from_millis(500));
     let begun = Instant::now();
     drop(database);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
     drop(txn);
     assert_eq!(child.wait()?.code(), Some(2));
-    wait_until("the end of the request", || Database::open(&path, &OpenOptions::new()).is_ok());
+    wait_until("the end of the request", || {
+        Database::open(&path, &OpenOptions::new()).is_ok()
+    });
     let database = Database::open(&path, &OpenOptions::new())?;
-    assert!(database.snapshot()?.get("k1")?.is_some(), "nobody wanted the request any more");
+    assert!(
+        database.snapshot()?.get("k1")?.is_some(),
+        "nobody wanted the request any more"
+    );
     Ok(())
 }
 
@@ -557,14 +786,24 @@ fn of_processes_that_race_for_a_database_one_answers_for_the_others() -> TestRes
     };
     drop(folder.database("d.simdb")?);
     let mut children = (0..4).map(|_| spawn()).collect::<Result<Vec<_>, _>>()?;
-    wait_until("the losers", || children.iter_mut().filter_map(|it| it.try_wait().ok()?).count() == 3);
+    wait_until("the losers", || {
+        children
+            .iter_mut()
+            .filter_map(|it| it.try_wait().ok()?)
+            .count()
+            == 3
+    });
     for _ in 0..5 {
         run!("stats", &path).expect(0);
     }
     for mut child in children {
         drop(child.stdin.take());
         let ran = Ran::from(child.wait_with_output()?);
-        assert!(ran.code == Some(0) || ran.err.contains("in use by another process"), "{}", ran.err);
+        assert!(
+            ran.code == Some(0) || ran.err.contains("in use by another process"),
+            "{}",
+            ran.err
+        );
     }
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     Ok(())
@@ -577,15 +816,25 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     let path = folder.path("d.simdb");
     drop(folder.database("d.simdb")?);
     let mut ingest = simdb();
-    ingest.args(["ingest"]).arg(&path).args(["-", "--input-format", "fingerprints"]);
-    let mut ingest = ingest.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    ingest
+        .args(["ingest"])
+        .arg(&path)
+        .args(["-", "--input-format", "fingerprints"]);
+    let mut ingest = ingest
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let mut stdin = ingest.stdin.take().ok_or("no standard input")?;
     stdin.write_all(b"a\t0000000000000007\n")?;
     // The batch waits a second for more, and has the right to write meanwhile.
     thread::sleep(Duration::from_millis(400));
     let mut delete = simdb();
     delete.arg("delete").arg(&path).arg("nothing");
-    let delete = delete.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let delete = delete
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     thread::sleep(Duration::from_millis(200));
     drop(stdin);
     let deleted = Ran::from(delete.wait_with_output()?);
@@ -599,7 +848,10 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
 fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
     let folder = Folder::new()?;
     let database = answering(&folder, "d.simdb")?;
-    insert_all(&database, (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)))?;
+    insert_all(
+        &database,
+        (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)),
+    )?;
     let path = folder.path("d.simdb");
     let before = database.snapshot()?.stats()?.documents;
     let mut client = simdb()
@@ -621,7 +873,10 @@ fn what_a_killed_client_has_not_printed_is_not_deleted() -> TestResult {
     printed += output.lines().count() as u64;
     wait_until("the end of the work", || database.begin_write().is_ok());
     let deleted = before - database.snapshot()?.stats()?.documents;
-    assert!(deleted > 0 && deleted <= printed && printed < 24_999, "{deleted} deleted, {printed} printed");
+    assert!(
+        deleted > 0 && deleted <= printed && printed < 24_999,
+        "{deleted} deleted, {printed} printed"
+    );
     // The same command deletes the rest.
     let ran = run!("delete", &path, "--duplicates", "--max-distance", "0").expect(0);
     assert_eq!(ran.out.lines().count() as u64, 24_999 - deleted);

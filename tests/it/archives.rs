@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::support::{Folder, Ran, TestResult, real_data, run};
 
-const WORDS: &str = "Rain fell on the town all night and the river rose above its banks near the old mill";
+const WORDS: &str =
+    "Rain fell on the town all night and the river rose above its banks near the old mill";
 
 fn record(kind: &str, address: &str, content_type: &str, block: &[u8]) -> Vec<u8> {
     let mut record = format!(
@@ -25,7 +26,12 @@ fn record(kind: &str, address: &str, content_type: &str, block: &[u8]) -> Vec<u8
 /// A response with these fields in its head.
 fn response(address: &str, fields: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
-    record("response", address, "application/http; msgtype=response", &[head.as_bytes(), body].concat())
+    record(
+        "response",
+        address,
+        "application/http; msgtype=response",
+        &[head.as_bytes(), body].concat(),
+    )
 }
 
 fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -35,38 +41,91 @@ fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 fn ingest(folder: &Folder, name: &str, bytes: &[u8]) -> Result<Ran, Box<dyn std::error::Error>> {
-    let (path, input) = (folder.path(&format!("{name}.simdb")), folder.file(name, bytes)?);
+    let (path, input) = (
+        folder.path(&format!("{name}.simdb")),
+        folder.file(name, bytes)?,
+    );
     Ok(run!("ingest", path, input, "--json"))
 }
 
 /// The fingerprints of the documents, by their keys.
-fn fingerprints(folder: &Folder, name: &str) -> Result<Vec<(String, Value)>, Box<dyn std::error::Error>> {
-    let dump = run!("dump", folder.path(&format!("{name}.simdb"))).expect(0).json()?;
+fn fingerprints(
+    folder: &Folder,
+    name: &str,
+) -> Result<Vec<(String, Value)>, Box<dyn std::error::Error>> {
+    let dump = run!("dump", folder.path(&format!("{name}.simdb")))
+        .expect(0)
+        .json()?;
     let text = |it: &Value| it["key"].as_str().unwrap_or_default().to_owned();
-    Ok(dump.iter().skip(1).map(|it| (text(it), it["fingerprint"].clone())).collect())
+    Ok(dump
+        .iter()
+        .skip(1)
+        .map(|it| (text(it), it["fingerprint"].clone()))
+        .collect())
 }
 
 #[test]
 fn pages_are_taken_and_other_records_are_passed_over() -> TestResult {
     let html = format!("<html><body><p>{WORDS}</p>");
     let ok = "Content-Type: text/html";
-    let gone = [&b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n"[..], html.as_bytes()].concat();
+    let gone = [
+        &b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n"[..],
+        html.as_bytes(),
+    ]
+    .concat();
     let records = [
         record("warcinfo", "", "application/warc-fields", b"software: test"),
-        record("request", "http://a/1", "application/http; msgtype=request", b"GET / HTTP/1.1\r\n\r\n"),
+        record(
+            "request",
+            "http://a/1",
+            "application/http; msgtype=request",
+            b"GET / HTTP/1.1\r\n\r\n",
+        ),
         response("http://a/1", ok, html.as_bytes()),
-        record("metadata", "http://a/1", "application/warc-fields", b"fetchTimeMs: 3"),
-        record("revisit", "http://a/1", "application/http; msgtype=response", b"HTTP/1.1 200 OK\r\n\r\n"),
+        record(
+            "metadata",
+            "http://a/1",
+            "application/warc-fields",
+            b"fetchTimeMs: 3",
+        ),
+        record(
+            "revisit",
+            "http://a/1",
+            "application/http; msgtype=response",
+            b"HTTP/1.1 200 OK\r\n\r\n",
+        ),
         response("http://a/image", "Content-Type: image/png", b"\x89PNG"),
-        record("response", "http://a/gone", "application/http; msgtype=response", &gone),
-        record("resource", "<http://a/file>", "text/plain", WORDS.as_bytes()),
+        record(
+            "response",
+            "http://a/gone",
+            "application/http; msgtype=response",
+            &gone,
+        ),
+        record(
+            "resource",
+            "<http://a/file>",
+            "text/plain",
+            WORDS.as_bytes(),
+        ),
         record("conversion", "http://a/wet", "text/plain", WORDS.as_bytes()),
-        record("response", "http://a/headless", "application/http; msgtype=response", html.as_bytes()),
+        record(
+            "response",
+            "http://a/headless",
+            "application/http; msgtype=response",
+            html.as_bytes(),
+        ),
     ];
     let plain = records.concat();
-    let members = records.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?.concat();
-    let frames =
-        records.iter().map(|it| zstd::encode_all(&it[..], 1)).collect::<io::Result<Vec<_>>>()?.concat();
+    let members = records
+        .iter()
+        .map(|it| gzip(it))
+        .collect::<io::Result<Vec<_>>>()?
+        .concat();
+    let frames = records
+        .iter()
+        .map(|it| zstd::encode_all(&it[..], 1))
+        .collect::<io::Result<Vec<_>>>()?
+        .concat();
     let folder = Folder::new()?;
     for (name, bytes) in [
         ("plain.warc", plain.clone()),
@@ -80,10 +139,28 @@ fn pages_are_taken_and_other_records_are_passed_over() -> TestResult {
         assert_eq!(counts, [Some(4), Some(6), Some(0)], "{name}");
         let found = fingerprints(&folder, name)?;
         let keys: Vec<_> = found.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(keys, ["http://a/1", "http://a/file", "http://a/wet", "http://a/headless"], "{name}");
-        assert!(found.iter().all(|it| it.1 == found[0].1), "{name}: all have the same words");
-        let page =
-            run!("get", folder.path(&format!("{name}.simdb")), "http://a/1", "--json").expect(0).object()?;
+        assert_eq!(
+            keys,
+            [
+                "http://a/1",
+                "http://a/file",
+                "http://a/wet",
+                "http://a/headless"
+            ],
+            "{name}"
+        );
+        assert!(
+            found.iter().all(|it| it.1 == found[0].1),
+            "{name}: all have the same words"
+        );
+        let page = run!(
+            "get",
+            folder.path(&format!("{name}.simdb")),
+            "http://a/1",
+            "--json"
+        )
+        .expect(0)
+        .object()?;
         assert_eq!(page["seen"], 1_395_749_545, "2014-03-25T12:12:25Z");
     }
     Ok(())
@@ -93,20 +170,45 @@ fn pages_are_taken_and_other_records_are_passed_over() -> TestResult {
 fn pages_are_unpacked_and_decoded_as_they_say() -> TestResult {
     let html = format!("<html><body><p>{WORDS}</p>");
     let page = html.as_bytes();
-    let chunked = format!("5\r\n{}\r\n{:x};x=y\r\n{}\r\n0\r\n\r\n", &html[..5], html.len() - 5, &html[5..]);
+    let chunked = format!(
+        "5\r\n{}\r\n{:x};x=y\r\n{}\r\n0\r\n\r\n",
+        &html[..5],
+        html.len() - 5,
+        &html[5..]
+    );
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
     zlib.write_all(page)?;
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::default());
     deflate.write_all(page)?;
     let pages = [
         ("plain", "", page.to_vec()),
-        ("chunked", "Transfer-Encoding: chunked\r\n", chunked.into_bytes()),
-        ("joined by the archiver", "Transfer-Encoding: chunked\r\n", page.to_vec()),
+        (
+            "chunked",
+            "Transfer-Encoding: chunked\r\n",
+            chunked.into_bytes(),
+        ),
+        (
+            "joined by the archiver",
+            "Transfer-Encoding: chunked\r\n",
+            page.to_vec(),
+        ),
         ("gzip", "Content-Encoding: gzip\r\n", gzip(page)?),
-        ("unpacked by the archiver", "Content-Encoding: gzip\r\n", page.to_vec()),
+        (
+            "unpacked by the archiver",
+            "Content-Encoding: gzip\r\n",
+            page.to_vec(),
+        ),
         ("zlib", "content-encoding: DEFLATE\r\n", zlib.finish()?),
-        ("deflate", "Content-Encoding: deflate\r\n", deflate.finish()?),
-        ("zstd", "Content-Encoding: zstd\r\n", zstd::encode_all(page, 3)?),
+        (
+            "deflate",
+            "Content-Encoding: deflate\r\n",
+            deflate.finish()?,
+        ),
+        (
+            "zstd",
+            "Content-Encoding: zstd\r\n",
+            zstd::encode_all(page, 3)?,
+        ),
         ("not brotli", "Content-Encoding: br\r\n", page.to_vec()),
     ];
     let responses = pages.iter().map(|(name, fields, body)| {
@@ -117,8 +219,17 @@ fn pages_are_unpacked_and_decoded_as_they_say() -> TestResult {
         )
     });
     let folder = Folder::new()?;
-    let totals = ingest(&folder, "pages.warc", &responses.collect::<Vec<_>>().concat())?.expect(0).last()?;
-    assert_eq!((&totals["documents"], &totals["rejected"]), (&pages.len().into(), &0.into()));
+    let totals = ingest(
+        &folder,
+        "pages.warc",
+        &responses.collect::<Vec<_>>().concat(),
+    )?
+    .expect(0)
+    .last()?;
+    assert_eq!(
+        (&totals["documents"], &totals["rejected"]),
+        (&pages.len().into(), &0.into())
+    );
     let found = fingerprints(&folder, "pages.warc")?;
     for (key, fingerprint) in &found {
         assert_eq!(*fingerprint, found[0].1, "{key}");
@@ -129,8 +240,7 @@ fn pages_are_unpacked_and_decoded_as_they_say() -> TestResult {
 #[test]
 fn encodings_come_from_the_head_the_page_or_a_guess() -> TestResult {
     let russian = "Дождь шёл всю ночь, и река вышла из берегов у старой мельницы, сказал мэр города в понедельник утром.";
-    let chinese =
-        "昨天夜里下了一整夜的雨，河水在老磨坊附近漫过了河岸，市长星期一早上对记者这样说道，学校今天不上课。";
+    let chinese = "昨天夜里下了一整夜的雨，河水在老磨坊附近漫过了河岸，市长星期一早上对记者这样说道，学校今天不上课。";
     let japanese = "昨夜は一晩中雨が降り、古い水車小屋のそばで川が堤防を越えたと、市長は月曜日の朝に記者団に語りました。";
     let encoded = |label: &str, text: &str| {
         encoding_rs::Encoding::for_label(label.as_bytes())
@@ -141,21 +251,47 @@ fn encodings_come_from_the_head_the_page_or_a_guess() -> TestResult {
     let folder = Folder::new()?;
     let html = "Content-Type: text/html";
     let mut records = Vec::new();
-    for (name, label, text) in
-        [("ru", "windows-1251", russian), ("zh", "gb18030", chinese), ("ja", "shift_jis", japanese)]
-    {
+    for (name, label, text) in [
+        ("ru", "windows-1251", russian),
+        ("zh", "gb18030", chinese),
+        ("ja", "shift_jis", japanese),
+    ] {
         let bytes = encoded(label, text);
-        let meta = format!("<meta http-equiv=Content-Type content='text/html; charset={label}'><p>");
-        records.push(response(&format!("{name}-utf-8"), html, format!("<p>{text}").as_bytes()));
-        records.push(response(&format!("{name}-head"), &format!("{html}; charset=\"{label}\""), &bytes));
-        records.push(response(&format!("{name}-meta"), html, &[meta.as_bytes(), &bytes].concat()));
-        records.push(response(&format!("{name}-guess"), html, &[b"<p>", &bytes[..]].concat()));
+        let meta =
+            format!("<meta http-equiv=Content-Type content='text/html; charset={label}'><p>");
+        records.push(response(
+            &format!("{name}-utf-8"),
+            html,
+            format!("<p>{text}").as_bytes(),
+        ));
+        records.push(response(
+            &format!("{name}-head"),
+            &format!("{html}; charset=\"{label}\""),
+            &bytes,
+        ));
+        records.push(response(
+            &format!("{name}-meta"),
+            html,
+            &[meta.as_bytes(), &bytes].concat(),
+        ));
+        records.push(response(
+            &format!("{name}-guess"),
+            html,
+            &[b"<p>", &bytes[..]].concat(),
+        ));
     }
-    records.push(response("ru-mark", &format!("{html}; charset=utf-8"), &[b"\xff\xfe", &utf16[..]].concat()));
+    records.push(response(
+        "ru-mark",
+        &format!("{html}; charset=utf-8"),
+        &[b"\xff\xfe", &utf16[..]].concat(),
+    ));
     ingest(&folder, "texts.warc", &records.concat())?.expect(0);
     let found = fingerprints(&folder, "texts.warc")?;
     for (key, fingerprint) in &found {
-        let of = found.iter().find(|it| it.0 == format!("{}-utf-8", &key[..2])).ok_or("it is there")?;
+        let of = found
+            .iter()
+            .find(|it| it.0 == format!("{}-utf-8", &key[..2]))
+            .ok_or("it is there")?;
         assert_eq!(*fingerprint, of.1, "{key}");
     }
     assert_eq!(found.len(), 13);
@@ -168,33 +304,58 @@ fn broken_records_are_told_with_their_place_and_the_next_ones_are_read() -> Test
     let good = page("http://a/1");
     let text = String::from_utf8(page("http://a/bad"))?;
     let without_length = text.replace("Content-Length", "Content-Size").into_bytes();
-    let too_short = text.replace("Content-Length: 1", "Content-Length: ").into_bytes();
+    let too_short = text
+        .replace("Content-Length: 1", "Content-Length: ")
+        .into_bytes();
     let folder = Folder::new()?;
     for (name, bad, reason) in [
         ("no length", without_length, "has no Content-Length"),
-        ("wrong length", too_short, "does not end where its Content-Length says"),
-        ("garbage", b"what is this\r\nand this\r\n".to_vec(), "there is no header of a WARC record here"),
-        ("long line", [&b"WARC/1.0\r\nX: "[..], &vec![b'x'; 100_000], b"\r\n"].concat(), "does not end"),
+        (
+            "wrong length",
+            too_short,
+            "does not end where its Content-Length says",
+        ),
+        (
+            "garbage",
+            b"what is this\r\nand this\r\n".to_vec(),
+            "there is no header of a WARC record here",
+        ),
+        (
+            "long line",
+            [&b"WARC/1.0\r\nX: "[..], &vec![b'x'; 100_000], b"\r\n"].concat(),
+            "does not end",
+        ),
     ] {
         let bytes = [&good[..], &bad, &page("http://a/2")].concat();
-        let ran = ingest(&folder, &format!("{name}.warc"), &bytes)?.expect(0).says(reason);
+        let ran = ingest(&folder, &format!("{name}.warc"), &bytes)?
+            .expect(0)
+            .says(reason);
         let ran = ran.says(&format!("{name}.warc, offset {}: ", good.len()));
         let totals = ran.last()?;
-        assert_eq!((&totals["documents"], &totals["rejected"]), (&2.into(), &1.into()), "{name}");
+        assert_eq!(
+            (&totals["documents"], &totals["rejected"]),
+            (&2.into(), &1.into()),
+            "{name}"
+        );
     }
     let cut = [&good[..], &good[..good.len() - 40]].concat();
-    ingest(&folder, "cut.warc", &cut)?
-        .expect(0)
-        .says(&format!("offset {}: the WARC record ends too early", good.len()));
+    ingest(&folder, "cut.warc", &cut)?.expect(0).says(&format!(
+        "offset {}: the WARC record ends too early",
+        good.len()
+    ));
     let arc = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 77\n1 1 Internet Archive\n";
-    ingest(&folder, "a.arc", arc)?.expect(2).says("old format ARC");
+    ingest(&folder, "a.arc", arc)?
+        .expect(2)
+        .says("old format ARC");
     Ok(())
 }
 
 /// A record whose Content-Length is wrong by so many bytes.
 fn with_wrong_length(record: &[u8], wrong_by: i64) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let text = std::str::from_utf8(record)?;
-    let (before, behind) = text.split_once("Content-Length: ").ok_or("it has a length")?;
+    let (before, behind) = text
+        .split_once("Content-Length: ")
+        .ok_or("it has a length")?;
     let (length, behind) = behind.split_once('\r').ok_or("it is a line")?;
     let length = length.parse::<i64>()? + wrong_by;
     Ok(format!("{before}Content-Length: {length}\r{behind}").into_bytes())
@@ -204,25 +365,50 @@ fn with_wrong_length(record: &[u8], wrong_by: i64) -> Result<Vec<u8>, Box<dyn st
 fn pages() -> Vec<Vec<u8>> {
     let page = |i: usize, text: usize| {
         // Text may have blank lines.
-        let words: String = (0..60).map(|word| format!("w{}\r\n\r\n", (word * 7 + 1) * (text + 3))).collect();
-        response(&format!("http://a/{i}"), "Content-Type: text/html", words.as_bytes())
+        let words: String = (0..60)
+            .map(|word| format!("w{}\r\n\r\n", (word * 7 + 1) * (text + 3)))
+            .collect();
+        response(
+            &format!("http://a/{i}"),
+            "Content-Type: text/html",
+            words.as_bytes(),
+        )
     };
-    [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)].map(|(i, text)| page(i, text)).into()
+    [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3)]
+        .map(|(i, text)| page(i, text))
+        .into()
 }
 
 /// Ingests records of which the second one is `bad`, which costs at most that one, and copies them. Returns whether it
 /// was rejected.
-fn costs_at_most_itself(name: &str, bad: &[u8], packs: bool) -> Result<bool, Box<dyn std::error::Error>> {
+fn costs_at_most_itself(
+    name: &str,
+    bad: &[u8],
+    packs: bool,
+) -> Result<bool, Box<dyn std::error::Error>> {
     let mut records = pages();
     records[1] = bad.to_vec();
     if packs {
-        records = records.iter().map(|it| gzip(it)).collect::<io::Result<_>>()?;
+        records = records
+            .iter()
+            .map(|it| gzip(it))
+            .collect::<io::Result<_>>()?;
     }
     let folder = Folder::new()?;
     let ran = ingest(&folder, "in.warc", &records.concat())?.expect(0);
     let rejected = ran.last()?["rejected"].as_u64().unwrap_or_default();
-    let keys: Vec<_> = fingerprints(&folder, "in.warc")?.into_iter().map(|it| it.0).collect();
-    let mut expected = ["http://a/0", "http://a/1", "http://a/2", "http://a/3", "http://a/4"].to_vec();
+    let keys: Vec<_> = fingerprints(&folder, "in.warc")?
+        .into_iter()
+        .map(|it| it.0)
+        .collect();
+    let mut expected = [
+        "http://a/0",
+        "http://a/1",
+        "http://a/2",
+        "http://a/3",
+        "http://a/4",
+    ]
+    .to_vec();
     if rejected > 0 {
         expected.remove(1);
         ran.says(&format!("in.warc, offset {}: ", records[0].len()));
@@ -231,12 +417,22 @@ fn costs_at_most_itself(name: &str, bad: &[u8], packs: bool) -> Result<bool, Box
     assert_eq!(keys, expected, "{name}");
     // The copy counts records as the reading did: it leaves out the page that is there twice, and no other.
     let copy = folder.path("copy.warc");
-    run!("dedup", folder.path("in.warc"), "-o", &copy, "--drop-unjudged").expect(0);
+    run!(
+        "dedup",
+        folder.path("in.warc"),
+        "-o",
+        &copy,
+        "--drop-unjudged"
+    )
+    .expect(0);
     let database = folder.path("copy.warc.simdb");
     let ran = run!("ingest", &database, &copy, "--json").expect(0);
     assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
     expected.pop();
-    let copied: Vec<_> = fingerprints(&folder, "copy.warc")?.into_iter().map(|it| it.0).collect();
+    let copied: Vec<_> = fingerprints(&folder, "copy.warc")?
+        .into_iter()
+        .map(|it| it.0)
+        .collect();
     assert_eq!(copied, expected, "{name}");
     Ok(rejected > 0)
 }
@@ -249,7 +445,10 @@ fn a_wrong_length_costs_at_most_its_record() -> TestResult {
     for packs in [false, true] {
         for by in [-2, -1, 0] {
             let name = format!("{by}, packed {packs}");
-            assert!(!costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?, "{name}");
+            assert!(
+                !costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?,
+                "{name}"
+            );
         }
         // Into the first line of the next record, its header, and its blank lines; to its end, and beyond the input.
         let into: Vec<i64> = [5, 9, 10, 12, 14, 20, 33, 49]
@@ -258,17 +457,32 @@ fn a_wrong_length_costs_at_most_its_record() -> TestResult {
             .collect();
         for by in into.into_iter().chain([next + 5, 5_000, 1_000_000_000_000]) {
             let name = format!("{by}, packed {packs}");
-            assert!(costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?, "{name}");
+            assert!(
+                costs_at_most_itself(&name, &with_wrong_length(good, by)?, packs)?,
+                "{name}"
+            );
         }
         let text = std::str::from_utf8(good)?;
-        for (length, by) in [("", "no number"), ("12x", "no number"), ("-5", "below zero")] {
-            let (before, behind) = text.split_once("Content-Length: ").ok_or("it has a length")?;
+        for (length, by) in [
+            ("", "no number"),
+            ("12x", "no number"),
+            ("-5", "below zero"),
+        ] {
+            let (before, behind) = text
+                .split_once("Content-Length: ")
+                .ok_or("it has a length")?;
             let behind = behind.split_once('\r').ok_or("it is a line")?.1;
             let bad = format!("{before}Content-Length: {length}\r{behind}");
-            assert!(costs_at_most_itself(by, bad.as_bytes(), packs)?, "{by}, packed {packs}");
+            assert!(
+                costs_at_most_itself(by, bad.as_bytes(), packs)?,
+                "{by}, packed {packs}"
+            );
         }
         let bad = text.replace("Content-Length", "X-Length");
-        assert!(costs_at_most_itself("none", bad.as_bytes(), packs)?, "packed {packs}");
+        assert!(
+            costs_at_most_itself("none", bad.as_bytes(), packs)?,
+            "packed {packs}"
+        );
     }
     Ok(())
 }
@@ -284,37 +498,75 @@ fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
             "Content-Type: text/html\r\nContent-Encoding: gzip",
             &gzip(long.as_bytes())?,
         ),
-        record("request", "http://a/long", "application/http; msgtype=request", long.as_bytes()),
+        record(
+            "request",
+            "http://a/long",
+            "application/http; msgtype=request",
+            long.as_bytes(),
+        ),
         response("http://a/good", "Content-Type: text/html", WORDS.as_bytes()),
     ];
     let input = folder.file("long.warc", records.concat())?;
-    let ran = run!("ingest", folder.path("d.simdb"), &input, "--max-record", "10k", "--json").expect(0);
+    let ran = run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--max-record",
+        "10k",
+        "--json"
+    )
+    .expect(0);
     let totals = ran.last()?;
     let counts = ["documents", "rejected", "passed_over"].map(|field| totals[field].as_u64());
     assert_eq!(counts, [Some(1), Some(2), Some(1)], "{}", ran.err);
-    assert_eq!(ran.err.matches("at most 10000 are allowed").count(), 2, "{}", ran.err);
+    assert_eq!(
+        ran.err.matches("at most 10000 are allowed").count(),
+        2,
+        "{}",
+        ran.err
+    );
     Ok(())
 }
 
 /// Files of several crawlers, some of which are odd. The numbers of responses are those of another reader.
 #[test]
 fn real_archives_are_read() -> TestResult {
-    let Some(data) = real_data("real_archives_are_read") else { return Ok(()) };
+    let Some(data) = real_data("real_archives_are_read") else {
+        return Ok(());
+    };
     let folder = Folder::new()?;
     for (name, documents, records) in [
         ("example.warc.gz", 181, 822),
         ("iana.warc.gz", 18, 343),
         ("dupes.warc.gz", 1, 25),
-        ("CC-MAIN-20150226074105-00336-ip-10-28-5-156.ec2.internal.warc.gz", 16, 56),
+        (
+            "CC-MAIN-20150226074105-00336-ip-10-28-5-156.ec2.internal.warc.gz",
+            16,
+            56,
+        ),
         ("snapshot-wayback-topic-02.warc.gz", 128, 129),
         ("topic-1--20201003083220753-00000.warc.gz", 238, 239),
-        ("BL-20140325121225068-00000-32090~opera~8443.warc.gz", 46, 190),
+        (
+            "BL-20140325121225068-00000-32090~opera~8443.warc.gz",
+            46,
+            190,
+        ),
     ] {
         let path = folder.path(&format!("{name}.simdb"));
-        let totals =
-            run!("ingest", &path, data.join("warc-samples").join(name), "--json").expect(0).last()?;
+        let totals = run!(
+            "ingest",
+            &path,
+            data.join("warc-samples").join(name),
+            "--json"
+        )
+        .expect(0)
+        .last()?;
         let passed_over = totals["passed_over"].as_u64().unwrap_or_default();
-        assert_eq!((&totals["documents"], &totals["rejected"]), (&documents.into(), &0.into()), "{name}");
+        assert_eq!(
+            (&totals["documents"], &totals["rejected"]),
+            (&documents.into(), &0.into()),
+            "{name}"
+        );
         assert_eq!(passed_over + documents, records, "{name}");
     }
     Ok(())

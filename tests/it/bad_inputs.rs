@@ -14,11 +14,16 @@ use simdb::{Database, OpenOptions};
 use crate::support::{Folder, TestResult, run};
 
 fn line(key: &str, bits: u64) -> String {
-    format!("{{\"key\":\"{key}\",\"fingerprint\":\"{:016x}\"}}\n", bits.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    format!(
+        "{{\"key\":\"{key}\",\"fingerprint\":\"{:016x}\"}}\n",
+        bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    )
 }
 
 fn lines(name: &str, count: u64) -> String {
-    (0..count).map(|i| line(&format!("{name}-{i}"), i)).collect()
+    (0..count)
+        .map(|i| line(&format!("{name}-{i}"), i))
+        .collect()
 }
 
 /// Two good files of five records each, and between them a PDF, an archive that is cut, and links that lead nowhere.
@@ -30,7 +35,10 @@ fn mirror(folder: &Folder) -> std::io::Result<PathBuf> {
     packed.write_all(lines("b", 20_000).as_bytes())?;
     let packed = packed.finish()?;
     fs::write(mirror.join("b.jsonl.gz"), &packed[..packed.len() / 2])?;
-    fs::write(mirror.join("c.pdf"), b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj")?;
+    fs::write(
+        mirror.join("c.pdf"),
+        b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj",
+    )?;
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", mirror.join("d.jsonl"))?;
     fs::write(mirror.join("e.jsonl"), lines("e", 5))?;
@@ -44,22 +52,42 @@ const FAILED: u64 = if cfg!(unix) { 3 } else { 2 };
 fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_do() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
-    let first = run!("ingest", &path, &mirror, "--json").expect(2).says("c.pdf: is a PDF file");
-    let first = first.says("b.jsonl.gz, line ").says("cannot be read further");
+    let first = run!("ingest", &path, &mirror, "--json")
+        .expect(2)
+        .says("c.pdf: is a PDF file");
+    let first = first
+        .says("b.jsonl.gz, line ")
+        .says("cannot be read further");
     let totals = first.last()?;
     let documents = totals["documents"].as_u64().unwrap_or_default();
-    assert!(documents > 2_000 && totals["in_all"]["documents"] == documents, "{totals}");
+    assert!(
+        documents > 2_000 && totals["in_all"]["documents"] == documents,
+        "{totals}"
+    );
     assert_eq!(totals["failed_inputs"], FAILED);
-    let told = first.json()?.iter().filter(|it| it["failed"].is_string()).count() as u64;
+    let told = first
+        .json()?
+        .iter()
+        .filter(|it| it["failed"].is_string())
+        .count() as u64;
     assert_eq!(told, FAILED);
     assert!(!first.err.contains("goes on from there"), "{}", first.err);
     for key in ["a-4", "e-4"] {
         run!("get", &path, key).expect(0);
     }
-    let second = run!("ingest", &path, &mirror).expect(2).says("c.pdf").says("b.jsonl.gz");
+    let second = run!("ingest", &path, &mirror)
+        .expect(2)
+        .says("c.pdf")
+        .says("b.jsonl.gz");
     let told = format!("nothing new, 2 inputs unchanged, {FAILED} inputs not read");
     assert!(second.out.starts_with(&told), "{}", second.out);
-    assert!(second.out.contains(&format!("in all: {documents} documents")), "{}", second.out);
+    assert!(
+        second
+            .out
+            .contains(&format!("in all: {documents} documents")),
+        "{}",
+        second.out
+    );
     run!("sources", &path).expect(0);
     // The whole archive goes on where the cut one has ended.
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -70,7 +98,13 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
         (&third["documents"], &third["in_all"]["documents"]),
         (&(20_010 - documents).into(), &20_010.into())
     );
-    assert_eq!(Database::open(&path, &OpenOptions::new())?.snapshot()?.stats()?.documents, 20_010);
+    assert_eq!(
+        Database::open(&path, &OpenOptions::new())?
+            .snapshot()?
+            .stats()?
+            .documents,
+        20_010
+    );
     Ok(())
 }
 
@@ -78,8 +112,11 @@ fn a_folder_is_read_but_for_what_cannot_be_read_and_a_second_run_has_nothing_to_
 fn strict_stops_at_the_first_input_that_cannot_be_read() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
-    let ran = run!("ingest", &path, &mirror, "--strict", "--glob", "[ace]*").expect(2).says("is a PDF file");
-    let ran = ran.says("5 documents were stored before this; without --strict, the same command goes on");
+    let ran = run!("ingest", &path, &mirror, "--strict", "--glob", "[ace]*")
+        .expect(2)
+        .says("is a PDF file");
+    let ran =
+        ran.says("5 documents were stored before this; without --strict, the same command goes on");
     assert!(ran.out.is_empty(), "{}", ran.out);
     run!("get", &path, "e-0").expect(1);
     Ok(())
@@ -91,17 +128,29 @@ fn a_corpus_is_cleaned_but_for_what_cannot_be_read() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, output) = (mirror(&folder)?, folder.path("out"));
     fs::write(mirror.join("z.jsonl"), lines("b", 40))?;
-    let ran = run!("dedup", &mirror, "-o", &output, "--json").expect(2).says("c.pdf: is a PDF file");
+    let ran = run!("dedup", &mirror, "-o", &output, "--json")
+        .expect(2)
+        .says("c.pdf: is a PDF file");
     let totals = ran.says("b.jsonl.gz").last()?;
     // Of the records with one fingerprint, those of `a` are the first.
-    assert_eq!((&totals["records"], &totals["removed"]), (&50.into(), &10.into()), "{totals}");
+    assert_eq!(
+        (&totals["records"], &totals["removed"]),
+        (&50.into(), &10.into()),
+        "{totals}"
+    );
     assert_eq!(totals["failed_inputs"], FAILED);
-    let mut names: Vec<_> =
-        fs::read_dir(&output)?.map(|it| it.map(|it| it.file_name())).collect::<Result<_, _>>()?;
+    let mut names: Vec<_> = fs::read_dir(&output)?
+        .map(|it| it.map(|it| it.file_name()))
+        .collect::<Result<_, _>>()?;
     names.sort();
     assert_eq!(names, ["a.jsonl", "e.jsonl", "z.jsonl"]);
-    assert_eq!(fs::read_to_string(output.join("z.jsonl"))?.lines().count(), 35);
-    run!("dedup", mirror.join("c.pdf"), "-o", folder.path("none")).expect(2).says("is a PDF file");
+    assert_eq!(
+        fs::read_to_string(output.join("z.jsonl"))?.lines().count(),
+        35
+    );
+    run!("dedup", mirror.join("c.pdf"), "-o", folder.path("none"))
+        .expect(2)
+        .says("is a PDF file");
     assert!(!folder.path("none").exists());
     Ok(())
 }
@@ -111,15 +160,30 @@ fn other_commands_read_the_other_inputs_too() -> TestResult {
     let folder = Folder::new()?;
     let (mirror, path) = (mirror(&folder)?, folder.path("d.simdb"));
     run!("ingest", &path, mirror.join("a.jsonl")).expect(0);
-    let asked = run!("query", &path, "--input", &mirror, "--json").expect(2).says("c.pdf: is a PDF file");
-    assert!(asked.json()?.iter().any(|it| it["key"] == "e-4"), "{}", asked.out);
+    let asked = run!("query", &path, "--input", &mirror, "--json")
+        .expect(2)
+        .says("c.pdf: is a PDF file");
+    assert!(
+        asked.json()?.iter().any(|it| it["key"] == "e-4"),
+        "{}",
+        asked.out
+    );
     let words = "one two three four five six seven eight nine ten eleven twelve thirteen";
-    let (pdf, good) = (mirror.join("c.pdf"), folder.file("good.tsv", format!("k\t{words}\n"))?);
-    let made =
-        run!("fingerprint", &pdf, folder.path("none"), &good).expect(2).says("PDF").says("no such file");
+    let (pdf, good) = (
+        mirror.join("c.pdf"),
+        folder.file("good.tsv", format!("k\t{words}\n"))?,
+    );
+    let made = run!("fingerprint", &pdf, folder.path("none"), &good)
+        .expect(2)
+        .says("PDF")
+        .says("no such file");
     assert!(made.out.ends_with("\tk\n"), "{}", made.out);
     // What texts are compared with must not be missing.
-    run!("query", &path, "--key", "a-1", "--verify", "words", "--texts", &pdf).expect(2).says("PDF");
+    run!(
+        "query", &path, "--key", "a-1", "--verify", "words", "--texts", &pdf
+    )
+    .expect(2)
+    .says("PDF");
     Ok(())
 }
 
@@ -132,17 +196,30 @@ fn names_that_are_not_utf_8_are_told_without_loss() -> TestResult {
     let pages = folder.path("pages");
     fs::create_dir(&pages)?;
     for name in [&b"\xff.jsonl"[..], b"\xfe.jsonl"] {
-        fs::write(pages.join(OsStr::from_bytes(name)), format!("{}{{}}\n", line("k", 1)))?;
+        fs::write(
+            pages.join(OsStr::from_bytes(name)),
+            format!("{}{{}}\n", line("k", 1)),
+        )?;
     }
     fs::write(pages.join(OsStr::from_bytes(b"\xfd.pdf")), "%PDF-1.4\n")?;
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected"));
     let ran = run!("ingest", &path, &pages, "--json", "--rejected", &rejected).expect(2);
-    let ran = ran.says(r"\xff.jsonl, line 2: ").says(r"\xfe.jsonl, line 2: ").says(r"\xfd.pdf: is a PDF");
-    assert!(ran.json()?.iter().any(|it| it["input_base64"].is_string() && it["failed"].is_string()));
+    let ran = ran
+        .says(r"\xff.jsonl, line 2: ")
+        .says(r"\xfe.jsonl, line 2: ")
+        .says(r"\xfd.pdf: is a PDF");
+    assert!(
+        ran.json()?
+            .iter()
+            .any(|it| it["input_base64"].is_string() && it["failed"].is_string())
+    );
     let told = fs::read_to_string(rejected)?;
     assert_eq!(told.matches("\"source_base64\"").count(), 2, "{told}");
     let sources = run!("sources", &path).expect(0).out;
-    assert!(sources.contains(r"\xff.jsonl") && sources.contains(r"\xfe.jsonl"), "{sources}");
+    assert!(
+        sources.contains(r"\xff.jsonl") && sources.contains(r"\xfe.jsonl"),
+        "{sources}"
+    );
     Ok(())
 }
 
@@ -157,12 +234,21 @@ fn ingest(database: &Database, path: &Path) -> simdb::Result<simdb::ingest::Inge
 #[test]
 fn a_file_that_grows_byte_by_byte_ends_as_if_it_had_been_read_once() -> TestResult {
     let folder = Folder::new()?;
-    let text =
-        |i: u64| format!("text {i} of some wörds one two three four five six seven eight nine ten {i}");
+    let text = |i: u64| {
+        format!("text {i} of some wörds one two three four five six seven eight nine ten {i}")
+    };
     let json = |i: u64| format!("{{\"key\":\"k{i}\",\"text\":\"{}\",\"seen\":1}}\n", text(i));
     let cases = [
-        ("in.jsonl", (0..3).map(json).collect::<String>(), simdb::Scheme::default()),
-        ("in.tsv", (0..3).map(|i| format!("k{i}\t{}\n", text(i))).collect(), simdb::Scheme::default()),
+        (
+            "in.jsonl",
+            (0..3).map(json).collect::<String>(),
+            simdb::Scheme::default(),
+        ),
+        (
+            "in.tsv",
+            (0..3).map(|i| format!("k{i}\t{}\n", text(i))).collect(),
+            simdb::Scheme::default(),
+        ),
         ("in.fp.jsonl", lines("f", 3), simdb::Scheme::External),
     ];
     for (name, whole, scheme) in cases {
@@ -176,7 +262,11 @@ fn a_file_that_grows_byte_by_byte_ends_as_if_it_had_been_read_once() -> TestResu
         for end in from..=whole.len() {
             fs::write(&grown, &whole.as_bytes()[..end])?;
             let ingested = ingest(&database, &grown)?;
-            assert_eq!((ingested.now.rejected, ingested.failed), (0, 0), "{name} at {end}: {ingested:?}");
+            assert_eq!(
+                (ingested.now.rejected, ingested.failed),
+                (0, 0),
+                "{name} at {end}: {ingested:?}"
+            );
             last = Some(ingested);
         }
         let other = folder.file(&format!("whole-{name}"), &whole)?;
@@ -193,7 +283,11 @@ fn a_file_that_grows_byte_by_byte_ends_as_if_it_had_been_read_once() -> TestResu
         };
         assert_eq!(documents(&database)?, documents(&once)?, "{name}");
         let in_all = last.ok_or("nothing was read")?.in_all;
-        assert_eq!((in_all.documents, in_all.left), (expected.now.documents, 0), "{name}");
+        assert_eq!(
+            (in_all.documents, in_all.left),
+            (expected.now.documents, 0),
+            "{name}"
+        );
     }
     Ok(())
 }
@@ -206,18 +300,37 @@ fn a_file_that_was_changed_is_read_again_and_one_that_was_only_touched_is_not() 
     let input = folder.file("in.jsonl", &whole)?;
     std::thread::sleep(Duration::from_millis(150));
     run!("ingest", &path, &input, "--json").expect(0);
-    File::options().write(true).open(&input)?.set_modified(SystemTime::UNIX_EPOCH)?;
+    File::options()
+        .write(true)
+        .open(&input)?
+        .set_modified(SystemTime::UNIX_EPOCH)?;
     let touched = run!("ingest", &path, &input, "--json").expect(0).last()?;
-    assert_eq!((&touched["documents"], &touched["unchanged_inputs"]), (&0.into(), &1.into()));
+    assert_eq!(
+        (&touched["documents"], &touched["unchanged_inputs"]),
+        (&0.into(), &1.into())
+    );
     // Between two samples, and with the old time.
     let at = whole.len() / 30;
-    let at = at + whole[at..].find("fingerprint\":\"").ok_or("a fingerprint")? + 14;
+    let at = at
+        + whole[at..]
+            .find("fingerprint\":\"")
+            .ok_or("a fingerprint")?
+        + 14;
     let changed = format!("{}0123456789abcdef{}", &whole[..at], &whole[at + 16..]);
     assert_eq!(changed.len(), whole.len());
     fs::write(&input, &changed)?;
-    File::options().write(true).open(&input)?.set_modified(SystemTime::UNIX_EPOCH)?;
-    let again = run!("ingest", &path, &input, "--json").expect(0).says("has another content").last()?;
-    assert_eq!((&again["documents"], &again["in_all"]["documents"]), (&5_000.into(), &5_000.into()));
+    File::options()
+        .write(true)
+        .open(&input)?
+        .set_modified(SystemTime::UNIX_EPOCH)?;
+    let again = run!("ingest", &path, &input, "--json")
+        .expect(0)
+        .says("has another content")
+        .last()?;
+    assert_eq!(
+        (&again["documents"], &again["in_all"]["documents"]),
+        (&5_000.into(), &5_000.into())
+    );
     Ok(())
 }
 
@@ -225,15 +338,29 @@ fn a_file_that_was_changed_is_read_again_and_one_that_was_only_touched_is_not() 
 fn sources_that_nobody_gives_any_more_are_forgotten_by_age() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let inputs = [folder.file("a.jsonl", lines("a", 2))?, folder.file("b.jsonl", lines("b", 2))?];
+    let inputs = [
+        folder.file("a.jsonl", lines("a", 2))?,
+        folder.file("b.jsonl", lines("b", 2))?,
+    ];
     run!("ingest", &path, &inputs[0], &inputs[1]).expect(0);
-    let told = run!("sources", &path, "--forget-before", "@4102444800", "--dry-run").expect(0).out;
+    let told = run!(
+        "sources",
+        &path,
+        "--forget-before",
+        "@4102444800",
+        "--dry-run"
+    )
+    .expect(0)
+    .out;
     assert!(told.contains("would forget 2 sources"), "{told}");
     run!("sources", &path, "--forget-before", "90d").expect(0);
     assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
     run!("sources", &path, "--forget-before", "@4102444800").expect(0);
     assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 0);
     run!("sources", &path, "--dry-run").expect(2);
-    assert_eq!(run!("stats", &path, "--json").expect(0).object()?["documents"], 4);
+    assert_eq!(
+        run!("stats", &path, "--json").expect(0).object()?["documents"],
+        4
+    );
     Ok(())
 }

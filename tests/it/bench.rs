@@ -17,24 +17,38 @@ fn options_that_make_no_sense_are_refused_before_any_work() -> TestResult {
         ("--phases insert,delete,delete", "so it comes once"),
         ("--phases insert,expire,delete", "it comes before `expire`"),
         ("--phases insert,expire,replace", "it comes before `expire`"),
-        ("--phases insert,delete,expire", "cannot come after `delete`"),
+        (
+            "--phases insert,delete,expire",
+            "cannot come after `delete`",
+        ),
         ("--rate 5", "--rate is for the phases writer"),
         ("--more 5", "--more is for the phases link, writer"),
         ("--together 5", "--together is for the phases link"),
         ("--turnovers 5", "--turnovers is for the phases window"),
-        ("--query-distance 2 --phases insert", "--query-distance is for the phases query"),
-        ("--scopes 2 --query-scopes 3", "cannot be more than --scopes"),
+        (
+            "--query-distance 2 --phases insert",
+            "--query-distance is for the phases query",
+        ),
+        (
+            "--scopes 2 --query-scopes 3",
+            "cannot be more than --scopes",
+        ),
         ("--min-similarity 0.5", "needs sketches"),
         ("--threads 100000", "threads are too many"),
         ("--plan nonesuch", "no plan is called"),
     ] {
         let mut bench = simdb();
-        bench.args(["bench", "--directory"]).arg(folder.path("")).args(options.split(' '));
+        bench
+            .args(["bench", "--directory"])
+            .arg(folder.path(""))
+            .args(options.split(' '));
         let ran: Ran = bench.output()?.into();
         assert_eq!(ran.expect(2).says(told).out, "", "{options}");
     }
     let missing = folder.path("missing");
-    run!("bench", "--directory", missing).expect(2).says("missing");
+    run!("bench", "--directory", missing)
+        .expect(2)
+        .says("missing");
     assert_eq!(std::fs::read_dir(folder.path(""))?.count(), 0);
     Ok(())
 }
@@ -48,13 +62,26 @@ fn every_phase_runs_after_those_it_needs() -> TestResult {
         "window",
     ] {
         let mut bench = simdb();
-        bench.args(["bench", "--documents", "2k", "--queries", "20", "--json", "--phases", phases]);
+        bench.args([
+            "bench",
+            "--documents",
+            "2k",
+            "--queries",
+            "20",
+            "--json",
+            "--phases",
+            phases,
+        ]);
         bench.arg("--directory").arg(folder.path(""));
         if phases == "window" {
             bench.args(["--turnovers", "2"]);
         }
         let ran: Ran = bench.output()?.into();
-        assert_eq!(ran.expect(0).out.lines().count(), phases.split(',').count(), "{phases}");
+        assert_eq!(
+            ran.expect(0).out.lines().count(),
+            phases.split(',').count(),
+            "{phases}"
+        );
     }
     assert_eq!(std::fs::read_dir(folder.path(""))?.count(), 0);
     Ok(())

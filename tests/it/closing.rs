@@ -20,7 +20,10 @@ fn is_closed<T>(answer: &simdb::Result<T>) -> bool {
 fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..100).map(|i| document(i.to_string(), spread(i))))?;
+    insert_all(
+        &database,
+        (0..100).map(|i| document(i.to_string(), spread(i))),
+    )?;
     let (writer, snapshot) = (database.writer(WriterOptions::new())?, database.snapshot()?);
     let mut documents = snapshot.documents();
     assert!(documents.next().is_some_and(|it| it.is_ok()));
@@ -33,25 +36,35 @@ fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     assert!(is_closed(&database.snapshot()));
     assert!(is_closed(&database.begin_write()));
     assert!(is_closed(&database.try_begin_write()));
-    assert!(is_closed(&database.begin_write_within(Duration::from_secs(1))));
+    assert!(is_closed(
+        &database.begin_write_within(Duration::from_secs(1))
+    ));
     assert!(is_closed(&database.writer(WriterOptions::new())));
     assert!(is_closed(&database.compact(go_on)));
     assert!(is_closed(&database.check()));
     assert!(is_closed(&database.reopen()));
     let query = Query::new(simdb::Fingerprint::from_bits(1));
     assert!(is_closed(&snapshot.query(&query)));
-    assert!(is_closed(&snapshot.query_batch(std::slice::from_ref(&query))));
+    assert!(is_closed(
+        &snapshot.query_batch(std::slice::from_ref(&query))
+    ));
     assert!(is_closed(&snapshot.any_match(&query)));
     assert!(is_closed(&snapshot.get("a")));
     assert!(is_closed(&snapshot.stats()));
     assert!(is_closed(&snapshot.sources()));
-    assert!(is_closed(&snapshot.backup(folder.path("backup.simdb"), go_on)));
+    assert!(is_closed(
+        &snapshot.backup(folder.path("backup.simdb"), go_on)
+    ));
     assert!(!folder.path("backup.simdb").exists());
     assert!(documents.next().is_some_and(|it| is_closed(&it)));
     assert!(documents.next().is_none(), "after an error it ends");
     assert!(is_closed(&writer.submit(document("b", 2), &Policy::link())));
-    assert!(is_closed(&writer.try_submit(document("b", 2), &Policy::link())));
-    assert!(is_closed(&writer.insert_if_new(document("b", 2), &Policy::link())));
+    assert!(is_closed(
+        &writer.try_submit(document("b", 2), &Policy::link())
+    ));
+    assert!(is_closed(
+        &writer.insert_if_new(document("b", 2), &Policy::link())
+    ));
     assert!(is_closed(&writer.flush()));
     assert!(is_closed(&writer.delete("a")));
     // Whatever still lives, the file is free.
@@ -114,7 +127,13 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
     assert!(matches!(receive.recv()?, Err(Error::WouldDeadlock)));
     writer.insert_if_new(document("c", 3), &Policy::link())?;
     within(Duration::from_secs(20), move || database.close())?;
-    assert_eq!(Database::open(folder.path("d.simdb"), &tiny())?.snapshot()?.stats()?.documents, 3);
+    assert_eq!(
+        Database::open(folder.path("d.simdb"), &tiny())?
+            .snapshot()?
+            .stats()?
+            .documents,
+        3
+    );
     Ok(())
 }
 
@@ -148,7 +167,8 @@ fn closing_a_removed_file_says_so() -> TestResult {
 
 /// Each process that added ten documents left a page of the log, which the next one replayed.
 #[test]
-fn three_hundred_processes_that_add_ten_documents_each_leave_a_small_file_of_few_levels() -> TestResult {
+fn three_hundred_processes_that_add_ten_documents_each_leave_a_small_file_of_few_levels()
+-> TestResult {
     const DOCUMENTS: u64 = 10;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
@@ -157,7 +177,8 @@ fn three_hundred_processes_that_add_ten_documents_each_leave_a_small_file_of_few
         let database = Database::open_or_create(&path, &options)?;
         insert_all(
             &database,
-            (process * DOCUMENTS..(process + 1) * DOCUMENTS).map(|i| document(i.to_string(), spread(i))),
+            (process * DOCUMENTS..(process + 1) * DOCUMENTS)
+                .map(|i| document(i.to_string(), spread(i))),
         )?;
         database.close()?;
     }

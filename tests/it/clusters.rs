@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use simdb::{
-    ClusterEvent, ClusterTotals, Clustering, CreateOptions, Database, DeletionEvent, Document, Error,
-    Fingerprint, OpenOptions, Scheme, Snapshot, Survivor,
+    ClusterEvent, ClusterTotals, Clustering, CreateOptions, Database, DeletionEvent, Document,
+    Error, Fingerprint, OpenOptions, Scheme, Snapshot, Survivor,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
@@ -27,9 +27,11 @@ fn clusters(snapshot: &Snapshot, clustering: &Clustering) -> simdb::Result<(Foun
                 assert_eq!(it.fingerprint.distance(survivor.fingerprint), it.distance);
                 (text(&it.key), it.distance)
             };
-            let farthest = documents
-                .iter()
-                .flat_map(|a| documents.iter().map(|b| a.fingerprint.distance(b.fingerprint)));
+            let farthest = documents.iter().flat_map(|a| {
+                documents
+                    .iter()
+                    .map(|b| a.fingerprint.distance(b.fingerprint))
+            });
             assert_eq!(cluster.diameter, farthest.max());
             let members = documents.iter().map(of).collect();
             assert!(found.insert(text(&survivor.key), members).is_none());
@@ -37,14 +39,23 @@ fn clusters(snapshot: &Snapshot, clustering: &Clustering) -> simdb::Result<(Foun
         ControlFlow::Continue(())
     })?;
     assert_eq!(totals.clusters, found.len() as u64);
-    assert_eq!(totals.documents, found.values().map(|it| it.len() as u64).sum::<u64>());
-    assert_eq!(totals.largest, found.values().map(|it| it.len() as u64).max().unwrap_or(0));
+    assert_eq!(
+        totals.documents,
+        found.values().map(|it| it.len() as u64).sum::<u64>()
+    );
+    assert_eq!(
+        totals.largest,
+        found.values().map(|it| it.len() as u64).max().unwrap_or(0)
+    );
     Ok((found, totals))
 }
 
 /// A scattered number for each `i`.
 fn spread(i: u64) -> u64 {
-    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    (i + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// Whether one document is better than another.
@@ -71,11 +82,16 @@ fn plain_stars(
 ) -> Found {
     let mut order: Vec<usize> = (0..documents.len()).collect();
     // A stable sort keeps those first that were written first.
-    order.sort_by(|&a, &b| better(&documents[b], &documents[a]).cmp(&better(&documents[a], &documents[b])));
+    order.sort_by(|&a, &b| {
+        better(&documents[b], &documents[a]).cmp(&better(&documents[a], &documents[b]))
+    });
     let mut taken = BTreeSet::new();
     let mut found = Found::new();
-    let distance =
-        |a: &Document, b: &Document| a.fingerprint().zip(b.fingerprint()).map(|(a, b)| a.distance(b));
+    let distance = |a: &Document, b: &Document| {
+        a.fingerprint()
+            .zip(b.fingerprint())
+            .map(|(a, b)| a.distance(b))
+    };
     for &centre in &order {
         if taken.contains(&centre) {
             continue;
@@ -117,13 +133,22 @@ fn in_a_crowd_the_neighbours_that_are_not_kept_are_found() -> TestResult {
     // Of the large database, the neighbours are compared, of the tiny one they are looked up.
     for is_tiny in [true, false] {
         let folder = Folder::new()?;
-        let database = if is_tiny { folder.tiny_database("d.simdb")? } else { folder.database("d.simdb")? };
+        let database = if is_tiny {
+            folder.tiny_database("d.simdb")?
+        } else {
+            folder.database("d.simdb")?
+        };
         insert_all(&database, documents.iter().cloned())?;
         let snapshot = database.snapshot()?;
         for max_distance in [1, 2, 3, 6, 13] {
-            let plain = Clustering::new().max_distance(max_distance).min_similarity(0.0);
+            let plain = Clustering::new()
+                .max_distance(max_distance)
+                .min_similarity(0.0);
             let (found, totals) = clusters(&snapshot, &plain)?;
-            assert_eq!(found, plain_stars(&documents, max_distance, |a, b| a.rank() > b.rank()));
+            assert_eq!(
+                found,
+                plain_stars(&documents, max_distance, |a, b| a.rank() > b.rank())
+            );
             let (connected, of_connected) = clusters(&snapshot, &plain.connected(true))?;
             assert_eq!(
                 (totals.connected, totals.largest_connected),
@@ -138,10 +163,13 @@ fn in_a_crowd_the_neighbours_that_are_not_kept_are_found() -> TestResult {
 /// The number of connected components of at least two documents, by spreading labels.
 fn plain_components(documents: &[Document], max_distance: u32) -> usize {
     let mut labels: Vec<usize> = (0..documents.len()).collect();
-    let fingerprints: Vec<Fingerprint> = documents.iter().filter_map(Document::fingerprint).collect();
+    let fingerprints: Vec<Fingerprint> =
+        documents.iter().filter_map(Document::fingerprint).collect();
     let near = |a: usize, b: usize| fingerprints[a].distance(fingerprints[b]) <= max_distance;
-    let pairs: Vec<(usize, usize)> =
-        (0..documents.len()).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|&(a, b)| near(a, b)).collect();
+    let pairs: Vec<(usize, usize)> = (0..documents.len())
+        .flat_map(|a| (0..a).map(move |b| (a, b)))
+        .filter(|&(a, b)| near(a, b))
+        .collect();
     loop {
         let before = labels.clone();
         for &(a, b) in &pairs {
@@ -153,7 +181,9 @@ fn plain_components(documents: &[Document], max_distance: u32) -> usize {
         }
     }
     let mut sizes = BTreeMap::new();
-    labels.iter().for_each(|label| *sizes.entry(label).or_insert(0) += 1);
+    labels
+        .iter()
+        .for_each(|label| *sizes.entry(label).or_insert(0) += 1);
     sizes.values().filter(|&&size| size > 1).count()
 }
 
@@ -163,7 +193,11 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
     let documents = documents(600);
     let database = filled(&folder, &documents)?;
     let snapshot = database.snapshot()?;
-    let plain = |max_distance| Clustering::new().max_distance(max_distance).min_similarity(0.0);
+    let plain = |max_distance| {
+        Clustering::new()
+            .max_distance(max_distance)
+            .min_similarity(0.0)
+    };
     for max_distance in [0, 1, 3, 6, 16] {
         let by_rank = plain_stars(&documents, max_distance, |a, b| a.rank() > b.rank());
         let (found, totals) = clusters(&snapshot, &plain(max_distance))?;
@@ -174,20 +208,39 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
             (vec![], |_, _| false),
             (vec![Survivor::Earliest], |a, b| a.seen() < b.seen()),
             (vec![Survivor::Latest], |a, b| a.seen() > b.seen()),
-            (vec![Survivor::ShortestKey], |a, b| a.key().len() < b.key().len()),
-            (vec![Survivor::Rank, Survivor::Latest], |a, b| (a.rank(), a.seen()) > (b.rank(), b.seen())),
+            (vec![Survivor::ShortestKey], |a, b| {
+                a.key().len() < b.key().len()
+            }),
+            (vec![Survivor::Rank, Survivor::Latest], |a, b| {
+                (a.rank(), a.seen()) > (b.rank(), b.seen())
+            }),
         ];
         for (order, better) in orders {
             let expected = plain_stars(&documents, max_distance, better);
             let (found, _) = clusters(&snapshot, &plain(max_distance).survivor(order.clone()))?;
             assert_eq!(found, expected, "distance {max_distance}, {order:?}");
         }
-        let quarter: Vec<Document> = documents.iter().filter(|it| it.scope() == "quarter").cloned().collect();
-        let recent: Vec<Document> = documents.iter().filter(|it| it.seen() >= 3).cloned().collect();
-        let by_rank =
-            |documents: &[Document]| plain_stars(documents, max_distance, |a, b| a.rank() > b.rank());
-        assert_eq!(clusters(&snapshot, &plain(max_distance).scopes(["quarter"]))?.0, by_rank(&quarter));
-        assert_eq!(clusters(&snapshot, &plain(max_distance).since(3))?.0, by_rank(&recent));
+        let quarter: Vec<Document> = documents
+            .iter()
+            .filter(|it| it.scope() == "quarter")
+            .cloned()
+            .collect();
+        let recent: Vec<Document> = documents
+            .iter()
+            .filter(|it| it.seen() >= 3)
+            .cloned()
+            .collect();
+        let by_rank = |documents: &[Document]| {
+            plain_stars(documents, max_distance, |a, b| a.rank() > b.rank())
+        };
+        assert_eq!(
+            clusters(&snapshot, &plain(max_distance).scopes(["quarter"]))?.0,
+            by_rank(&quarter)
+        );
+        assert_eq!(
+            clusters(&snapshot, &plain(max_distance).since(3))?.0,
+            by_rank(&recent)
+        );
     }
     Ok(())
 }
@@ -195,16 +248,37 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
 #[test]
 fn chains_connect_documents_that_are_far_apart_and_that_is_told() -> TestResult {
     let folder = Folder::new()?;
-    let chain: Vec<Document> = (0..10).map(|i| document(format!("c{i}"), (1 << i) - 1)).collect();
+    let chain: Vec<Document> = (0..10)
+        .map(|i| document(format!("c{i}"), (1 << i) - 1))
+        .collect();
     let database = filled(&folder, &chain)?;
     let snapshot = database.snapshot()?;
     let near = Clustering::new().max_distance(1).min_similarity(0.0);
     let (stars, totals) = clusters(&snapshot, &near)?;
-    assert_eq!(stars.keys().collect::<Vec<_>>(), ["c0", "c2", "c4", "c6", "c8"]);
-    assert_eq!((totals.connected, totals.largest_connected, totals.diameter, totals.beyond), (1, 10, 1, 0));
+    assert_eq!(
+        stars.keys().collect::<Vec<_>>(),
+        ["c0", "c2", "c4", "c6", "c8"]
+    );
+    assert_eq!(
+        (
+            totals.connected,
+            totals.largest_connected,
+            totals.diameter,
+            totals.beyond
+        ),
+        (1, 10, 1, 0)
+    );
     let (connected, totals) = clusters(&snapshot, &near.clone().connected(true))?;
     assert_eq!(connected.keys().collect::<Vec<_>>(), ["c0"]);
-    assert_eq!((totals.clusters, totals.largest, totals.diameter, totals.beyond), (1, 10, 9, 8));
+    assert_eq!(
+        (
+            totals.clusters,
+            totals.largest,
+            totals.diameter,
+            totals.beyond
+        ),
+        (1, 10, 9, 8)
+    );
     assert_eq!(totals.duplicates(), 9);
     Ok(())
 }
@@ -218,7 +292,12 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
         format!("{} {last}", words.join(" "))
     };
     let other: String = (0..60).map(|i| format!("other{} ", i * 11)).collect();
-    let lines = format!("a\t{}\nb\t{}\nc\t{other}\nd\t{}\n", text("end"), text("stop"), text("end"));
+    let lines = format!(
+        "a\t{}\nb\t{}\nc\t{other}\nd\t{}\n",
+        text("end"),
+        text("stop"),
+        text("end")
+    );
     let input = folder.file("in.tsv", lines)?;
     run!("ingest", &path, &input, "--max-distance", "40").expect(0);
     // At distance 40 all are near, but only three are similar.
@@ -226,8 +305,10 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
     let (found, _) = clusters(&database.snapshot()?, &Clustering::new())?;
     assert_eq!(found.len(), 1);
     assert_eq!(found["a"].keys().collect::<Vec<_>>(), ["a", "b", "d"]);
-    let (found, _) =
-        clusters(&database.snapshot()?, &Clustering::new().min_similarity(0.0).max_distance(64))?;
+    let (found, _) = clusters(
+        &database.snapshot()?,
+        &Clustering::new().min_similarity(0.0).max_distance(64),
+    )?;
     assert_eq!(found["a"].len(), 4);
     Ok(())
 }
@@ -270,14 +351,26 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
         }
         ControlFlow::Continue(())
     })?;
-    assert_eq!((deleted, committed, &told), (totals.duplicates(), totals.duplicates(), &expected));
+    assert_eq!(
+        (deleted, committed, &told),
+        (totals.duplicates(), totals.duplicates(), &expected)
+    );
     assert_sound(&database)?;
-    let left: BTreeSet<String> =
-        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
+    let left: BTreeSet<String> = database
+        .snapshot()?
+        .documents()
+        .map(|it| Ok(text(it?.key())))
+        .collect::<simdb::Result<_>>()?;
     let all: BTreeSet<String> = documents.iter().map(|it| text(it.key())).collect();
     assert_eq!(left, &all - &expected);
-    assert_eq!(clusters(&database.snapshot()?, &clustering)?.0, Found::new());
-    assert_eq!(database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))?, 0);
+    assert_eq!(
+        clusters(&database.snapshot()?, &clustering)?.0,
+        Found::new()
+    );
+    assert_eq!(
+        database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))?,
+        0
+    );
     Ok(())
 }
 
@@ -315,11 +408,20 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     })?;
     assert!(was_changed);
     assert_eq!(deleted, 1);
-    let left: Vec<String> =
-        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
-    assert_eq!(left.into_iter().collect::<BTreeSet<_>>(), ["a1", "a2", "b2", "c1"].map(String::from).into());
+    let left: Vec<String> = database
+        .snapshot()?
+        .documents()
+        .map(|it| Ok(text(it?.key())))
+        .collect::<simdb::Result<_>>()?;
     assert_eq!(
-        database.snapshot()?.get("a2")?.and_then(|it| it.fingerprint()),
+        left.into_iter().collect::<BTreeSet<_>>(),
+        ["a1", "a2", "b2", "c1"].map(String::from).into()
+    );
+    assert_eq!(
+        database
+            .snapshot()?
+            .get("a2")?
+            .and_then(|it| it.fingerprint()),
         Some(Fingerprint::from_bits(u64::MAX))
     );
     Ok(())
@@ -331,39 +433,86 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     let path = folder.path("d.simdb");
     let options = CreateOptions::new().scheme(Scheme::External);
     let database = Database::create(&path, &options)?;
-    let all = [("a", 7, 1), ("b", 6, 9), ("c", 7, 1), ("d", 4, 1), ("far", u64::MAX, 1)];
-    insert_all(&database, all.map(|(key, bits, rank)| document(key, bits).with_rank([rank])))?;
+    let all = [
+        ("a", 7, 1),
+        ("b", 6, 9),
+        ("c", 7, 1),
+        ("d", 4, 1),
+        ("far", u64::MAX, 1),
+    ];
+    insert_all(
+        &database,
+        all.map(|(key, bits, rank)| document(key, bits).with_rank([rank])),
+    )?;
     drop(database);
     let ran = run!("clusters", &path, "--max-distance", "1").expect(0);
     assert_eq!(ran.out, "1\ta\tb\t1\n1\tb\tb\t0\n1\tc\tb\t1\n1\td\tb\t1\n");
     ran.says("1 clusters of 4 documents, of which 3 are duplicates")
         .says("greatest distance in a cluster is 2");
-    let ran =
-        run!("clusters", &path, "--max-distance", "1", "--survivor", "shortest-key,latest", "--summary")
-            .expect(0);
+    let ran = run!(
+        "clusters",
+        &path,
+        "--max-distance",
+        "1",
+        "--survivor",
+        "shortest-key,latest",
+        "--summary"
+    )
+    .expect(0);
     assert_eq!(ran.out, "1\ta\t3\t1\n");
     ran.says("would join them to").says("4 documents");
-    let objects = run!("clusters", &path, "--connected", "--json").expect(0).json()?;
+    let objects = run!("clusters", &path, "--connected", "--json")
+        .expect(0)
+        .json()?;
     assert_eq!(objects.len(), 4);
-    assert!(objects.iter().all(|it| it["survivor"] == "b" && it["cluster"] == 1));
+    assert!(
+        objects
+            .iter()
+            .all(|it| it["survivor"] == "b" && it["cluster"] == 1)
+    );
     // To delete says what it would delete, and then does it.
-    let would = run!("delete", &path, "--duplicates", "--max-distance", "1", "--dry-run").expect(0);
+    let would = run!(
+        "delete",
+        &path,
+        "--duplicates",
+        "--max-distance",
+        "1",
+        "--dry-run"
+    )
+    .expect(0);
     assert_eq!(would.out.lines().count(), 3);
     would.says("would delete 3 documents");
-    run!("delete", &path, "--max-distance", "1", "a").expect(2).says("--duplicates");
-    run!("delete", &path, "--duplicates", "a").expect(2).says("cannot be used with");
+    run!("delete", &path, "--max-distance", "1", "a")
+        .expect(2)
+        .says("--duplicates");
+    run!("delete", &path, "--duplicates", "a")
+        .expect(2)
+        .says("cannot be used with");
     let ran = run!("delete", &path, "--duplicates", "--max-distance", "1").expect(0);
-    assert!(ran.out.starts_with("deleted a, which is near b (distance 1)\n"), "{}", ran.out);
+    assert!(
+        ran.out
+            .starts_with("deleted a, which is near b (distance 1)\n"),
+        "{}",
+        ran.out
+    );
     ran.says("deleted 3 documents");
-    assert_eq!(run!("stats", &path, "--json").expect(0).object()?["documents"], 2);
+    assert_eq!(
+        run!("stats", &path, "--json").expect(0).object()?["documents"],
+        2
+    );
     let nothing = run!("delete", &path, "--duplicates").expect(0);
     assert_eq!(nothing.out, "");
     run!("check", &path).expect(0);
     // Also of a file that another process has open, but not of one that may only be read.
     let held = Database::open(&path, &OpenOptions::new().admin(true))?;
     insert_all(&held, [document("again", u64::MAX)])?;
-    let objects = run!("delete", &path, "--duplicates", "--json").expect(0).json()?;
-    assert_eq!((&objects[0]["key"], &objects[0]["survivor"]), (&"again".into(), &"far".into()));
+    let objects = run!("delete", &path, "--duplicates", "--json")
+        .expect(0)
+        .json()?;
+    assert_eq!(
+        (&objects[0]["key"], &objects[0]["survivor"]),
+        (&"again".into(), &"far".into())
+    );
     drop(held);
     let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
     let refused = reading.delete_duplicates(&Clustering::new(), |_| ControlFlow::Continue(()));
@@ -384,7 +533,10 @@ fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
         let (mut told, mut kept) = (BTreeSet::new(), BTreeSet::new());
         let deleted = database.delete_duplicates(&clustering, |event| {
             events += 1;
-            let written = insert_all(&database, [document(format!("other {events}"), u64::MAX >> events)]);
+            let written = insert_all(
+                &database,
+                [document(format!("other {events}"), u64::MAX >> events)],
+            );
             assert!(written.is_ok(), "{event:?}: {written:?}");
             match event {
                 DeletionEvent::Duplicate(it) => _ = told.insert(text(it.document.key())),
@@ -401,12 +553,17 @@ fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
         assert_eq!(told, ["b", "c", "d", "e"].map(String::from).into());
         assert_eq!(kept, ["c"].map(String::from).into());
         assert_eq!(
-            database.snapshot()?.get("c")?.and_then(|it| it.fingerprint()),
+            database
+                .snapshot()?
+                .get("c")?
+                .and_then(|it| it.fingerprint()),
             Some(Fingerprint::from_bits(1 << 40))
         );
         assert_sound(&database)?;
         assert_eq!(
-            database.expire(&simdb::Expiry::new().before(1), |_| ControlFlow::Continue(()))?,
+            database.expire(&simdb::Expiry::new().before(1), |_| ControlFlow::Continue(
+                ()
+            ))?,
             2 + events
         );
     }
@@ -419,8 +576,11 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
     let folder = Folder::new()?;
     let many = (0..10_100).map(|i| document(format!("z{i}"), 0));
     let ends = |key: &str, bits| document(key, bits);
-    let documents: Vec<Document> =
-        [ends("s", 0), ends("b", 0b111)].into_iter().chain(many).chain([ends("c", 0b11_1111)]).collect();
+    let documents: Vec<Document> = [ends("s", 0), ends("b", 0b111)]
+        .into_iter()
+        .chain(many)
+        .chain([ends("c", 0b11_1111)])
+        .collect();
     let database = filled(&folder, &documents)?;
     let clustering = Clustering::new().max_distance(3).connected(true);
     for _ in 0..20 {
@@ -429,8 +589,11 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
             _ => ControlFlow::Continue(()),
         })?;
     }
-    let left: Vec<String> =
-        database.snapshot()?.documents().map(|it| Ok(text(it?.key()))).collect::<simdb::Result<_>>()?;
+    let left: Vec<String> = database
+        .snapshot()?
+        .documents()
+        .map(|it| Ok(text(it?.key())))
+        .collect::<simdb::Result<_>>()?;
     assert_eq!(left, ["s"]);
     Ok(())
 }
@@ -440,8 +603,14 @@ fn who_is_near_to_the_survivor_by_a_chain_only_is_told_by_similarity_too() -> Te
     let folder = Folder::new()?;
     let database = Database::create(folder.path("d.simdb"), &CreateOptions::new())?;
     let fingerprinter = database.fingerprinter()?;
-    let words = |from: usize| (from..from + 120).map(|it| format!("word{it}")).collect::<Vec<_>>().join(" ");
-    let documents = [0, 14, 28, 42].map(|from| fingerprinter.document(format!("{from}"), &words(from)));
+    let words = |from: usize| {
+        (from..from + 120)
+            .map(|it| format!("word{it}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let documents =
+        [0, 14, 28, 42].map(|from| fingerprinter.document(format!("{from}"), &words(from)));
     insert_all(&database, documents.clone())?;
     let similarity = |a: usize, b: usize| {
         let [a, b] = [a, b].map(|it| documents[it].sketch().copied().expect("it has a text"));
@@ -449,10 +618,19 @@ fn who_is_near_to_the_survivor_by_a_chain_only_is_told_by_similarity_too() -> Te
     };
     let least = 0.6;
     assert!(similarity(0, 1)? >= least && similarity(1, 2)? >= least && similarity(2, 3)? >= least);
-    let far = [similarity(0, 2)?, similarity(0, 3)?].into_iter().filter(|&it| it < least).count() as u64;
+    let far = [similarity(0, 2)?, similarity(0, 3)?]
+        .into_iter()
+        .filter(|&it| it < least)
+        .count() as u64;
     assert!(far > 0);
-    let clustering = Clustering::new().max_distance(64).min_similarity(least).connected(true);
+    let clustering = Clustering::new()
+        .max_distance(64)
+        .min_similarity(least)
+        .connected(true);
     let (_, totals) = clusters(&database.snapshot()?, &clustering)?;
-    assert_eq!((totals.clusters, totals.documents, totals.beyond), (1, 4, far));
+    assert_eq!(
+        (totals.clusters, totals.documents, totals.beyond),
+        (1, 4, far)
+    );
     Ok(())
 }

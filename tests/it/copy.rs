@@ -5,12 +5,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use simdb::{
-    Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme, Sketch,
-    SketchSize,
+    Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme,
+    Sketch, SketchSize,
 };
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, run, simdb, tiny,
+    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, listed, run, simdb,
+    tiny,
 };
 
 fn spread(i: u64) -> Document {
@@ -49,23 +50,43 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
     assert_eq!(all(&database)?, documents);
     let after = database.snapshot()?.stats()?;
-    assert!(after.allocated_bytes < before.allocated_bytes, "{after:?}, before {before:?}");
-    assert_eq!((after.documents, after.fingerprints, after.marks, after.levels), (10_000, 10_000, 0, 1));
+    assert!(
+        after.allocated_bytes < before.allocated_bytes,
+        "{after:?}, before {before:?}"
+    );
+    assert_eq!(
+        (
+            after.documents,
+            after.fingerprints,
+            after.marks,
+            after.levels
+        ),
+        (10_000, 10_000, 0, 1)
+    );
     // A snapshot from before the compaction still reads the old file.
-    assert_eq!(snapshot.documents().collect::<simdb::Result<Vec<_>>>()?, documents);
+    assert_eq!(
+        snapshot.documents().collect::<simdb::Result<Vec<_>>>()?,
+        documents
+    );
     assert_eq!(snapshot.get("1")?, Some(spread(1)));
     drop(snapshot);
     assert_sound(&database)?;
     // Transactions go on after it, and so do the document numbers.
     insert_all(&database, [spread(0)])?;
-    let found = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
+    let found = database
+        .snapshot()?
+        .query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
     database.compact(go_on)?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.stats()?.documents, 10_001);
     assert_sound(&database)?;
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "nothing else is left in the directory");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        1,
+        "nothing else is left in the directory"
+    );
     Ok(())
 }
 
@@ -75,8 +96,12 @@ fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
     for (max_distance, queries) in [(0, 20), (3, 20), (7, 10), (13, 3)] {
         for document in documents.iter().step_by(documents.len() / queries) {
             let fingerprint = document.fingerprint().ok_or("it has a fingerprint")?;
-            let asked = Fingerprint::from_bits(fingerprint.bits() ^ ((1 << max_distance.min(2)) - 1));
-            let near = |it: &&Document| it.fingerprint().is_some_and(|it| it.distance(asked) <= max_distance);
+            let asked =
+                Fingerprint::from_bits(fingerprint.bits() ^ ((1 << max_distance.min(2)) - 1));
+            let near = |it: &&Document| {
+                it.fingerprint()
+                    .is_some_and(|it| it.distance(asked) <= max_distance)
+            };
             let expected = documents.iter().filter(near).count() as u64;
             let found = snapshot.query(&Query::new(asked).max_distance(max_distance))?;
             assert_eq!(found.total(), expected, "{asked} within {max_distance}");
@@ -89,7 +114,9 @@ fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
 fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestResult {
     let folder = Folder::new()?;
     // More documents than may be recent, so the copies have levels.
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(5_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(5_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     half_deleted(&database, 20_000)?;
     let mut documents = all(&database)?;
@@ -102,7 +129,10 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
         database.compact_with_plan(plan, going_on(|done, all| told = (done, all)))?;
         assert!(told.0 > 10_000 && told.0 <= told.1, "{told:?}");
         let stats = database.snapshot()?.stats()?;
-        assert_eq!((stats.plan.as_str(), stats.documents, stats.levels), (plan, 10_000, 1));
+        assert_eq!(
+            (stats.plan.as_str(), stats.documents, stats.levels),
+            (plan, 10_000, 1)
+        );
         assert_exact(&database, &documents)?;
         // Later transactions write the tables of the new plan.
         let mut txn = database.begin_write()?;
@@ -132,7 +162,10 @@ fn compaction_with_another_plan_keeps_every_document_and_every_answer() -> TestR
 fn compaction_with_another_plan_in_little_memory() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
-    let database = Database::open(folder.path("d.simdb"), &OpenOptions::new().cache(Cache::Bytes(20_000)))?;
+    let database = Database::open(
+        folder.path("d.simdb"),
+        &OpenOptions::new().cache(Cache::Bytes(20_000)),
+    )?;
     half_deleted(&database, 10_000)?;
     database.compact_with_plan("6x21", go_on)?;
     assert_exact(&database, &all(&database)?)?;
@@ -182,7 +215,10 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     insert_all(&database, [spread(9_999)])?;
     snapshot.backup(folder.path("b.simdb"), go_on)?;
     let again = snapshot.backup(folder.path("b.simdb"), go_on);
-    assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
+    assert!(
+        matches!(again, Err(Error::AlreadyExists { .. })),
+        "{again:?}"
+    );
     let copy = Database::open(folder.path("b.simdb"), &tiny())?;
     assert_eq!(all(&copy)?, documents);
     assert_sound(&copy)?;
@@ -199,19 +235,39 @@ fn compact_and_backup_print_sizes_and_overwrite_nothing() -> TestResult {
     let database = folder.database("d.simdb")?;
     half_deleted(&database, 1_000)?;
     drop(database);
-    let compacted = run!("compact", folder.path("d.simdb"), "--json").expect(0).object()?;
+    let compacted = run!("compact", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .object()?;
     assert!(compacted["allocated_bytes"].as_u64() <= compacted["allocated_bytes_before"].as_u64());
-    let compacted = run!("compact", folder.path("d.simdb"), "--plan", "6x21", "--json").expect(0).object()?;
+    let compacted = run!(
+        "compact",
+        folder.path("d.simdb"),
+        "--plan",
+        "6x21",
+        "--json"
+    )
+    .expect(0)
+    .object()?;
     assert_eq!(compacted["plan"], "6x21");
-    run!("compact", folder.path("d.simdb"), "--plan", "6x20").expect(2).says("no plan is called \"6x20\"");
-    let backup =
-        run!("backup", folder.path("d.simdb"), folder.path("b.simdb"), "--json").expect(0).object()?;
+    run!("compact", folder.path("d.simdb"), "--plan", "6x20")
+        .expect(2)
+        .says("no plan is called \"6x20\"");
+    let backup = run!(
+        "backup",
+        folder.path("d.simdb"),
+        folder.path("b.simdb"),
+        "--json"
+    )
+    .expect(0)
+    .object()?;
     assert_eq!(backup["documents"], 500);
     run!("check", folder.path("b.simdb")).expect(0);
     run!("backup", folder.path("d.simdb"), folder.path("b.simdb"))
         .expect(0)
         .says("already there and complete");
-    run!("compact", folder.path("none.simdb")).expect(2).says("no such database");
+    run!("compact", folder.path("none.simdb"))
+        .expect(2)
+        .says("no such database");
     Ok(())
 }
 
@@ -247,16 +303,24 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     let options = CreateOptions::new().max_distance(2).min_similarity(0.5);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let full = |i: u64| {
-        let payload = if i.is_multiple_of(2) { b"text\n\"quoted\"".to_vec() } else { vec![0xff, 0, i as u8] };
+        let payload = if i.is_multiple_of(2) {
+            b"text\n\"quoted\"".to_vec()
+        } else {
+            vec![0xff, 0, i as u8]
+        };
         let key = if i.is_multiple_of(3) {
             vec![0xfe, i as u8]
         } else {
             format!("http://a/{i}?\u{e9}").into_bytes()
         };
-        let fingerprint =
-            (!i.is_multiple_of(4)).then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let document = Document::new(key, fingerprint).with_seen(i as i64 - 20).with_payload(payload);
-        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32).ok().filter(|_| fingerprint.is_some());
+        let fingerprint = (!i.is_multiple_of(4))
+            .then(|| Fingerprint::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let document = Document::new(key, fingerprint)
+            .with_seen(i as i64 - 20)
+            .with_payload(payload);
+        let sketch = Sketch::new(&[i as u8; 16], 1 + i as u32)
+            .ok()
+            .filter(|_| fingerprint.is_some());
         document
             .with_sketch(sketch)
             .with_scope(if i.is_multiple_of(5) { "en" } else { "" })
@@ -270,13 +334,26 @@ fn a_dump_loads_as_the_same_documents() -> TestResult {
     assert_eq!(dumped.json()?[0]["scheme"], "minwise-1");
     folder.file("dump.jsonl", &dumped.out)?;
     // There is a least memory. With less, nearly each row of a set was a file of its own.
-    run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"), "--memory", "1").expect(0);
+    run!(
+        "load",
+        folder.path("l.simdb"),
+        folder.path("dump.jsonl"),
+        "--memory",
+        "1"
+    )
+    .expect(0);
     let loaded = Database::open(folder.path("l.simdb"), &OpenOptions::new())?;
     assert_eq!((loaded.max_distance(), all(&loaded)?), (2, documents));
-    assert_eq!((loaded.sketch_size(), loaded.min_similarity()), (SketchSize::Bytes16, Some(0.5)));
+    assert_eq!(
+        (loaded.sketch_size(), loaded.min_similarity()),
+        (SketchSize::Bytes16, Some(0.5))
+    );
     assert_sound(&loaded)?;
     drop(loaded);
-    assert_eq!(run!("dump", folder.path("l.simdb")).expect(0).json()?[1..], dumped.json()?[1..]);
+    assert_eq!(
+        run!("dump", folder.path("l.simdb")).expect(0).json()?[1..],
+        dumped.json()?[1..]
+    );
     run!("load", folder.path("l.simdb"), folder.path("dump.jsonl"))
         .expect(0)
         .says("already there and complete");
@@ -297,7 +374,11 @@ fn compaction_never_replaces_another_file() -> TestResult {
         "{refused:?}"
     );
     assert_eq!(fs::read(&path)?, b"what somebody restored");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "no copy is left");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "no copy is left"
+    );
     fs::rename(&aside, &path)?;
     database.compact(go_on)?;
     assert_eq!(all(&database)?.len(), 1);
@@ -316,21 +397,57 @@ fn a_bad_dump_is_refused_with_its_line_and_leaves_nothing() -> TestResult {
         (String::new(), 1, "empty"),
         (document.to_owned(), 1, "header"),
         (header.replace("dump\":2", "dump\":9"), 1, "version 9"),
-        (header.replace("bytes\":0", "bytes\":5"), 1, "a size that sketches cannot have"),
+        (
+            header.replace("bytes\":0", "bytes\":5"),
+            1,
+            "a size that sketches cannot have",
+        ),
         (format!("{header}\n{document}\nnonsense\n"), 3, "expected"),
         (format!("{header}\n{{\"seen\":0}}\n"), 2, "no key"),
-        (format!("{header}\n{}\n", document.replace("01\"", "x\"")), 2, "16 hexadecimal digits"),
-        (format!("{header}\n{}\n", document.replace("seen", "sewn")), 2, "unknown field"),
-        (format!("{header}\n{}\n", document.replace("seen", "sketch\":\"00\",\"seen")), 2, "is not a sketch"),
-        (format!("{header}\n{document}\n"), 3, "it ends after 1 documents, and its header says 2"),
-        (format!("{header}\n{}\n", "x".repeat(2 << 20)), 2, "longer than any document"),
+        (
+            format!("{header}\n{}\n", document.replace("01\"", "x\"")),
+            2,
+            "16 hexadecimal digits",
+        ),
+        (
+            format!("{header}\n{}\n", document.replace("seen", "sewn")),
+            2,
+            "unknown field",
+        ),
+        (
+            format!(
+                "{header}\n{}\n",
+                document.replace("seen", "sketch\":\"00\",\"seen")
+            ),
+            2,
+            "is not a sketch",
+        ),
+        (
+            format!("{header}\n{document}\n"),
+            3,
+            "it ends after 1 documents, and its header says 2",
+        ),
+        (
+            format!("{header}\n{}\n", "x".repeat(2 << 20)),
+            2,
+            "longer than any document",
+        ),
     ] {
         let input = folder.file("dump.jsonl", input)?;
-        run!("load", folder.path("l.simdb"), input).expect(2).says(&format!("line {line}: ")).says(reason);
+        run!("load", folder.path("l.simdb"), input)
+            .expect(2)
+            .says(&format!("line {line}: "))
+            .says(reason);
     }
     let input = folder.file("dump.jsonl", format!("{header}\n{document}\n{document}\n"))?;
-    run!("load", folder.path("l.simdb"), input).expect(2).says("two documents have the key \"a\"");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "nothing but the input is left");
+    run!("load", folder.path("l.simdb"), input)
+        .expect(2)
+        .says("two documents have the key \"a\"");
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        1,
+        "nothing but the input is left"
+    );
     Ok(())
 }
 
@@ -345,7 +462,9 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
             &options,
             (0..documents).map(|i| {
                 Ok(spread(i / 2)).map(|it: Document| {
-                    Document::new(i.to_string(), it.fingerprint()).with_seen(0).with_scope(it.scope())
+                    Document::new(i.to_string(), it.fingerprint())
+                        .with_seen(0)
+                        .with_scope(it.scope())
                 })
             }),
             memory,
@@ -357,7 +476,13 @@ fn a_database_built_at_once_answers_as_one_of_insertions() -> TestResult {
         assert_sound(&built)?;
         for i in 0..documents / 2 {
             let bits = spread(i).fingerprint().map_or(0, Fingerprint::bits);
-            assert!(built.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits)))?.total() > 0);
+            assert!(
+                built
+                    .snapshot()?
+                    .query(&Query::new(Fingerprint::from_bits(bits)))?
+                    .total()
+                    > 0
+            );
         }
     }
     Ok(())
@@ -377,14 +502,19 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         for first in (0..documents).step_by(1_000) {
             let part = first..documents.min(first + 1_000);
             let scope = |i: u64| if i.is_multiple_of(3) { "en" } else { "" };
-            insert_all(&database, part.map(|i| document(format!("key {i}"), bits(i)).with_scope(scope(i))))?;
+            insert_all(
+                &database,
+                part.map(|i| document(format!("key {i}"), bits(i)).with_scope(scope(i))),
+            )?;
         }
         drop(database);
         let allocated = |name: &str| fs::metadata(folder.path(name)).map(|it| it.blocks() * 512);
         let before = allocated("d.simdb")?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
         database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
-        let query = Query::new(Fingerprint::from_bits(bits(4_242))).max_distance(12).scopes(["en"]);
+        let query = Query::new(Fingerprint::from_bits(bits(4_242)))
+            .max_distance(12)
+            .scopes(["en"]);
         let answer = listed(&database.snapshot()?.query(&query)?);
         database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);
@@ -395,8 +525,14 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
             assert_sound(&copy)?;
             drop(copy);
             let length = fs::metadata(folder.path(name))?.len();
-            assert!(length <= before, "{documents} documents: {length} bytes instead of {before}");
-            assert!(length <= allocated(name)? / 50 * 51, "{documents} documents: {length} bytes");
+            assert!(
+                length <= before,
+                "{documents} documents: {length} bytes instead of {before}"
+            );
+            assert!(
+                length <= allocated(name)? / 50 * 51,
+                "{documents} documents: {length} bytes"
+            );
         }
     }
     Ok(())

@@ -13,16 +13,23 @@ use crate::support::{Folder, Ran, TestResult, assert_sound, run};
 /// Builds the example, and returns its path.
 fn crawler() -> Result<PathBuf, Box<dyn std::error::Error>> {
     let tests = std::env::current_exe()?;
-    let target = tests.ancestors().nth(3).ok_or("the tests are in a folder of the built files")?;
+    let target = tests
+        .ancestors()
+        .nth(3)
+        .ok_or("the tests are in a folder of the built files")?;
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--example", "crawler", "--target-dir"]).arg(target);
+    cargo
+        .args(["build", "--quiet", "--example", "crawler", "--target-dir"])
+        .arg(target);
     Ran::from(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output()?).expect(0);
     Ok(target.join("debug/examples/crawler"))
 }
 
 /// A page that is like no other.
 fn page(i: usize) -> String {
-    let words: String = (0..40).map(|j| format!("word{} ", (i * 41 + j) * 7919)).collect();
+    let words: String = (0..40)
+        .map(|j| format!("word{} ", (i * 41 + j) * 7919))
+        .collect();
     format!("<html><title>Page {i}</title><body><p>{words}")
 }
 
@@ -32,11 +39,17 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     let pages = folder.path("pages");
     fs::create_dir_all(pages.join("more"))?;
     for i in 0..400 {
-        let name = if i % 3 == 0 { format!("more/{i}.html") } else { format!("{i}.html") };
+        let name = if i % 3 == 0 {
+            format!("more/{i}.html")
+        } else {
+            format!("{i}.html")
+        };
         fs::write(pages.join(name), page(i))?;
     }
     let lines = |from: usize| -> String {
-        (from..from + 3_000).map(|i| format!("{{\"key\":\"{i}\",\"html\":{:?}}}\n", page(i))).collect()
+        (from..from + 3_000)
+            .map(|i| format!("{{\"key\":\"{i}\",\"html\":{:?}}}\n", page(i)))
+            .collect()
     };
     let inputs: Vec<PathBuf> = vec![
         pages,
@@ -48,7 +61,11 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     let (mut kills, mut looked) = (0, 0);
     let last = loop {
         let mut child = Command::new(&crawler);
-        let child = child.arg(&path).args(&inputs).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = child
+            .arg(&path)
+            .args(&inputs)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = child.spawn()?;
         // A busy machine may need longer to get to its first commit.
         thread::sleep(Duration::from_millis(30 + 23 * (kills % 7) + 5 * kills));
@@ -65,18 +82,41 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
     };
     assert!(kills > 0, "it was too fast to be killed");
     assert!(looked > 0, "it never answered");
-    assert!(last.err.contains(" pages stored, 0 near-duplicates"), "{}", last.err);
+    assert!(
+        last.err.contains(" pages stored, 0 near-duplicates"),
+        "{}",
+        last.err
+    );
     let database = Database::open(&path, &OpenOptions::new())?;
-    assert_eq!(database.snapshot()?.stats()?.documents, 9_400, "after {kills} kills");
-    assert!(database.snapshot()?.sources()?.iter().all(simdb::Source::has_ended));
+    assert_eq!(
+        database.snapshot()?.stats()?.documents,
+        9_400,
+        "after {kills} kills"
+    );
+    assert!(
+        database
+            .snapshot()?
+            .sources()?
+            .iter()
+            .all(simdb::Source::has_ended)
+    );
     assert_sound(&database)?;
     drop(database);
     // It does not tell what became of the records, so nothing is said of that.
     let sources = run!("sources", &path).expect(0).out;
-    assert!(sources.contains(": 3000 records\n") && !sources.contains("near-duplicates"), "{sources}");
+    assert!(
+        sources.contains(": 3000 records\n") && !sources.contains("near-duplicates"),
+        "{sources}"
+    );
     // Nothing is left to do.
     let again = Ran::from(Command::new(&crawler).arg(&path).args(&inputs).output()?).expect(0);
-    assert!(again.err.contains("0 pages stored, 0 near-duplicates"), "{}", again.err);
-    run!("ingest", &path, &inputs[1]).expect(0).says("is passed over");
+    assert!(
+        again.err.contains("0 pages stored, 0 near-duplicates"),
+        "{}",
+        again.err
+    );
+    run!("ingest", &path, &inputs[1])
+        .expect(0)
+        .says("is passed over");
     Ok(())
 }

@@ -12,14 +12,23 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let unset = CreateOptions::new;
-    let made = unset().scheme(Scheme::Simhash1).max_distance(4).sketch_size(SketchSize::Bytes32);
+    let made = unset()
+        .scheme(Scheme::Simhash1)
+        .max_distance(4)
+        .sketch_size(SketchSize::Bytes32);
     let made = made.min_similarity(0.5).plan("6x21").created(77);
     drop(Database::open_or_create(&path, &made)?);
 
     let refusals = [
         (unset().max_distance(8), "max distance 4, and 8 "),
-        (unset().sketch_size(SketchSize::Bytes16), "sketch size 32, and 16 "),
-        (unset().sketch_size(SketchSize::None), "sketch size 32, and 0 "),
+        (
+            unset().sketch_size(SketchSize::Bytes16),
+            "sketch size 32, and 16 ",
+        ),
+        (
+            unset().sketch_size(SketchSize::None),
+            "sketch size 32, and 0 ",
+        ),
         (unset().min_similarity(0.0), "least similarity 0.5, and 0 "),
         (unset().plan("4x16"), "plan 6x21, and 4x16 "),
         (unset().created(78), "time of creation 77, and 78 "),
@@ -28,15 +37,32 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
         let error = Database::open_or_create(&path, &options).expect_err(told);
         assert!(matches!(error, Error::CreatedOtherwise { .. }), "{error:?}");
         let message = error.to_string();
-        assert!(message.contains(told) && message.contains("leave it out"), "{message}");
+        assert!(
+            message.contains(told) && message.contains("leave it out"),
+            "{message}"
+        );
     }
     let other = Database::open_or_create(&path, &unset().scheme(Scheme::Minwise1));
-    assert!(matches!(other, Err(Error::SchemeMismatch { stored: "simhash-1", given: "minwise-1" })));
+    assert!(matches!(
+        other,
+        Err(Error::SchemeMismatch {
+            stored: "simhash-1",
+            given: "minwise-1"
+        })
+    ));
 
     // What is the same, or not set, is no reason to refuse it. The others only say how to choose the tables.
-    for options in [unset(), made.clone(), unset().max_distance(4), unset().expected_documents(7)] {
+    for options in [
+        unset(),
+        made.clone(),
+        unset().max_distance(4),
+        unset().expected_documents(7),
+    ] {
         let database = Database::open_or_create(&path, &options)?;
-        assert_eq!((database.scheme(), database.max_distance()), (Scheme::Simhash1, 4));
+        assert_eq!(
+            (database.scheme(), database.max_distance()),
+            (Scheme::Simhash1, 4)
+        );
     }
     // No similarity is a similarity of 0.
     let external = folder.path("e.simdb");
@@ -49,15 +75,42 @@ fn what_is_set_and_stored_otherwise_is_refused_by_name() -> TestResult {
 #[test]
 fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
     let folder = Folder::new()?;
-    let (path, input) =
-        (folder.path("d.simdb"), folder.file("in.tsv", "a\tone two three four five six seven eight")?);
+    let (path, input) = (
+        folder.path("d.simdb"),
+        folder.file("in.tsv", "a\tone two three four five six seven eight")?,
+    );
     run!("ingest", &path, &input).expect(0);
-    run!("ingest", &path, &input, "--sketch", "32").expect(2).says("sketch size 16, and 32 is asked for");
-    run!("ingest", &path, &input, "--sketch", "0").expect(2).says("sketch size 16, and 0 is asked for");
-    run!("ingest", &path, &input, "--scheme", "simhash-1").expect(2).says("scheme minwise-1, not simhash-1");
-    run!("ingest", &path, &input, "--scheme", "minwise-1", "--sketch", "16").expect(0);
+    run!("ingest", &path, &input, "--sketch", "32")
+        .expect(2)
+        .says("sketch size 16, and 32 is asked for");
+    run!("ingest", &path, &input, "--sketch", "0")
+        .expect(2)
+        .says("sketch size 16, and 0 is asked for");
+    run!("ingest", &path, &input, "--scheme", "simhash-1")
+        .expect(2)
+        .says("scheme minwise-1, not simhash-1");
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--scheme",
+        "minwise-1",
+        "--sketch",
+        "16"
+    )
+    .expect(0);
     // These are of the question, and are heeded.
-    run!("ingest", &path, &input, "--max-distance", "3", "--min-similarity", "0.5", "--again").expect(0);
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--max-distance",
+        "3",
+        "--min-similarity",
+        "0.5",
+        "--again"
+    )
+    .expect(0);
 
     let clean = |more: [&str; 2]| -> Result<_, Box<dyn std::error::Error>> {
         Ok(run!(
@@ -72,8 +125,12 @@ fn the_program_refuses_what_the_database_has_otherwise() -> TestResult {
             more[1]
         ))
     };
-    clean(["--sketch", "32"])?.expect(2).says("sketch size 16, and 32 is asked for");
-    clean(["--scheme", "simhash-1"])?.expect(2).says("scheme minwise-1, not simhash-1");
+    clean(["--sketch", "32"])?
+        .expect(2)
+        .says("sketch size 16, and 32 is asked for");
+    clean(["--scheme", "simhash-1"])?
+        .expect(2)
+        .says("scheme minwise-1, not simhash-1");
     clean(["--sketch", "16"])?.expect(0);
     Ok(())
 }
@@ -84,7 +141,9 @@ fn touching_is_refused_where_nothing_is_skipped() -> TestResult {
     let folder = Folder::new()?;
     let input = bundled("pg-docs-html/docs.jsonl.gz");
     let path = folder.path("d.simdb");
-    run!("ingest", &path, &input, "--touch").expect(2).says("--on-duplicate skip");
+    run!("ingest", &path, &input, "--touch")
+        .expect(2)
+        .says("--on-duplicate skip");
     assert!(!path.exists());
     Ok(())
 }

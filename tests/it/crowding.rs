@@ -13,8 +13,11 @@ fn bits(number: u64) -> u64 {
 
 /// The largest groups, and other documents, in many commits. Some of a group have a scope, and some are deleted.
 fn database(folder: &Folder) -> simdb::Result<Database> {
-    let options =
-        CreateOptions::new().scheme(Scheme::External).plan("4x16").recent_documents(200).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .plan("4x16")
+        .recent_documents(200)
+        .tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     for part in 0..4 {
         let group = |size: u64, bits: u64| {
@@ -23,7 +26,13 @@ fn database(folder: &Folder) -> simdb::Result<Database> {
             (0..size).map(move |i| document(key(i), bits).with_scope(scope(i)))
         };
         let others = (0..300).map(|i| document(format!("other {part} {i}"), bits(i + part * 300)));
-        insert_all(&database, group(300, 7).chain(group(150, 9)).chain(group(2, 11)).chain(others))?;
+        insert_all(
+            &database,
+            group(300, 7)
+                .chain(group(150, 9))
+                .chain(group(2, 11))
+                .chain(others),
+        )?;
     }
     let mut txn = database.begin_write()?;
     for i in 0..500 {
@@ -44,15 +53,24 @@ fn the_largest_groups_are_found_by_reading_all_or_the_directories() -> TestResul
         let snapshot = database.snapshot()?;
         let groups = |most, most_read| -> simdb::Result<_> {
             let found = snapshot.largest_groups(most, most_read)?;
-            let listed =
-                found.groups.iter().map(|it| (it.fingerprint.bits(), it.documents)).collect::<Vec<_>>();
+            let listed = found
+                .groups
+                .iter()
+                .map(|it| (it.fingerprint.bits(), it.documents))
+                .collect::<Vec<_>>();
             for group in &found.groups {
                 let document = snapshot.get(&group.newest_key)?;
-                assert_eq!(document.and_then(|it| it.fingerprint()), Some(group.fingerprint));
+                assert_eq!(
+                    document.and_then(|it| it.fingerprint()),
+                    Some(group.fingerprint)
+                );
             }
             Ok((listed, found.complete_from))
         };
-        assert_eq!(groups(10, u64::MAX)?, (vec![(7, 1200), (9, 100), (11, 8)], 2));
+        assert_eq!(
+            groups(10, u64::MAX)?,
+            (vec![(7, 1200), (9, 100), (11, 8)], 2)
+        );
         assert_eq!(groups(1, u64::MAX)?, (vec![(7, 1200)], 2));
         assert_eq!(groups(0, u64::MAX)?.0, []);
         let (listed, complete_from) = groups(10, 0)?;
@@ -60,7 +78,10 @@ fn the_largest_groups_are_found_by_reading_all_or_the_directories() -> TestResul
         assert!((3..1200).contains(&complete_from), "{complete_from}");
     }
     let snapshot = database.snapshot()?;
-    assert_eq!(snapshot.largest_groups(1, u64::MAX)?.groups[0].newest_key, b"7 1199");
+    assert_eq!(
+        snapshot.largest_groups(1, u64::MAX)?.groups[0].newest_key,
+        b"7 1199"
+    );
     Ok(())
 }
 
@@ -69,17 +90,43 @@ fn the_fullest_prefix_is_named_with_the_bits_that_its_fingerprints_share() -> Te
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External).plan("4x16");
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    let stored: Vec<u64> =
-        (0..4_000).map(|i| if i % 4 == 0 { bits(i) >> 16 | 0xabcd << 48 } else { bits(i) }).collect();
-    insert_all(&database, stored.iter().enumerate().map(|(i, &bits)| document(i.to_string(), bits)))?;
+    let stored: Vec<u64> = (0..4_000)
+        .map(|i| {
+            if i % 4 == 0 {
+                bits(i) >> 16 | 0xabcd << 48
+            } else {
+                bits(i)
+            }
+        })
+        .collect();
+    insert_all(
+        &database,
+        stored
+            .iter()
+            .enumerate()
+            .map(|(i, &bits)| document(i.to_string(), bits)),
+    )?;
     let snapshot = database.snapshot()?;
     let fullest = snapshot.fullest_prefixes(3)?;
     assert_eq!((fullest.prefixes.len(), fullest.complete_from), (3, 2));
     let first = &fullest.prefixes[0];
-    let having = stored.iter().filter(|&bits| bits & first.mask == first.bits).count() as u64;
-    assert_eq!((first.rows, first.mask, first.bits), (having, 0xffff << 48, 0xabcd << 48));
-    assert!(having >= 1_000 && first.times_expected() > 10_000.0, "{first:?}");
-    assert!(fullest.prefixes.is_sorted_by_key(|it| std::cmp::Reverse(it.rows)));
+    let having = stored
+        .iter()
+        .filter(|&bits| bits & first.mask == first.bits)
+        .count() as u64;
+    assert_eq!(
+        (first.rows, first.mask, first.bits),
+        (having, 0xffff << 48, 0xabcd << 48)
+    );
+    assert!(
+        having >= 1_000 && first.times_expected() > 10_000.0,
+        "{first:?}"
+    );
+    assert!(
+        fullest
+            .prefixes
+            .is_sorted_by_key(|it| std::cmp::Reverse(it.rows))
+    );
     Ok(())
 }
 
@@ -89,11 +136,31 @@ fn the_statistics_name_every_set_with_its_levels() -> TestResult {
     let database = database(&folder)?;
     database.settle()?;
     let stats = database.snapshot()?.stats()?;
-    let sets: BTreeMap<&str, _> = stats.sets.iter().map(|set| (set.name.as_str(), set)).collect();
-    let names = ["dead", "keys", "permuted-0", "permuted-1", "permuted-2", "permuted-3", "postings"];
+    let sets: BTreeMap<&str, _> = stats
+        .sets
+        .iter()
+        .map(|set| (set.name.as_str(), set))
+        .collect();
+    let names = [
+        "dead",
+        "keys",
+        "permuted-0",
+        "permuted-1",
+        "permuted-2",
+        "permuted-3",
+        "postings",
+    ];
     assert_eq!(sets.keys().copied().collect::<Vec<_>>(), names);
-    assert_eq!(stats.sets.iter().map(|set| set.levels.len() as u32).max(), Some(stats.levels));
-    let marks: u64 = stats.sets.iter().flat_map(|set| &set.levels).map(|level| level.marks).sum();
+    assert_eq!(
+        stats.sets.iter().map(|set| set.levels.len() as u32).max(),
+        Some(stats.levels)
+    );
+    let marks: u64 = stats
+        .sets
+        .iter()
+        .flat_map(|set| &set.levels)
+        .map(|level| level.marks)
+        .sum();
     assert!(marks <= stats.marks);
     let keys = sets["keys"];
     let rows: u64 = keys.levels.iter().map(|level| level.rows).sum();

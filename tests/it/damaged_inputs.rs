@@ -30,7 +30,8 @@ impl Brought {
     fn read(&mut self, input: &Path) -> simdb::Result<()> {
         let mut records = Records::open([input], ReadOptions::new())?;
         loop {
-            let chunk = records.next_chunk(|record: Record| Ok::<_, Rejected>(format!("{record:?}")))?;
+            let chunk =
+                records.next_chunk(|record: Record| Ok::<_, Rejected>(format!("{record:?}")))?;
             if chunk.is_empty() {
                 return Ok(());
             }
@@ -68,15 +69,25 @@ fn zstd(bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 fn line(i: usize) -> Vec<u8> {
-    format!("{{\"key\":\"k{i}\",\"text\":\"some words of the text with number {i} and {}\"}}\n", i * 7919)
-        .into_bytes()
+    format!(
+        "{{\"key\":\"k{i}\",\"text\":\"some words of the text with number {i} and {}\"}}\n",
+        i * 7919
+    )
+    .into_bytes()
 }
 
 fn page(i: usize) -> Vec<u8> {
-    let body =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>Page {i} has words, and {}", i * 7919);
-    let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-01T00:00:00Z\r\nWARC-Target-URI: ";
-    format!("{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len()).into_bytes()
+    let body = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>Page {i} has words, and {}",
+        i * 7919
+    );
+    let head =
+        "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 2020-01-01T00:00:00Z\r\nWARC-Target-URI: ";
+    format!(
+        "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes()
 }
 
 type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
@@ -103,18 +114,31 @@ fn a_flipped_or_missing_byte_never_loses_a_record_without_a_word() -> TestResult
         let whole = parts.concat();
         let input = folder.file(name, &whole)?;
         let good = Brought::of(&input);
-        assert_eq!((good.records.len(), good.rejected, &good.error), (4, 0, &None), "{name}");
+        assert_eq!(
+            (good.records.len(), good.rejected, &good.error),
+            (4, 0, &None),
+            "{name}"
+        );
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= if at % 2 == 0 { 0x01 } else { 0xff };
             fs::write(&input, &flipped)?;
             let brought = Brought::of(&input);
-            assert!(brought.is_whole_or_told(&good), "{name}: byte {at} flipped: {brought:?}");
+            assert!(
+                brought.is_whole_or_told(&good),
+                "{name}: byte {at} flipped: {brought:?}"
+            );
             // Of an archive, only the record is lost.
             let is_archive = name.contains("warc") && brought.error.is_none();
-            assert!(!is_archive || brought.records.len() >= 3, "{name}: byte {at} flipped: {brought:?}");
+            assert!(
+                !is_archive || brought.records.len() >= 3,
+                "{name}: byte {at} flipped: {brought:?}"
+            );
             let is_exact = brought.records.iter().all(|it| good.records.contains(it));
-            assert!(is_exact || brought.error.is_some(), "{name}: byte {at} flipped: {brought:?}");
+            assert!(
+                is_exact || brought.error.is_some(),
+                "{name}: byte {at} flipped: {brought:?}"
+            );
         }
         let mut ends: Vec<_> = parts.iter().map(Vec::len).collect();
         (1..ends.len()).for_each(|i| ends[i] += ends[i - 1]);
@@ -124,7 +148,10 @@ fn a_flipped_or_missing_byte_never_loses_a_record_without_a_word() -> TestResult
             let is_told = brought.is_whole_or_told(&good) || ends.contains(&length);
             assert!(is_told, "{name}: cut at {length}: {brought:?}");
             let before = ends.iter().filter(|&&end| end <= length).count();
-            assert!(brought.records.len() >= before, "{name}: cut at {length}: {brought:?}");
+            assert!(
+                brought.records.len() >= before,
+                "{name}: cut at {length}: {brought:?}"
+            );
         }
     }
     Ok(())
@@ -134,23 +161,41 @@ fn a_flipped_or_missing_byte_never_loses_a_record_without_a_word() -> TestResult
 fn what_may_stand_between_parts_is_passed_over_and_other_bytes_are_told() -> TestResult {
     let folder = Folder::new()?;
     for (name, record, pack) in INPUTS {
-        let [one, rest @ ..] = &parts(record, pack)?[..] else { return Err("there are four".into()) };
+        let [one, rest @ ..] = &parts(record, pack)?[..] else {
+            return Err("there are four".into());
+        };
         let rest = rest.concat();
         for between in [&b"\n"[..], b"\r\n\r\n", &[0; 700], b" \n"] {
             let input = folder.file(name, [&one[..], between, &rest, between].concat())?;
             let brought = Brought::of(&input);
-            assert_eq!((brought.records.len(), &brought.error), (4, &None), "{name} {between:?}");
+            assert_eq!(
+                (brought.records.len(), &brought.error),
+                (4, &None),
+                "{name} {between:?}"
+            );
         }
         let input = folder.file(name, [&one[..], b"what is this?", &rest].concat())?;
         let database = folder.path(&format!("{name}.simdb"));
         let ran = run!("ingest", &database, &input, "--json");
-        let place = format!("at byte {}, there are bytes that are neither gzip nor zstd", one.len());
+        let place = format!(
+            "at byte {}, there are bytes that are neither gzip nor zstd",
+            one.len()
+        );
         if name.contains("warc") {
-            let ran = ran.expect(0).says(&place).says(&format!("{name}, offset {}: ", one.len()));
+            let ran = ran
+                .expect(0)
+                .says(&place)
+                .says(&format!("{name}, offset {}: ", one.len()));
             let totals = ran.last()?;
-            assert_eq!((&totals["documents"], &totals["rejected"]), (&4.into(), &1.into()), "{name}");
+            assert_eq!(
+                (&totals["documents"], &totals["rejected"]),
+                (&4.into(), &1.into()),
+                "{name}"
+            );
             // The place is behind what was passed over.
-            run!("ingest", &database, &input).expect(0).says("is passed over");
+            run!("ingest", &database, &input)
+                .expect(0)
+                .says("is passed over");
         } else {
             ran.expect(2).says(&place);
         }
@@ -165,8 +210,9 @@ fn behind_a_damaged_record_the_very_next_one_is_read() -> TestResult {
     for pack in [gzip as Pack, zstd] {
         let mut members = parts(page, pack)?;
         // Text that cannot be packed is stored, and the length of what is stored is wrong.
-        let noise: Vec<u8> =
-            (0u64..30_000).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+        let noise: Vec<u8> = (0u64..30_000)
+            .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
+            .collect();
         let mut large = page(9);
         large.truncate(large.len() - 4);
         large.extend(noise);
@@ -176,7 +222,11 @@ fn behind_a_damaged_record_the_very_next_one_is_read() -> TestResult {
             whole[1][at] ^= 0x55;
             let input = folder.file("a.warc.gz", whole.concat())?;
             let brought = Brought::of(&input);
-            let pages = brought.records.iter().filter(|it| it.contains(" has words")).count();
+            let pages = brought
+                .records
+                .iter()
+                .filter(|it| it.contains(" has words"))
+                .count();
             assert!(
                 pages >= 3 && brought.error.is_none() && brought.rejected >= 1,
                 "byte {at}: {pages} pages"
@@ -199,13 +249,28 @@ fn a_window_of_zstd_is_bounded_and_a_limit_is_no_damage() -> TestResult {
     let input = folder.file("a.jsonl.zst", long(&mut &lines[..])?)?;
     assert_eq!(Brought::of(&input).records.len(), 50);
     // What unpacks to thousands of times its size would fill the window.
-    let input = folder.file("b.jsonl.zst", long(&mut io::Read::take(io::repeat(b' '), 300 << 20))?)?;
+    let input = folder.file(
+        "b.jsonl.zst",
+        long(&mut io::Read::take(io::repeat(b' '), 300 << 20))?,
+    )?;
     let error = Brought::of(&input).error.unwrap_or_default();
-    assert!(error.contains("wants a window of 2147483648 bytes"), "{error}");
-    assert!(!error.contains("damaged") && error.contains("zstd -d --long=31"), "{error}");
+    assert!(
+        error.contains("wants a window of 2147483648 bytes"),
+        "{error}"
+    );
+    assert!(
+        !error.contains("damaged") && error.contains("zstd -d --long=31"),
+        "{error}"
+    );
     // A window that no program gives.
-    let input = folder.file("c.jsonl.zst", [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xb0, 0x01, 0x00, 0x00])?;
+    let input = folder.file(
+        "c.jsonl.zst",
+        [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xb0, 0x01, 0x00, 0x00],
+    )?;
     let error = Brought::of(&input).error.unwrap_or_default();
-    assert!(error.contains("larger than the largest that is read"), "{error}");
+    assert!(
+        error.contains("larger than the largest that is read"),
+        "{error}"
+    );
     Ok(())
 }

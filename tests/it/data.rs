@@ -9,7 +9,9 @@ use crate::support::{Folder, TestResult, fingerprints, real_data, rows, run};
 
 #[test]
 fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult {
-    let Some(data) = real_data("a million real fingerprints") else { return Ok(()) };
+    let Some(data) = real_data("a million real fingerprints") else {
+        return Ok(());
+    };
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
     let stored = fingerprints(&data.join("fp-real/fp.u64le"))?;
@@ -21,8 +23,17 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
 
     // Ingestion links each document to all near ones before it. Together these are all pairs.
     let limit = "100000";
-    let ran = run!("ingest", &database, &input, "--input-format", "fingerprints", "--json", "--limit", limit)
-        .expect(0);
+    let ran = run!(
+        "ingest",
+        &database,
+        &input,
+        "--input-format",
+        "fingerprints",
+        "--json",
+        "--limit",
+        limit
+    )
+    .expect(0);
     let mut pairs = BTreeSet::new();
     for line in ran.json()? {
         let Some(key) = line["key"].as_str() else {
@@ -31,7 +42,11 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
         };
         for found in line["matches"].as_array().into_iter().flatten() {
             let other: u32 = found["key"].as_str().unwrap_or_default().parse()?;
-            pairs.insert((other, key.parse::<u32>()?, found["distance"].as_u64().unwrap_or(99)));
+            pairs.insert((
+                other,
+                key.parse::<u32>()?,
+                found["distance"].as_u64().unwrap_or(99),
+            ));
         }
     }
     let mut known = String::new();
@@ -40,17 +55,27 @@ fn every_count_and_every_pair_of_the_real_fingerprints_is_found() -> TestResult 
     let mut expected = BTreeSet::new();
     for line in known.lines().skip(1) {
         let mut numbers = line.split('\t').map(str::parse::<u32>);
-        let (Some(Ok(a)), Some(Ok(b)), Some(Ok(distance))) = (numbers.next(), numbers.next(), numbers.next())
+        let (Some(Ok(a)), Some(Ok(b)), Some(Ok(distance))) =
+            (numbers.next(), numbers.next(), numbers.next())
         else {
             return Err(format!("not a pair: {line}").into());
         };
         expected.insert((a.min(b), a.max(b), u64::from(distance)));
     }
     assert_eq!(pairs.len(), 1_334_848);
-    assert!(pairs == expected, "{} pairs found, {} known", pairs.len(), expected.len());
+    assert!(
+        pairs == expected,
+        "{} pairs found, {} known",
+        pairs.len(),
+        expected.len()
+    );
 
     let queries = rows(&data.join("fp-real/queries.tsv"))?;
-    let lines: String = queries.iter().enumerate().map(|(i, row)| format!("q{i}\t{}\n", row[1])).collect();
+    let lines: String = queries
+        .iter()
+        .enumerate()
+        .map(|(i, row)| format!("q{i}\t{}\n", row[1]))
+        .collect();
     let asked = folder.file("queries.tsv", lines)?;
     for max_distance in 0..=10 {
         let ran = run!(

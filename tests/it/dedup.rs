@@ -25,14 +25,19 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) % end
     }
 
     /// A text of which others differ in a few words, or in none.
     fn text(&mut self, bases: u64) -> String {
         let mut words = Self(self.below(bases));
-        let mut text: Vec<String> = (0..80).map(|_| format!("word{}", words.below(5_000))).collect();
+        let mut text: Vec<String> = (0..80)
+            .map(|_| format!("word{}", words.below(5_000)))
+            .collect();
         for _ in 0..self.below(4) {
             text[self.below(80) as usize] = format!("other{}", self.below(5_000));
         }
@@ -55,11 +60,19 @@ fn gunzip(path: &Path) -> io::Result<Vec<u8>> {
 /// The lines of the removed records, by a plain algorithm: the first record survives, and what is near to it goes.
 fn plain_removed(texts: &[(usize, String)]) -> simdb::Result<BTreeSet<usize>> {
     let fingerprinter = Fingerprinter::new(Scheme::default())?;
-    let documents: Vec<(usize, Document)> =
-        texts.iter().map(|(line, text)| (*line, fingerprinter.document("-", text))).collect();
+    let documents: Vec<(usize, Document)> = texts
+        .iter()
+        .map(|(line, text)| (*line, fingerprinter.document("-", text)))
+        .collect();
     let near = |a: &Document, b: &Document| {
-        let distance = a.fingerprint().zip(b.fingerprint()).map(|(a, b)| a.distance(b));
-        let similarity = a.sketch().zip(b.sketch()).and_then(|(a, b)| a.similarity(b).ok());
+        let distance = a
+            .fingerprint()
+            .zip(b.fingerprint())
+            .map(|(a, b)| a.distance(b));
+        let similarity = a
+            .sketch()
+            .zip(b.sketch())
+            .and_then(|(a, b)| a.similarity(b).ok());
         distance.is_some_and(|it| it <= 8) && similarity.is_some_and(|it| it.jaccard() >= 0.7)
     };
     let (mut kept, mut removed) = (Vec::<&Document>::new(), BTreeSet::new());
@@ -105,7 +118,10 @@ fn odd_lines(count: usize, random: &mut Random) -> simdb::Result<(Vec<String>, B
 }
 
 fn survivors(lines: &[String], removed: &BTreeSet<usize>) -> String {
-    let kept = lines.iter().enumerate().filter(|(index, _)| !removed.contains(&(index + 1)));
+    let kept = lines
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !removed.contains(&(index + 1)));
     kept.map(|(_, line)| line.as_str()).collect()
 }
 
@@ -114,9 +130,18 @@ fn listed(path: &Path) -> Result<BTreeSet<usize>, Box<dyn std::error::Error>> {
     let mut lines = BTreeSet::new();
     for line in fs::read_to_string(path)?.lines() {
         let object: Value = serde_json::from_str(line)?;
-        assert!(object["distance"].as_u64().is_some_and(|it| it <= 8), "{object}");
-        assert!(object["similarity"].as_f64().is_some_and(|it| it >= 0.7), "{object}");
-        assert!(object["survivor"]["line"].as_u64() < object["line"].as_u64(), "{object}");
+        assert!(
+            object["distance"].as_u64().is_some_and(|it| it <= 8),
+            "{object}"
+        );
+        assert!(
+            object["similarity"].as_f64().is_some_and(|it| it >= 0.7),
+            "{object}"
+        );
+        assert!(
+            object["survivor"]["line"].as_u64() < object["line"].as_u64(),
+            "{object}"
+        );
         lines.insert(object["line"].as_u64().ok_or("no line")? as usize);
     }
     Ok(lines)
@@ -132,25 +157,60 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
     let with_mark = [b"\xef\xbb\xbf", text.as_bytes()].concat();
     let marked = [b"\xef\xbb\xbf", expected.as_bytes()].concat();
     let parts = |pack: fn(&[u8]) -> io::Result<Vec<u8>>| -> io::Result<Vec<u8>> {
-        Ok(text.as_bytes().chunks(30_000).map(pack).collect::<io::Result<Vec<_>>>()?.concat())
+        Ok(text
+            .as_bytes()
+            .chunks(30_000)
+            .map(pack)
+            .collect::<io::Result<Vec<_>>>()?
+            .concat())
     };
     let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1);
     let cases: [(&str, Vec<u8>, &[u8]); 6] = [
-        ("plain.jsonl", text.clone().into_bytes(), expected.as_bytes()),
+        (
+            "plain.jsonl",
+            text.clone().into_bytes(),
+            expected.as_bytes(),
+        ),
         ("marked.jsonl", with_mark, &marked),
-        ("packed.jsonl.gz", gzip(text.as_bytes())?, expected.as_bytes()),
+        (
+            "packed.jsonl.gz",
+            gzip(text.as_bytes())?,
+            expected.as_bytes(),
+        ),
         ("members.jsonl.gz", parts(gzip)?, expected.as_bytes()),
         ("one.jsonl.zst", zstd(text.as_bytes())?, expected.as_bytes()),
         ("frames.jsonl.zst", parts(zstd)?, expected.as_bytes()),
     ];
     for (name, content, expected) in cases {
-        let (input, list) = (folder.file(name, content)?, folder.path(&format!("{name}.removed")));
+        let (input, list) = (
+            folder.file(name, content)?,
+            folder.path(&format!("{name}.removed")),
+        );
         let output = folder.path(&format!("clean.{name}"));
-        let ran = run!("dedup", &input, "-o", &output, "--removed", &list, "--json", "--max-record", "20k")
-            .expect(0);
+        let ran = run!(
+            "dedup",
+            &input,
+            "-o",
+            &output,
+            "--removed",
+            &list,
+            "--json",
+            "--max-record",
+            "20k"
+        )
+        .expect(0);
         let totals = ran.last()?;
-        assert_eq!(totals["removed"].as_u64(), Some(removed.len() as u64), "{name}");
-        assert_eq!(totals["kept"].as_u64(), totals["records"].as_u64().map(|it| it - removed.len() as u64));
+        assert_eq!(
+            totals["removed"].as_u64(),
+            Some(removed.len() as u64),
+            "{name}"
+        );
+        assert_eq!(
+            totals["kept"].as_u64(),
+            totals["records"]
+                .as_u64()
+                .map(|it| it - removed.len() as u64)
+        );
         let unpacked = match name.rsplit('.').next() {
             Some("gz") => gunzip(&output)?,
             Some("zst") => zstd::decode_all(fs::File::open(&output)?)?,
@@ -164,7 +224,9 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
     let (input, output) = (folder.path("plain.jsonl"), folder.path("other.gz"));
     run!("dedup", &input, "-o", &output, "--max-record", "20k").expect(0);
     assert!(gunzip(&output)? == expected.as_bytes());
-    run!("dedup", &input, "-o", &output).expect(2).says("exists, and is not written over");
+    run!("dedup", &input, "-o", &output)
+        .expect(2)
+        .says("exists, and is not written over");
     Ok(())
 }
 
@@ -173,7 +235,10 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     let folder = Folder::new()?;
     let mut random = Random(3);
     let texts: Vec<(usize, String)> = (1..=300).map(|line| (line, random.text(90))).collect();
-    let lines: Vec<String> = texts.iter().map(|(line, text)| format!("{line}\t{text}\n")).collect();
+    let lines: Vec<String> = texts
+        .iter()
+        .map(|(line, text)| format!("{line}\t{text}\n"))
+        .collect();
     let removed = plain_removed(&texts)?;
     // The first one ends within a line.
     let first = folder.file("a.tsv", lines[..100].concat().trim_end())?;
@@ -215,16 +280,30 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
         };
     }
     // In the order in which the files are read.
-    let order: Vec<(usize, String)> =
-        texts.iter().enumerate().map(|(index, (_, text))| (index, text.clone())).collect();
-    let in_order = run!("fingerprint", folder.path("in"), "--json").expect(0).json()?;
-    let read: Vec<&str> = in_order.iter().filter_map(|it| it["key"].as_str()).collect();
+    let order: Vec<(usize, String)> = texts
+        .iter()
+        .enumerate()
+        .map(|(index, (_, text))| (index, text.clone()))
+        .collect();
+    let in_order = run!("fingerprint", folder.path("in"), "--json")
+        .expect(0)
+        .json()?;
+    let read: Vec<&str> = in_order
+        .iter()
+        .filter_map(|it| it["key"].as_str())
+        .collect();
     let position = |name: &str| read.iter().position(|it| it.ends_with(name));
-    let mut order: Vec<_> =
-        order.into_iter().map(|(index, text)| (position(&texts[index].0), index, text)).collect();
+    let mut order: Vec<_> = order
+        .into_iter()
+        .map(|(index, text)| (position(&texts[index].0), index, text))
+        .collect();
     order.sort();
-    let removed =
-        plain_removed(&order.into_iter().map(|(_, index, text)| (index, text)).collect::<Vec<_>>())?;
+    let removed = plain_removed(
+        &order
+            .into_iter()
+            .map(|(_, index, text)| (index, text))
+            .collect::<Vec<_>>(),
+    )?;
     assert!(removed.len() > 5, "{removed:?}");
     let output = folder.path("out");
     run!("dedup", folder.path("in"), "-o", &output).expect(0);
@@ -236,8 +315,14 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
             (false, false) => assert_eq!(String::from_utf8(copy?)?, *text),
         }
     }
-    let groups = run!("dedup", folder.path("in"), "--list", "--json").expect(0).json()?;
-    let listed: usize = groups.iter().filter_map(|it| it["records"].as_array()).map(|it| it.len() - 1).sum();
+    let groups = run!("dedup", folder.path("in"), "--list", "--json")
+        .expect(0)
+        .json()?;
+    let listed: usize = groups
+        .iter()
+        .filter_map(|it| it["records"].as_array())
+        .map(|it| it.len() - 1)
+        .sum();
     assert_eq!(listed, removed.len());
     let text = run!("dedup", folder.path("in"), "--list").expect(0);
     assert!(
@@ -256,10 +341,14 @@ fn archive(count: usize, random: &mut Random) -> Vec<(Vec<u8>, Option<String>)> 
             let text = random.text(count as u64 / 5);
             let (kind, body) = match i % 4 {
                 0 => ("request", "GET / HTTP/1.1\r\n\r\n".to_owned()),
-                _ => ("response", format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}")),
+                _ => (
+                    "response",
+                    format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}"),
+                ),
             };
-            let head =
-                format!("WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a/{i}\r\nContent-Length: ");
+            let head = format!(
+                "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a/{i}\r\nContent-Length: "
+            );
             let record = format!("{head}{}\r\n\r\n{body}\r\n\r\n", body.len());
             (record.into_bytes(), (kind == "response").then_some(text))
         })
@@ -278,7 +367,10 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     let removed = plain_removed(&texts)?;
     assert!(removed.len() > 20);
     let kept = |records: Vec<Vec<u8>>| -> Vec<u8> {
-        let kept = records.into_iter().enumerate().filter(|(index, _)| !removed.contains(&(index + 1)));
+        let kept = records
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| !removed.contains(&(index + 1)));
         kept.flat_map(|(_, record)| record).collect()
     };
     let plain: Vec<Vec<u8>> = records.into_iter().map(|it| it.0).collect();
@@ -287,7 +379,10 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     let output = folder.path("clean.warc");
     run!("dedup", &input, "-o", &output).expect(0);
     assert!(fs::read(&output)? == expected);
-    let packed = plain.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?;
+    let packed = plain
+        .iter()
+        .map(|it| gzip(it))
+        .collect::<io::Result<Vec<_>>>()?;
     let input = folder.file("b.warc.gz", packed.concat())?;
     let output = folder.path("clean.warc.gz");
     let list = folder.path("removed");
@@ -306,7 +401,9 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     }
     assert_eq!(members, plain.len() - removed.len());
     assert!(
-        fs::read_to_string(&list)?.lines().all(|it| it.contains("\"record\":") && it.contains("http://a/"))
+        fs::read_to_string(&list)?
+            .lines()
+            .all(|it| it.contains("\"record\":") && it.contains("http://a/"))
     );
     Ok(())
 }
@@ -314,15 +411,29 @@ fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
 #[test]
 fn texts_that_are_too_short_go_only_if_they_are_the_same() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file("a.tsv", "a\tnot found\nb\tNot found\nc\tnot found\nd\t\ne\t\n")?;
+    let input = folder.file(
+        "a.tsv",
+        "a\tnot found\nb\tNot found\nc\tnot found\nd\t\ne\t\n",
+    )?;
     let (output, list) = (folder.path("out.tsv"), folder.path("removed"));
     let ran = run!("dedup", &input, "-o", &output, "--removed", &list, "--json").expect(0);
-    assert_eq!(fs::read_to_string(&output)?, "a\tnot found\nb\tNot found\nd\t\n");
+    assert_eq!(
+        fs::read_to_string(&output)?,
+        "a\tnot found\nb\tNot found\nd\t\n"
+    );
     let totals = ran.last()?;
-    assert_eq!([&totals["too_short"], &totals["removed"], &totals["removed_as_equal"]], [5, 2, 2]);
+    assert_eq!(
+        [
+            &totals["too_short"],
+            &totals["removed"],
+            &totals["removed_as_equal"]
+        ],
+        [5, 2, 2]
+    );
     let list = fs::read_to_string(&list)?;
     assert!(
-        list.contains("\"key\":\"c\",\"survivor\":{") && list.contains("\"key\":\"e\",\"survivor\":{"),
+        list.contains("\"key\":\"c\",\"survivor\":{")
+            && list.contains("\"key\":\"e\",\"survivor\":{"),
         "{list}"
     );
     Ok(())
@@ -335,9 +446,20 @@ fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
     let line = |id: &str, rank: i64, seen: i64| {
         format!("{{\"id\":\"{id}\",\"rank\":{rank},\"seen\":{seen},\"text\":\"{text}\"}}\n")
     };
-    let lines = [line("first", 1, 5), line("ranked", 9, 7), line("l", 2, 9), line("earliest", 1, 1)];
+    let lines = [
+        line("first", 1, 5),
+        line("ranked", 9, 7),
+        line("l", 2, 9),
+        line("earliest", 1, 1),
+    ];
     let input = folder.file("a.jsonl", lines.concat())?;
-    let orders = [("rank", 1), ("latest", 2), ("earliest", 3), ("shortest-key", 2), ("longest,latest", 2)];
+    let orders = [
+        ("rank", 1),
+        ("latest", 2),
+        ("earliest", 3),
+        ("shortest-key", 2),
+        ("longest,latest", 2),
+    ];
     for (order, survivor) in orders {
         let output = folder.path(&format!("{order}.jsonl"));
         run!("dedup", &input, "-o", &output, "--survivor", order).expect(0);
@@ -357,32 +479,66 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
     let lines: Vec<String> = all.iter().map(line).collect();
     let removed = plain_removed(&all)?;
     let kept = survivors(&lines, &removed);
-    let (months, known) = ([&lines[..150], &lines[150..300], &lines[300..]], folder.path("known.simdb"));
+    let (months, known) = (
+        [&lines[..150], &lines[150..300], &lines[300..]],
+        folder.path("known.simdb"),
+    );
     let mut cleaned = String::new();
     for (index, month) in months.iter().enumerate() {
         let input = folder.file("month.jsonl", month.concat())?;
-        let (output, list) =
-            (folder.path(&format!("{index}.jsonl")), folder.path(&format!("{index}.removed")));
-        run!("dedup", &input, "-o", &output, "--database", &known, "--removed", &list).expect(0);
+        let (output, list) = (
+            folder.path(&format!("{index}.jsonl")),
+            folder.path(&format!("{index}.removed")),
+        );
+        run!(
+            "dedup",
+            &input,
+            "-o",
+            &output,
+            "--database",
+            &known,
+            "--removed",
+            &list
+        )
+        .expect(0);
         cleaned += &fs::read_to_string(&output)?;
         if index > 0 {
             assert!(fs::read_to_string(&list)?.contains("\"survivor\":{\"key\":\"doc "));
         }
-        run!("dedup", &input, "-o", folder.path("again.jsonl"), "--database", &known)
-            .expect(2)
-            .says("all of its records would be removed");
-        run!("dedup", &input, "-o", folder.path(&format!("again-{index}")), "--database", &known, "--again")
-            .expect(0);
+        run!(
+            "dedup",
+            &input,
+            "-o",
+            folder.path("again.jsonl"),
+            "--database",
+            &known
+        )
+        .expect(2)
+        .says("all of its records would be removed");
+        run!(
+            "dedup",
+            &input,
+            "-o",
+            folder.path(&format!("again-{index}")),
+            "--database",
+            &known,
+            "--again"
+        )
+        .expect(0);
         assert_eq!(fs::read(folder.path(&format!("again-{index}")))?, b"");
         assert!(!folder.path("again.jsonl.dedup").exists());
     }
     // As if all had been cleaned at once: the first of near records survives.
     assert_eq!(cleaned, kept);
     let database = Database::open(&known, &OpenOptions::new())?;
-    let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
+    let documents = database
+        .snapshot()?
+        .documents()
+        .collect::<simdb::Result<Vec<_>>>()?;
     assert_eq!(documents.len(), lines.len() - removed.len());
     assert!(
-        documents.iter().any(|it| it.key() == b"doc 1") && documents.iter().any(|it| it.key() == b"doc 89")
+        documents.iter().any(|it| it.key() == b"doc 1")
+            && documents.iter().any(|it| it.key() == b"doc 89")
     );
     Ok(())
 }
@@ -394,16 +550,40 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
     let (lines, removed) = odd_lines(3_000, &mut random)?;
     let jsonl = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
     let records = archive(600, &mut random);
-    let pages = folder.file("b.warc", records.iter().flat_map(|it| it.0.clone()).collect::<Vec<u8>>())?;
+    let pages = folder.file(
+        "b.warc",
+        records
+            .iter()
+            .flat_map(|it| it.0.clone())
+            .collect::<Vec<u8>>(),
+    )?;
     let mut kills = 0;
-    for (name, inputs, packed) in [("one.jsonl", vec![&jsonl], true), ("two/", vec![&jsonl, &pages], false)] {
+    for (name, inputs, packed) in [
+        ("one.jsonl", vec![&jsonl], true),
+        ("two/", vec![&jsonl, &pages], false),
+    ] {
         let expected = folder.path(&format!("expected-{name}"));
-        let (whole, known) = (folder.path(&format!("{}.removed", name.len())), folder.path("expected.simdb"));
+        let (whole, known) = (
+            folder.path(&format!("{}.removed", name.len())),
+            folder.path("expected.simdb"),
+        );
         let command = |output: &Path, list: &Path, known: &Path| {
             let mut command = simdb();
-            command.arg("dedup").args(&inputs).arg("-o").arg(output).arg("--removed").arg(list);
-            command.arg("--database").arg(known).args(["--max-record", "20k"]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .arg("dedup")
+                .args(&inputs)
+                .arg("-o")
+                .arg(output)
+                .arg("--removed")
+                .arg(list);
+            command
+                .arg("--database")
+                .arg(known)
+                .args(["--max-record", "20k"]);
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             command
         };
         assert!(command(&expected, &whole, &known).status()?.success());
@@ -418,7 +598,10 @@ fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
                 if let Some(status) = child.try_wait()? {
                     // A run that was killed when it had just ended has left nothing to do.
                     let work = Dedup::new([&jsonl], &output).work_folder();
-                    assert!(status.success() || output.exists() && !work.exists(), "{name}: {status}");
+                    assert!(
+                        status.success() || output.exists() && !work.exists(),
+                        "{name}: {status}"
+                    );
                     break;
                 }
                 child.kill()?;
@@ -447,11 +630,16 @@ fn contents(path: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     if path.is_dir() {
         let mut files = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
         files.sort_by_key(fs::DirEntry::file_name);
-        let content = |it: fs::DirEntry| Ok((it.file_name().into(), contents(&it.path())?.remove(0).1));
+        let content =
+            |it: fs::DirEntry| Ok((it.file_name().into(), contents(&it.path())?.remove(0).1));
         return files.into_iter().map(content).collect();
     }
     let bytes = fs::read(path)?;
-    let unpacked = if bytes.starts_with(&[0x1f, 0x8b]) { gunzip(path)? } else { bytes };
+    let unpacked = if bytes.starts_with(&[0x1f, 0x8b]) {
+        gunzip(path)?
+    } else {
+        bytes
+    };
     Ok(vec![(PathBuf::new(), unpacked)])
 }
 
@@ -461,25 +649,43 @@ fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> Tes
     let (lines, _) = odd_lines(2_000, &mut Random(2))?;
     let input = folder.file("a.jsonl", lines.concat())?;
     let output = folder.path("out.jsonl");
-    let dedup = || Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]));
+    let dedup = || {
+        Dedup::new([&input], &output).clustering(Clustering::new().survivor([Survivor::Earliest]))
+    };
     // Stopped when the records have been read.
     let steps = Arc::new(AtomicU64::new(0));
     let seen = steps.clone();
-    let stopped = dedup().stop_when(move || seen.load(Ordering::Relaxed) > 0).run(|event| {
-        if matches!(event, DedupEvent::Progress { step: DedupStep::Comparing, .. }) {
-            steps.store(1, Ordering::Relaxed);
-        }
-    });
+    let stopped = dedup()
+        .stop_when(move || seen.load(Ordering::Relaxed) > 0)
+        .run(|event| {
+            if matches!(
+                event,
+                DedupEvent::Progress {
+                    step: DedupStep::Comparing,
+                    ..
+                }
+            ) {
+                steps.store(1, Ordering::Relaxed);
+            }
+        });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     assert!(!output.exists() && dedup().work_folder().is_dir());
-    let other = dedup().options(ReadOptions::new().key_field("text")).run(|_| {});
+    let other = dedup()
+        .options(ReadOptions::new().key_field("text"))
+        .run(|_| {});
     assert!(other.is_err_and(|it| it.to_string().contains("give that command again to go on")));
     let time = fs::metadata(&input)?.modified()?;
     fs::write(&input, lines[1..].concat())?;
     let changed = dedup().run(|_| {});
-    assert!(changed.is_err_and(|it| it.to_string().contains("it was changed after the run had begun")));
+    assert!(changed.is_err_and(|it| {
+        it.to_string()
+            .contains("it was changed after the run had begun")
+    }));
     fs::write(&input, lines.concat())?;
-    fs::File::options().write(true).open(&input)?.set_modified(time)?;
+    fs::File::options()
+        .write(true)
+        .open(&input)?
+        .set_modified(time)?;
     dedup().run(|_| {})?;
     assert!(output.exists() && !dedup().work_folder().exists());
     Ok(())
@@ -490,14 +696,35 @@ fn what_cannot_be_done_is_told() -> TestResult {
     let folder = Folder::new()?;
     let input = folder.file("a.tsv", "a\tone two\n")?;
     let output = folder.path("out.tsv");
-    let piped = run_with_input(simdb().args(["dedup", "-", "-o"]).arg(&output), b"a\tone two\n")?;
-    piped.expect(2).says("it can be read only once, but has to be read twice");
-    run!("dedup", folder.path("none"), "-o", &output).expect(2).says("no such file");
-    run!("dedup", &input, "-o", &output, "--unit", "sentence").expect(2).says("records are copied whole");
+    let piped = run_with_input(
+        simdb().args(["dedup", "-", "-o"]).arg(&output),
+        b"a\tone two\n",
+    )?;
+    piped
+        .expect(2)
+        .says("it can be read only once, but has to be read twice");
+    run!("dedup", folder.path("none"), "-o", &output)
+        .expect(2)
+        .says("no such file");
+    run!("dedup", &input, "-o", &output, "--unit", "sentence")
+        .expect(2)
+        .says("records are copied whole");
     run!("dedup", &input).expect(2).says("--output");
-    run!("dedup", &input, "-o", folder.path("no/such/folder/out")).expect(2).says("cannot be made");
-    let ran: Ran = run!("dedup", bundled("pg-docs-html/docs.jsonl.gz"), "-o", &output).expect(0);
-    assert!(ran.out.starts_with("368 records: 139 kept, 229 removed"), "{}", ran.out);
+    run!("dedup", &input, "-o", folder.path("no/such/folder/out"))
+        .expect(2)
+        .says("cannot be made");
+    let ran: Ran = run!(
+        "dedup",
+        bundled("pg-docs-html/docs.jsonl.gz"),
+        "-o",
+        &output
+    )
+    .expect(0);
+    assert!(
+        ran.out.starts_with("368 records: 139 kept, 229 removed"),
+        "{}",
+        ran.out
+    );
     Ok(())
 }
 
@@ -506,32 +733,64 @@ fn what_cannot_be_done_is_told() -> TestResult {
 fn inputs_of_which_nothing_can_be_judged_survive() -> TestResult {
     let folder = Folder::new()?;
     let bad = "{\"id\":1}\n{\"id\":2,\"text\":\n";
-    let (first, second) =
-        (folder.file("a.jsonl", bad)?, folder.file("b.jsonl", "{\"text\":\"a few words\"}\n")?);
+    let (first, second) = (
+        folder.file("a.jsonl", bad)?,
+        folder.file("b.jsonl", "{\"text\":\"a few words\"}\n")?,
+    );
     let output = folder.path("clean.jsonl");
-    let totals = run!("dedup", &first, &second, "-o", &output, "--json").expect(0).last()?;
-    assert_eq!((totals["records"].as_u64(), totals["rejected"].as_u64()), (Some(3), Some(2)));
-    assert_eq!(fs::read_to_string(&output)?, format!("{bad}{{\"text\":\"a few words\"}}\n"));
+    let totals = run!("dedup", &first, &second, "-o", &output, "--json")
+        .expect(0)
+        .last()?;
+    assert_eq!(
+        (totals["records"].as_u64(), totals["rejected"].as_u64()),
+        (Some(3), Some(2))
+    );
+    assert_eq!(
+        fs::read_to_string(&output)?,
+        format!("{bad}{{\"text\":\"a few words\"}}\n")
+    );
     fs::create_dir(folder.path("in"))?;
     let long = "many words ".repeat(5_000);
     for (name, text) in [("in/a.txt", &long), ("in/b.txt", &"a b c".to_owned())] {
         folder.file(name, text)?;
     }
     let nothing = folder.path("nothing.jsonl");
-    run!("dedup", &first, "-o", &nothing).expect(2).says("no record could be judged");
+    run!("dedup", &first, "-o", &nothing)
+        .expect(2)
+        .says("no record could be judged");
     assert_eq!(fs::read_to_string(&nothing)?, bad);
     let database = folder.path("known.simdb");
     for again in [None, Some("--again")] {
         let output = folder.path(if again.is_some() { "again" } else { "once" });
         let mut command = simdb();
-        command.arg("dedup").arg(folder.path("in")).arg("-o").arg(&output).args(["--max-record", "20k"]);
-        assert!(command.arg("--database").arg(&database).args(again).status()?.success());
+        command
+            .arg("dedup")
+            .arg(folder.path("in"))
+            .arg("-o")
+            .arg(&output)
+            .args(["--max-record", "20k"]);
+        assert!(
+            command
+                .arg("--database")
+                .arg(&database)
+                .args(again)
+                .status()?
+                .success()
+        );
         assert!(fs::read_to_string(output.join("a.txt"))? == long);
     }
     // What was not judged was not cleaned either, so the right command reads it.
     fs::remove_file(folder.path("in/b.txt"))?;
     let output = folder.path("mended");
-    run!("dedup", folder.path("in"), "-o", &output, "--database", &database).expect(0);
+    run!(
+        "dedup",
+        folder.path("in"),
+        "-o",
+        &output,
+        "--database",
+        &database
+    )
+    .expect(0);
     assert!(fs::read_to_string(output.join("a.txt"))? == long);
     Ok(())
 }
@@ -546,31 +805,71 @@ fn results_have_to_be_where_they_are_no_inputs_and_can_be_written() -> TestResul
     }
     let (input, output) = (folder.path("in"), folder.path("out"));
     for inside in ["in/clean", "in/deep/clean", "in/deep/../clean"] {
-        run!("dedup", &input, "-o", folder.path(inside)).expect(2).says("which is an input");
+        run!("dedup", &input, "-o", folder.path(inside))
+            .expect(2)
+            .says("which is an input");
     }
-    run!("dedup", &input, "-o", &output, "--removed", folder.path("in/r"))
-        .expect(2)
-        .says("which is an input");
-    run!("dedup", &input, "-o", &output, "--removed", folder.path("no/r")).expect(2).says("no/r");
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--removed",
+        folder.path("in/r")
+    )
+    .expect(2)
+    .says("which is an input");
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--removed",
+        folder.path("no/r")
+    )
+    .expect(2)
+    .says("no/r");
     let same = folder.path("r");
-    run!("dedup", &input, "-o", &output, "--removed", &same, "--report", &same)
-        .expect(2)
-        .says("two results cannot have the same name");
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--removed",
+        &same,
+        "--report",
+        &same
+    )
+    .expect(2)
+    .says("two results cannot have the same name");
     for rejected in ["in/a.txt", "in/rejected"] {
-        let refused = run!("dedup", &input, "-o", &output, "--rejected", folder.path(rejected));
+        let refused = run!(
+            "dedup",
+            &input,
+            "-o",
+            &output,
+            "--rejected",
+            folder.path(rejected)
+        );
         refused.expect(2).says("is one of the inputs");
     }
-    run!("dedup", &input, "-o", "-").expect(2).says("written to a file");
+    run!("dedup", &input, "-o", "-")
+        .expect(2)
+        .says("written to a file");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
     assert_eq!(fs::read_dir(&input)?.count(), 4);
     let file = folder.path("in/a.txt");
     let lines = folder.file("l.jsonl", "{}\n")?;
-    run!("dedup", &lines, "-o", folder.path("l.parquet")).expect(2).says("give it another name");
+    run!("dedup", &lines, "-o", folder.path("l.parquet"))
+        .expect(2)
+        .says("give it another name");
     #[cfg(unix)]
     {
         fs::create_dir(folder.path("empty"))?;
         std::os::unix::fs::symlink(folder.path("empty"), folder.path("link"))?;
-        run!("dedup", &input, "-o", folder.path("link/")).expect(2).says("exists");
+        run!("dedup", &input, "-o", folder.path("link/"))
+            .expect(2)
+            .says("exists");
     }
     run!("dedup", &input, &file, &file, "-o", &output).expect(0);
     Ok(())
@@ -585,11 +884,18 @@ fn a_folder_of_somebody_else_stays() -> TestResult {
     for state in ["{\"mine\":1}", "{\"version\":7}", "nonsense"] {
         fs::write(theirs.join("state.json"), state)?;
         fs::write(theirs.join("precious"), "work of years")?;
-        run!("dedup", &input, "-o", folder.path("out")).expect(2).says("delete the folder");
-        assert_eq!(fs::read_to_string(theirs.join("precious"))?, "work of years");
+        run!("dedup", &input, "-o", folder.path("out"))
+            .expect(2)
+            .says("delete the folder");
+        assert_eq!(
+            fs::read_to_string(theirs.join("precious"))?,
+            "work of years"
+        );
     }
     fs::remove_file(theirs.join("state.json"))?;
-    run!("dedup", &input, "-o", folder.path("out")).expect(2).says("something else is in the place");
+    run!("dedup", &input, "-o", folder.path("out"))
+        .expect(2)
+        .says("something else is in the place");
     Ok(())
 }
 
@@ -606,11 +912,16 @@ fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
         &[("inputs.stamps", "")],
         &[("inputs.stamps", "the stamps, or a part of them")],
         &[("inputs.stamps", "the stamps"), ("state.json.new", "")],
-        &[("inputs.stamps", "the stamps"), ("state.json.new", "{\"version\":1,\"comm")],
+        &[
+            ("inputs.stamps", "the stamps"),
+            ("state.json.new", "{\"version\":1,\"comm"),
+        ],
     ];
     for files in moments {
         fs::create_dir(&work)?;
-        files.iter().try_for_each(|(name, text)| fs::write(work.join(name), text))?;
+        files
+            .iter()
+            .try_for_each(|(name, text)| fs::write(work.join(name), text))?;
         run!("dedup", &input, "-o", &output).expect(0);
         assert_eq!(fs::read(&output)?, fs::read(&input)?);
         assert!(!work.exists(), "the folder is left after {files:?}");
@@ -621,7 +932,9 @@ fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
         fs::create_dir(&work)?;
         fs::write(work.join("inputs.stamps"), "the stamps")?;
         fs::write(work.join(name), "precious")?;
-        run!("dedup", &input, "-o", &output).expect(2).says("something else is in the place");
+        run!("dedup", &input, "-o", &output)
+            .expect(2)
+            .says("something else is in the place");
         assert_eq!(fs::read_to_string(work.join(name))?, "precious");
         assert!(work.join("inputs.stamps").exists() && !output.exists());
         fs::remove_dir_all(&work)?;
@@ -635,7 +948,9 @@ fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
     let folder = Folder::new()?;
     let mut random = Random(5);
     let mut record = |bytes: u64| {
-        let body: String = (0..bytes / 8).map(|_| format!("{:07} ", random.below(10_000_000))).collect();
+        let body: String = (0..bytes / 8)
+            .map(|_| format!("{:07} ", random.below(10_000_000)))
+            .collect();
         format!(
             "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.example/{}\r\n\
              Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
@@ -643,13 +958,26 @@ fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
             body.len()
         )
     };
-    let records: Vec<String> =
-        [900, 800, 9 << 20, 700, 5 << 20, 5 << 20, 600].into_iter().map(&mut record).collect();
-    let packed: Vec<Vec<u8>> = records.iter().map(|it| gzip(it.as_bytes())).collect::<io::Result<_>>()?;
-    let zstd: Vec<Vec<u8>> =
-        records.iter().map(|it| zstd::encode_all(it.as_bytes(), 1)).collect::<io::Result<_>>()?;
-    for (name, content) in [("a.warc.gz", packed.concat()), ("a.warc.zst", zstd.concat())] {
-        let (input, output) = (folder.file(name, content)?, folder.path(&format!("clean.{name}")));
+    let records: Vec<String> = [900, 800, 9 << 20, 700, 5 << 20, 5 << 20, 600]
+        .into_iter()
+        .map(&mut record)
+        .collect();
+    let packed: Vec<Vec<u8>> = records
+        .iter()
+        .map(|it| gzip(it.as_bytes()))
+        .collect::<io::Result<_>>()?;
+    let zstd: Vec<Vec<u8>> = records
+        .iter()
+        .map(|it| zstd::encode_all(it.as_bytes(), 1))
+        .collect::<io::Result<_>>()?;
+    for (name, content) in [
+        ("a.warc.gz", packed.concat()),
+        ("a.warc.zst", zstd.concat()),
+    ] {
+        let (input, output) = (
+            folder.file(name, content)?,
+            folder.path(&format!("clean.{name}")),
+        );
         run!("dedup", &input, "-o", &output).expect(0);
         let bytes = fs::read(&output)?;
         let (mut rest, mut parts) = (&bytes[..], Vec::new());
@@ -658,7 +986,9 @@ fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
             if name.ends_with("gz") {
                 flate2::bufread::GzDecoder::new(&mut rest).read_to_string(&mut part)?;
             } else {
-                zstd::Decoder::with_buffer(&mut rest)?.single_frame().read_to_string(&mut part)?;
+                zstd::Decoder::with_buffer(&mut rest)?
+                    .single_frame()
+                    .read_to_string(&mut part)?;
             }
             parts.push(part);
         }
@@ -671,15 +1001,24 @@ fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
 fn a_key_for_which_there_is_no_room_is_left_out() -> TestResult {
     let folder = Folder::new()?;
     let text = "these are ten words of which none is too much";
-    let lines: Vec<String> =
-        [4_067, 4_068, 4_096, 9_000].iter().map(|&it| format!("{}\t{text}\n", "k".repeat(it))).collect();
+    let lines: Vec<String> = [4_067, 4_068, 4_096, 9_000]
+        .iter()
+        .map(|&it| format!("{}\t{text}\n", "k".repeat(it)))
+        .collect();
     let input = folder.file("a.tsv", lines.concat())?;
     let (output, list) = (folder.path("clean.tsv"), folder.path("removed"));
-    let totals = run!("dedup", &input, "-o", &output, "--removed", &list, "--json").expect(0).last()?;
-    assert_eq!((totals["removed"].as_u64(), totals["rejected"].as_u64()), (Some(3), Some(0)));
+    let totals = run!("dedup", &input, "-o", &output, "--removed", &list, "--json")
+        .expect(0)
+        .last()?;
+    assert_eq!(
+        (totals["removed"].as_u64(), totals["rejected"].as_u64()),
+        (Some(3), Some(0))
+    );
     let listed = fs::read_to_string(&list)?;
-    let keys: Vec<bool> =
-        listed.lines().map(|it| it.starts_with("{\"input\"") && it.contains("kk")).collect();
+    let keys: Vec<bool> = listed
+        .lines()
+        .map(|it| it.starts_with("{\"input\"") && it.contains("kk"))
+        .collect();
     // The survivor has its key in each line.
     assert_eq!(keys, [true; 3]);
     assert_eq!(listed.matches("\"key\"").count(), 3);
@@ -690,12 +1029,26 @@ fn a_key_for_which_there_is_no_room_is_left_out() -> TestResult {
 fn who_reads_a_few_groups_only_gets_no_error() -> TestResult {
     let folder = Folder::new()?;
     let lines: String = (0..4_000)
-        .map(|i| format!("{{\"text\":\"word{} and a few others in a row here\"}}\n", i / 2))
+        .map(|i| {
+            format!(
+                "{{\"text\":\"word{} and a few others in a row here\"}}\n",
+                i / 2
+            )
+        })
         .collect();
     let input = folder.file("a.jsonl", lines)?;
-    let mut child = simdb().arg("dedup").arg(&input).arg("--list").stdout(Stdio::piped()).spawn()?;
+    let mut child = simdb()
+        .arg("dedup")
+        .arg(&input)
+        .arg("--list")
+        .stdout(Stdio::piped())
+        .spawn()?;
     let mut first = [0; 10];
-    child.stdout.take().ok_or("no output")?.read_exact(&mut first)?;
+    child
+        .stdout
+        .take()
+        .ok_or("no output")?
+        .read_exact(&mut first)?;
     assert!(child.wait()?.success());
     Ok(())
 }
@@ -706,7 +1059,9 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
     let folder = Folder::new()?;
     let mut random = Random(17);
     let text = |i: u64, random: &mut Random| {
-        let words: Vec<String> = (0..12).map(|_| format!("w{}", random.below(100_000))).collect();
+        let words: Vec<String> = (0..12)
+            .map(|_| format!("w{}", random.below(100_000)))
+            .collect();
         format!("{i}\t{}\n", words.join(" "))
     };
     let lines: String = (0..11_000).map(|i| text(i, &mut random)).collect();
@@ -715,11 +1070,18 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
     let is_storing = Arc::new(AtomicBool::new(false));
     let stop = is_storing.clone();
     let dedup = Dedup::new([&input], &output).database(&path);
-    let stopped = dedup.clone().stop_when(move || stop.load(Ordering::Relaxed)).run(|event| {
-        if let DedupEvent::Progress { step: DedupStep::Storing, .. } = event {
-            is_storing.store(true, Ordering::Relaxed);
-        }
-    });
+    let stopped = dedup
+        .clone()
+        .stop_when(move || stop.load(Ordering::Relaxed))
+        .run(|event| {
+            if let DedupEvent::Progress {
+                step: DedupStep::Storing,
+                ..
+            } = event
+            {
+                is_storing.store(true, Ordering::Relaxed);
+            }
+        });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     assert!(fs::read_to_string(&output)? == lines && dedup.work_folder().is_dir());
     assert_eq!(dedup.run(|_| {})?.removed, 0);
@@ -733,23 +1095,35 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
 fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
     let folder = Folder::new()?;
     let mut random = Random(23);
-    let lines: String = (0..3_000).map(|i| format!("{i}\t{}\n", random.text(800))).collect();
+    let lines: String = (0..3_000)
+        .map(|i| format!("{i}\t{}\n", random.text(800)))
+        .collect();
     let (input, output) = (folder.file("a.tsv", &lines)?, folder.path("clean.tsv"));
     let decided = Arc::new(AtomicBool::new(false));
     let stop = decided.clone();
     let dedup = Dedup::new([&input], &output);
-    let stopped = dedup.clone().stop_when(move || stop.load(Ordering::Relaxed)).run(|event| {
-        if let DedupEvent::Progress { step: DedupStep::Writing, .. } = event {
-            decided.store(true, Ordering::Relaxed);
-        }
-    });
+    let stopped = dedup
+        .clone()
+        .stop_when(move || stop.load(Ordering::Relaxed))
+        .run(|event| {
+            if let DedupEvent::Progress {
+                step: DedupStep::Writing,
+                ..
+            } = event
+            {
+                decided.store(true, Ordering::Relaxed);
+            }
+        });
     assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     let mut changed = lines.clone().into_bytes();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
     fs::write(&input, &changed)?;
     let refused = dedup.run(|_| {}).expect_err("it was changed").to_string();
-    assert!(refused.contains("was changed after the run had begun"), "{refused}");
+    assert!(
+        refused.contains("was changed after the run had begun"),
+        "{refused}"
+    );
     assert!(!output.exists());
     fs::remove_dir_all(dedup.work_folder())?;
     assert!(dedup.run(|_| {}).is_ok());
@@ -767,17 +1141,33 @@ fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestRe
     let input = folder.file("in.jsonl", times.map(line).concat())?;
     let clean = |output: &str, more: &[&str]| {
         let mut command = simdb();
-        command.arg("dedup").arg(&input).arg("-o").arg(folder.path(output)).args(more).arg("--json");
+        command
+            .arg("dedup")
+            .arg(&input)
+            .arg("-o")
+            .arg(folder.path(output))
+            .args(more)
+            .arg("--json");
         run_with_input(&mut command, b"")
     };
     let report = folder.path("report.html");
-    let totals = clean("a", &["--report", &report.to_string_lossy()])?.expect(0).last()?;
-    assert_eq!((&totals["kept"], &totals["removed"], &totals["rejected"]), (&1.into(), &3.into(), &0.into()));
+    let totals = clean("a", &["--report", &report.to_string_lossy()])?
+        .expect(0)
+        .last()?;
+    assert_eq!(
+        (&totals["kept"], &totals["removed"], &totals["rejected"]),
+        (&1.into(), &3.into(), &0.into())
+    );
     // Where they count, each is rejected by name.
     let known = folder.path("d.simdb");
-    for (output, more) in [("b", ["--survivor", "earliest"]), ("c", ["--database", &known.to_string_lossy()])]
-    {
-        clean(output, &more)?.expect(2).says("milliseconds").says("field `time`");
+    for (output, more) in [
+        ("b", ["--survivor", "earliest"]),
+        ("c", ["--database", &known.to_string_lossy()]),
+    ] {
+        clean(output, &more)?
+            .expect(2)
+            .says("milliseconds")
+            .says("field `time`");
     }
     Ok(())
 }
@@ -786,10 +1176,23 @@ fn a_time_that_nothing_depends_on_keeps_no_record_from_being_cleaned() -> TestRe
 #[test]
 fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestResult {
     let folder = Folder::new()?;
-    let good = |id: u32| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", format!("words of {id} ").repeat(5));
+    let good = |id: u32| {
+        format!(
+            "{{\"id\":{id},\"text\":\"{}\"}}\n",
+            format!("words of {id} ").repeat(5)
+        )
+    };
     let bad = ["{\"id\":1}\n", "no JSON\n", "{\"id\":3,\"text\":7}\n"];
-    let input =
-        [&good(1), bad[0], &good(2), &good(1).replacen('1', "9", 1), bad[1], bad[2], &good(4)].concat();
+    let input = [
+        &good(1),
+        bad[0],
+        &good(2),
+        &good(1).replacen('1', "9", 1),
+        bad[1],
+        bad[2],
+        &good(4),
+    ]
+    .concat();
     let path = folder.file("in.jsonl", &input)?;
     let kept = folder.path("kept.jsonl");
     let ran = run!("dedup", &path, "-o", &kept).expect(0);
@@ -800,20 +1203,55 @@ fn records_that_cannot_be_judged_are_said_to_be_kept_or_are_dropped() -> TestRes
     );
     let dropped = folder.path("dropped.jsonl");
     let removed = folder.path("removed.jsonl");
-    let ran = run!("dedup", &path, "-o", &dropped, "--drop-unjudged", "--removed", &removed).expect(0);
+    let ran = run!(
+        "dedup",
+        &path,
+        "-o",
+        &dropped,
+        "--drop-unjudged",
+        "--removed",
+        &removed
+    )
+    .expect(0);
     let out = &ran.out;
-    assert!(out.starts_with("7 records: 3 kept, 1 removed") && out.contains("3 dropped unjudged"), "{out}");
-    assert_eq!(fs::read_to_string(&dropped)?, [good(1), good(2), good(4)].concat());
+    assert!(
+        out.starts_with("7 records: 3 kept, 1 removed") && out.contains("3 dropped unjudged"),
+        "{out}"
+    );
+    assert_eq!(
+        fs::read_to_string(&dropped)?,
+        [good(1), good(2), good(4)].concat()
+    );
     assert_eq!(fs::read_to_string(&removed)?.lines().count(), 1);
-    let json =
-        run!("dedup", &path, "-o", folder.path("j.jsonl"), "--drop-unjudged", "--json").expect(0).last()?;
-    let counts =
-        ["records", "kept", "rejected", "kept_unjudged", "dropped_unjudged"].map(|it| json[it].as_u64());
+    let json = run!(
+        "dedup",
+        &path,
+        "-o",
+        folder.path("j.jsonl"),
+        "--drop-unjudged",
+        "--json"
+    )
+    .expect(0)
+    .last()?;
+    let counts = [
+        "records",
+        "kept",
+        "rejected",
+        "kept_unjudged",
+        "dropped_unjudged",
+    ]
+    .map(|it| json[it].as_u64());
     assert_eq!(counts, [7, 3, 3, 0, 3].map(Some), "{json}");
     // If nothing else is there, nothing is left, and the exit code tells.
     let none = folder.path("none.jsonl");
-    let ran =
-        run!("dedup", folder.file("bad.jsonl", bad.concat())?, "-o", &none, "--drop-unjudged").expect(2);
+    let ran = run!(
+        "dedup",
+        folder.file("bad.jsonl", bad.concat())?,
+        "-o",
+        &none,
+        "--drop-unjudged"
+    )
+    .expect(2);
     ran.says("no record could be judged, so none was copied");
     assert_eq!(fs::read_to_string(&none)?, "");
     Ok(())
@@ -834,12 +1272,32 @@ fn removed_files_whose_names_are_not_utf8_are_told_apart() -> TestResult {
         fs::write(inputs.join(OsStr::from_bytes(name)), text)?;
     }
     let (removed, report) = (folder.path("removed.jsonl"), folder.path("report.html"));
-    run!("dedup", &inputs, "-o", folder.path("out"), "--removed", &removed, "--report", &report).expect(0);
+    run!(
+        "dedup",
+        &inputs,
+        "-o",
+        folder.path("out"),
+        "--removed",
+        &removed,
+        "--report",
+        &report
+    )
+    .expect(0);
     let mut names = Vec::new();
     for line in fs::read_to_string(&removed)?.lines() {
         let object: Value = serde_json::from_str(line)?;
-        names.push(object["input_base64"].as_str().ok_or("a name in base64")?.to_owned());
-        assert!(object["survivor"]["input"].as_str().is_some_and(|it| it.ends_with("in/a.txt")), "{object}");
+        names.push(
+            object["input_base64"]
+                .as_str()
+                .ok_or("a name in base64")?
+                .to_owned(),
+        );
+        assert!(
+            object["survivor"]["input"]
+                .as_str()
+                .is_some_and(|it| it.ends_with("in/a.txt")),
+            "{object}"
+        );
     }
     names.dedup();
     assert_eq!(names.len(), 2);

@@ -7,8 +7,14 @@ use crate::support::{Folder, TestResult, document, insert_all, run};
 
 fn filled(folder: &Folder) -> simdb::Result<()> {
     let of = |number: u64| {
-        let scope = if number.is_multiple_of(2) { "even" } else { "odd" };
-        document(format!("k{number}"), number << 32).with_seen(number as i64).with_scope(scope)
+        let scope = if number.is_multiple_of(2) {
+            "even"
+        } else {
+            "odd"
+        };
+        document(format!("k{number}"), number << 32)
+            .with_seen(number as i64)
+            .with_scope(scope)
     };
     insert_all(&folder.tiny_database("d.simdb")?, (0..100).map(of))
 }
@@ -19,18 +25,42 @@ fn an_expiry_tells_what_it_would_delete_and_changes_nothing() -> TestResult {
     filled(&folder)?;
     let path = folder.path("d.simdb");
     let before = std::fs::read(&path)?;
-    let text = run!("expire", &path, "--before", "10", "--scope", "even", "--dry-run").expect(0);
+    let text = run!(
+        "expire",
+        &path,
+        "--before",
+        "10",
+        "--scope",
+        "even",
+        "--dry-run"
+    )
+    .expect(0);
     assert_eq!(text.out, "would remove 5 documents; nothing was changed\n");
-    let mut json =
-        run!("expire", &path, "--before", "10", "--scope", "even", "--dry-run", "--json").expect(0).json()?;
+    let mut json = run!(
+        "expire",
+        &path,
+        "--before",
+        "10",
+        "--scope",
+        "even",
+        "--dry-run",
+        "--json"
+    )
+    .expect(0)
+    .json()?;
     assert_eq!(json.pop().unwrap_or_default()["would_remove"], 5);
     let keys: Vec<_> = json.iter().filter_map(|it| it["key"].as_str()).collect();
     assert_eq!(keys, ["k0", "k2", "k4", "k6", "k8"]);
     let scope = run!("delete", &path, "--scope", "odd", "--dry-run").expect(0);
-    assert_eq!(scope.out, "would remove 50 documents; nothing was changed\n");
+    assert_eq!(
+        scope.out,
+        "would remove 50 documents; nothing was changed\n"
+    );
     assert_eq!(std::fs::read(&path)?, before);
     assert_eq!(
-        run!("expire", &path, "--before", "10", "--scope", "even").expect(0).out,
+        run!("expire", &path, "--before", "10", "--scope", "even")
+            .expect(0)
+            .out,
         "removed 5 documents\n"
     );
     Ok(())
@@ -41,7 +71,9 @@ fn keys_that_would_be_deleted_are_told_and_stay() -> TestResult {
     let folder = Folder::new()?;
     filled(&folder)?;
     let path = folder.path("d.simdb");
-    let ran = run!("delete", &path, "k1", "nobody", "k2", "--dry-run").expect(1).says("nobody: no such key");
+    let ran = run!("delete", &path, "k1", "nobody", "k2", "--dry-run")
+        .expect(1)
+        .says("nobody: no such key");
     assert_eq!(ran.out, "would delete k1\nwould delete k2\n");
     run!("get", &path, "k1").expect(0);
     Ok(())
@@ -71,7 +103,11 @@ fn what_would_expire_is_what_expires() -> TestResult {
             ControlFlow::Continue(())
         })?;
         assert_eq!(count, told.len() as u64);
-        assert_eq!(database.expire(&expiry, |_| ControlFlow::Continue(()))?, count, "{expiry:?}");
+        assert_eq!(
+            database.expire(&expiry, |_| ControlFlow::Continue(()))?,
+            count,
+            "{expiry:?}"
+        );
         for key in told {
             assert!(database.snapshot()?.get(&key)?.is_none());
         }
@@ -79,7 +115,9 @@ fn what_would_expire_is_what_expires() -> TestResult {
     assert_eq!(database.snapshot()?.stats()?.documents, 0);
     let none = database
         .snapshot()?
-        .to_expire(&Expiry::new().before(simdb::UnixSeconds::MAX), |_| ControlFlow::Break(()))?;
+        .to_expire(&Expiry::new().before(simdb::UnixSeconds::MAX), |_| {
+            ControlFlow::Break(())
+        })?;
     assert_eq!(none, 0);
     Ok(())
 }

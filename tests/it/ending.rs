@@ -12,20 +12,29 @@ use simdb::{Database, OpenOptions};
 use crate::support::{Folder, TestResult, document, insert_all, run, run_with_input, simdb};
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
-    let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status()?;
+    let status = Command::new("kill")
+        .args([format!("-{name}"), child.id().to_string()])
+        .status()?;
     assert!(status.success());
     Ok(())
 }
 
 fn names(folder: &Folder) -> std::io::Result<Vec<String>> {
     let entries = std::fs::read_dir(folder.path(""))?;
-    entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect()
+    entries
+        .map(|it| Ok(it?.file_name().to_string_lossy().into_owned()))
+        .collect()
 }
 
 #[track_caller]
 fn assert_ended(output: &Output, signal: i32, told: &str) {
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(signal), "{:?} {err}", output.status);
+    assert_eq!(
+        output.status.signal(),
+        Some(signal),
+        "{:?} {err}",
+        output.status
+    );
     assert!(err.contains(told), "{err}");
 }
 
@@ -33,7 +42,11 @@ fn assert_ended(output: &Output, signal: i32, told: &str) {
 fn wait_for(path: &Path, is_there: impl Fn(&Path) -> bool) {
     let begun = Instant::now();
     while !is_there(path) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{} does not come", path.display());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{} does not come",
+            path.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -45,8 +58,14 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
     let dump = run!("dump", folder.path("d.simdb")).expect(0).out;
     for (name, number) in [("INT", 2), ("TERM", 15)] {
         let mut load = simdb();
-        load.arg("load").arg(folder.path("e.simdb")).current_dir(folder.path(""));
-        let mut child = load.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        load.arg("load")
+            .arg(folder.path("e.simdb"))
+            .current_dir(folder.path(""));
+        let mut child = load
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
         stdin.write_all(dump.as_bytes())?;
         // It is ready for signals once it reads.
@@ -64,9 +83,23 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
 fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
     let folder = Folder::new()?;
     let mut bench = simdb();
-    bench.args(["bench", "--documents", "50M", "--phases", "insert", "--directory"]).arg(folder.path(""));
-    let child = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    wait_for(&folder.path(""), |path| std::fs::read_dir(path).is_ok_and(|it| it.count() > 0));
+    bench
+        .args([
+            "bench",
+            "--documents",
+            "50M",
+            "--phases",
+            "insert",
+            "--directory",
+        ])
+        .arg(folder.path(""));
+    let child = bench
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    wait_for(&folder.path(""), |path| {
+        std::fs::read_dir(path).is_ok_and(|it| it.count() > 0)
+    });
     std::thread::sleep(Duration::from_millis(200));
     signal(&child, "INT")?;
     assert_ended(&child.wait_with_output()?, 2, "nothing is left behind");
@@ -79,12 +112,23 @@ fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
 fn an_expiry_says_how_much_it_has_removed() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let spread = |number: u64| document(number.to_le_bytes(), number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let spread = |number: u64| {
+        document(
+            number.to_le_bytes(),
+            number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        )
+    };
     insert_all(&database, (0..400_000).map(spread))?;
     drop(database);
     let mut expire = simdb();
-    expire.arg("expire").arg(folder.path("d.simdb")).args(["--before", "1"]);
-    let child = expire.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    expire
+        .arg("expire")
+        .arg(folder.path("d.simdb"))
+        .args(["--before", "1"]);
+    let child = expire
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     std::thread::sleep(Duration::from_millis(150));
     signal(&child, "INT")?;
     let output = child.wait_with_output()?;
@@ -93,7 +137,10 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
     if output.status.signal().is_some() && removed > 0 {
         assert_ended(&output, 2, "the same command removes the others");
     }
-    let stored = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?["documents"].as_u64();
+    let stored = run!("stats", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .object()?["documents"]
+        .as_u64();
     assert_eq!(stored, Some(400_000 - removed));
     run!("expire", folder.path("d.simdb"), "--before", "1").expect(0);
     run!("check", folder.path("d.simdb")).expect(0);
@@ -104,9 +151,23 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
 fn a_second_signal_ends_the_program_at_once() -> TestResult {
     let folder = Folder::new()?;
     let mut bench = simdb();
-    bench.args(["bench", "--documents", "50M", "--phases", "insert", "--directory"]).arg(folder.path(""));
-    let mut child = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    wait_for(&folder.path(""), |path| std::fs::read_dir(path).is_ok_and(|it| it.count() > 0));
+    bench
+        .args([
+            "bench",
+            "--documents",
+            "50M",
+            "--phases",
+            "insert",
+            "--directory",
+        ])
+        .arg(folder.path(""));
+    let mut child = bench
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    wait_for(&folder.path(""), |path| {
+        std::fs::read_dir(path).is_ok_and(|it| it.count() > 0)
+    });
     signal(&child, "TERM")?;
     signal(&child, "TERM")?;
     let mut first = String::new();
@@ -120,7 +181,12 @@ fn what_only_reads_ends_at_once() -> TestResult {
     let folder = Folder::new()?;
     insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
     let mut query = simdb();
-    query.arg("query").arg(folder.path("d.simdb")).args(["--input", "-", "--input-format", "fingerprints"]);
+    query.arg("query").arg(folder.path("d.simdb")).args([
+        "--input",
+        "-",
+        "--input-format",
+        "fingerprints",
+    ]);
     let mut child = query.stdin(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();
     std::thread::sleep(Duration::from_millis(200));
@@ -136,29 +202,65 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let mut child = simdb();
-    let child =
-        child.args(["ingest", "--input-format", "fingerprints", "--source", "crawl"]).arg(&path).arg("-");
-    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let child = child
+        .args([
+            "ingest",
+            "--input-format",
+            "fingerprints",
+            "--source",
+            "crawl",
+        ])
+        .arg(&path)
+        .arg("-");
+    let mut child = child
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let mut input = child.stdin.take().ok_or("standard input is a pipe")?;
     let content = "a\t0000000000000001\nb\t00000000ffffffff\n";
     input.write_all(content.as_bytes())?;
     // What has arrived is stored when the input pauses.
-    let is_stored =
-        || run_with_input(simdb().arg("get").arg(&path).arg("b"), b"").is_ok_and(|it| it.code == Some(0));
+    let is_stored = || {
+        run_with_input(simdb().arg("get").arg(&path).arg("b"), b"")
+            .is_ok_and(|it| it.code == Some(0))
+    };
     wait_for(&path, |path| path.exists() && is_stored());
     signal(&child, "INT")?;
     let output = child.wait_with_output()?;
-    assert_ended(&output, 2, "what was read is stored, and the same command goes on from there");
+    assert_ended(
+        &output,
+        2,
+        "what was read is stored, and the same command goes on from there",
+    );
     drop(input);
     let again = format!("{content}c\tffffffff00000000\n");
     let mut command = simdb();
     command
-        .args(["ingest", "--input-format", "fingerprints", "--source", "crawl", "--json"])
+        .args([
+            "ingest",
+            "--input-format",
+            "fingerprints",
+            "--source",
+            "crawl",
+            "--json",
+        ])
         .arg(&path)
         .arg("-");
-    let totals = run_with_input(&mut command, again.as_bytes())?.expect(0).last()?;
-    assert_eq!((&totals["documents"], &totals["in_all"]["documents"]), (&1.into(), &3.into()));
-    assert_eq!(Database::open(&path, &OpenOptions::new())?.snapshot()?.stats()?.documents, 3);
+    let totals = run_with_input(&mut command, again.as_bytes())?
+        .expect(0)
+        .last()?;
+    assert_eq!(
+        (&totals["documents"], &totals["in_all"]["documents"]),
+        (&1.into(), &3.into())
+    );
+    assert_eq!(
+        Database::open(&path, &OpenOptions::new())?
+            .snapshot()?
+            .stats()?
+            .documents,
+        3
+    );
     Ok(())
 }
 
@@ -190,15 +292,34 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
         let folder = Folder::new()?;
         let (path, printed) = (folder.path("d.simdb"), folder.path("printed"));
         let mut ingest = simdb();
-        ingest.args(["ingest", "--input-format", "fingerprints", "--print", "--limit", "1"]).args(extra);
-        ingest.arg(&path).arg("-").stdout(std::fs::File::create(&printed)?).stderr(Stdio::null());
+        ingest
+            .args([
+                "ingest",
+                "--input-format",
+                "fingerprints",
+                "--print",
+                "--limit",
+                "1",
+            ])
+            .args(extra);
+        ingest
+            .arg(&path)
+            .arg("-")
+            .stdout(std::fs::File::create(&printed)?)
+            .stderr(Stdio::null());
         let mut child = ingest.stdin(Stdio::piped()).spawn()?;
         let pipe = child.stdin.take().ok_or("standard input is a pipe")?;
         let written = write_steadily(pipe, Duration::from_secs(4))?;
         child.kill()?;
         child.wait()?;
-        let stored = Database::open(&path, &OpenOptions::new())?.snapshot()?.stats()?.documents;
-        assert!(written > 15 && stored >= written, "{written} written, {stored} stored");
+        let stored = Database::open(&path, &OpenOptions::new())?
+            .snapshot()?
+            .stats()?
+            .documents;
+        assert!(
+            written > 15 && stored >= written,
+            "{written} written, {stored} stored"
+        );
         let lines = std::fs::read_to_string(&printed)?.lines().count() as u64;
         assert!(lines + 1 >= written, "{written} written, {lines} printed");
     }
@@ -212,18 +333,27 @@ fn each_line_of_a_stream_is_answered_when_it_has_come() -> TestResult {
     let path = folder.path("d.simdb");
     insert_all(&folder.database("d.simdb")?, [document("a", 0xff)])?;
     let commands: [(&[&str], &str); 2] = [
-        (&["query", "--input", "-", "--input-format", "fingerprints"], "00000000000000ff"),
-        (&["fingerprint", "-"], "one two three four five six seven eight nine ten eleven twelve thirteen"),
+        (
+            &["query", "--input", "-", "--input-format", "fingerprints"],
+            "00000000000000ff",
+        ),
+        (
+            &["fingerprint", "-"],
+            "one two three four five six seven eight nine ten eleven twelve thirteen",
+        ),
     ];
     for (command, content) in commands {
         let mut ask = simdb();
-        ask.args(command).stdin(Stdio::piped()).stdout(Stdio::piped());
+        ask.args(command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         if command[0] == "query" {
             ask.arg(&path);
         }
         let mut child = ask.spawn()?;
         let mut pipe = child.stdin.take().ok_or("standard input is a pipe")?;
-        let mut answers = BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?).lines();
+        let mut answers =
+            BufReader::new(child.stdout.take().ok_or("standard output is a pipe")?).lines();
         pipe.write_all(format!("key-0\t{content}\nkey-").as_bytes())?;
         for number in 1..4 {
             let answer = answers.next().ok_or("no answer")??;
@@ -239,13 +369,22 @@ fn each_line_of_a_stream_is_answered_when_it_has_come() -> TestResult {
 
 /// A million bad records do not scroll by. Nothing is taken of them, so no database is left.
 #[test]
-fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wanted() -> TestResult {
+fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wanted() -> TestResult
+{
     let folder = Folder::new()?;
-    let bad = folder.file("bad.jsonl", "{\"key\":\"a\",\"text\":1}\n".repeat(1_000_000))?;
+    let bad = folder.file(
+        "bad.jsonl",
+        "{\"key\":\"a\",\"text\":1}\n".repeat(1_000_000),
+    )?;
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected.txt"));
-    let ran = run!("ingest", &path, bad, "--rejected", &rejected).expect(2).says("no record could be taken");
+    let ran = run!("ingest", &path, bad, "--rejected", &rejected)
+        .expect(2)
+        .says("no record could be taken");
     assert!(ran.err.lines().count() < 15, "{}", ran.err);
-    assert_eq!(std::fs::read_to_string(rejected)?.lines().count(), 1_000_000);
+    assert_eq!(
+        std::fs::read_to_string(rejected)?.lines().count(),
+        1_000_000
+    );
     assert!(!path.exists());
     Ok(())
 }
@@ -254,10 +393,16 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
 fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    insert_all(&folder.database("d.simdb")?, (0..3_000).map(|i| document(i.to_string(), i)))?;
+    insert_all(
+        &folder.database("d.simdb")?,
+        (0..3_000).map(|i| document(i.to_string(), i)),
+    )?;
     let mut pairs = simdb();
     pairs.arg("pairs").arg(&path).args(["--max-distance", "64"]);
-    let mut child = pairs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = pairs
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let mut found = std::collections::BTreeSet::new();
     found.extend(lines.next().transpose()?);
@@ -266,9 +411,15 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     let output = child.wait_with_output()?;
     assert_ended(&output, 2, "ended before all pairs were found");
     let err = String::from_utf8_lossy(&output.stderr);
-    let from = err.split('`').nth(1).and_then(|it| it.strip_prefix("--from ")).ok_or("no position")?;
+    let from = err
+        .split('`')
+        .nth(1)
+        .and_then(|it| it.strip_prefix("--from "))
+        .ok_or("no position")?;
     assert!(found.len() < 3_000 * 2_999 / 2);
-    let left = run!("pairs", &path, "--max-distance", "64", "--from", from).expect(0).out;
+    let left = run!("pairs", &path, "--max-distance", "64", "--from", from)
+        .expect(0)
+        .out;
     found.extend(left.lines().map(str::to_owned));
     assert_eq!(found.len(), 3_000 * 2_999 / 2);
     Ok(())
@@ -292,7 +443,10 @@ fn a_command_that_another_process_answers_ends_too() -> TestResult {
         if command[0] == "backup" {
             asking.arg(folder.path("b.simdb"));
         }
-        let child = asking.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let child = asking
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
         std::thread::sleep(Duration::from_millis(60));
         signal(&child, "INT")?;
         let output = child.wait_with_output()?;

@@ -9,8 +9,12 @@ use crate::support::{Folder, TestResult, bundled, run};
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
 /// words: 21 of 22 shingles. `d` and `e` have nothing in common with these or with each other.
 fn documents(folder: &Folder) -> std::io::Result<std::path::PathBuf> {
-    let words =
-        |begin: usize, end: usize| (begin..end).map(|it| format!("w{it}")).collect::<Vec<_>>().join(" ");
+    let words = |begin: usize, end: usize| {
+        (begin..end)
+            .map(|it| format!("w{it}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let line = |id: &str, group: &str, text: String| {
         format!("{{\"id\":\"{id}\",\"group\":\"{group}\",\"text\":\"{text}\"}}\n")
     };
@@ -39,7 +43,11 @@ fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
         point.and_then(|it| it["band_recall"][0].as_f64())
     };
     assert_eq!((recall(1.0), recall(0.95)), (Some(1.0 / 3.0), Some(1.0)));
-    assert!(lines[1..].iter().all(|it| it["false_matches"] == 0 && it["method"] == "exact"));
+    assert!(
+        lines[1..]
+            .iter()
+            .all(|it| it["false_matches"] == 0 && it["method"] == "exact")
+    );
     Ok(())
 }
 
@@ -49,24 +57,43 @@ fn bands_and_unrelated_pairs_are_those_worked_out_by_hand() -> TestResult {
 fn methods_with_sketches_tell_the_error_of_their_estimates() -> TestResult {
     let folder = Folder::new()?;
     let documents = documents(&folder)?;
-    let lines =
-        run!("eval", &documents, "--method", "minwise-1+sketch32,minwise-1", "--json").expect(0).json()?;
-    let (with, without): (Vec<_>, Vec<_>) =
-        lines[1..].iter().partition(|it| it["method"] == "minwise-1+sketch32");
+    let lines = run!(
+        "eval",
+        &documents,
+        "--method",
+        "minwise-1+sketch32,minwise-1",
+        "--json"
+    )
+    .expect(0)
+    .json()?;
+    let (with, without): (Vec<_>, Vec<_>) = lines[1..]
+        .iter()
+        .partition(|it| it["method"] == "minwise-1+sketch32");
     assert!(with.iter().all(|it| it["rmse_pairs"] == 3));
     assert!(without.iter().all(|it| it.get("rmse").is_none()));
     // The estimate is the least threshold at which the pairs match, to the next one.
-    let least =
-        with.iter().rev().find(|it| it["band_recall"][0] == 1.0).and_then(|it| it["threshold"].as_f64());
+    let least = with
+        .iter()
+        .rev()
+        .find(|it| it["band_recall"][0] == 1.0)
+        .and_then(|it| it["threshold"].as_f64());
     let most = least.map(|it| it + 0.025);
-    let error = |estimate: Option<f64>| estimate.map(|it| (2.0 / 3.0f64).sqrt() * (it - 21.0 / 22.0).abs());
+    let error =
+        |estimate: Option<f64>| estimate.map(|it| (2.0 / 3.0f64).sqrt() * (it - 21.0 / 22.0).abs());
     let rmse = with[0]["rmse"].as_f64();
     assert!(
-        rmse.zip(error(least)).zip(error(most)).is_some_and(|((it, x), y)| it <= x.max(y) + 1e-9),
+        rmse.zip(error(least))
+            .zip(error(most))
+            .is_some_and(|((it, x), y)| it <= x.max(y) + 1e-9),
         "{rmse:?}"
     );
     let text = run!("eval", &documents, "--method", "minwise-1+sketch32").expect(0);
-    assert!(text.out.contains("is the RMSE of the estimated similarity over 3 pairs"), "{}", text.out);
+    assert!(
+        text.out
+            .contains("is the RMSE of the estimated similarity over 3 pairs"),
+        "{}",
+        text.out
+    );
     Ok(())
 }
 
@@ -75,12 +102,29 @@ fn methods_with_sketches_tell_the_error_of_their_estimates() -> TestResult {
 fn verdicts_of_people_give_precision_and_recall() -> TestResult {
     let folder = Folder::new()?;
     let documents = documents(&folder)?;
-    let labels = folder.file("labels.tsv", "a\tb\tsame\na\tc\tdifferent\nd\te\t1\nc\td\t0\nx\ta\tsame\n")?;
-    let ran = run!("eval", &documents, "--pairs", &labels, "--method", "exact", "--json").expect(0);
-    assert!(ran.err.contains("1 pairs name a document that is not there"), "{}", ran.err);
+    let labels = folder.file(
+        "labels.tsv",
+        "a\tb\tsame\na\tc\tdifferent\nd\te\t1\nc\td\t0\nx\ta\tsame\n",
+    )?;
+    let ran = run!(
+        "eval", &documents, "--pairs", &labels, "--method", "exact", "--json"
+    )
+    .expect(0);
+    assert!(
+        ran.err
+            .contains("1 pairs name a document that is not there"),
+        "{}",
+        ran.err
+    );
     let lines = ran.json()?;
-    let point = lines.iter().find(|it| it["threshold"] == 0.95).ok_or("no such threshold")?;
-    assert_eq!([&point["precision"], &point["recall"], &point["f1"]], [0.5, 0.5, 0.5]);
+    let point = lines
+        .iter()
+        .find(|it| it["threshold"] == 0.95)
+        .ok_or("no such threshold")?;
+    assert_eq!(
+        [&point["precision"], &point["recall"], &point["f1"]],
+        [0.5, 0.5, 0.5]
+    );
     // Without a header, a label that judges nothing is an error.
     let ran = run!(
         "eval",
@@ -94,7 +138,11 @@ fn verdicts_of_people_give_precision_and_recall() -> TestResult {
         "--different",
         "x"
     );
-    assert!(ran.err.contains("line 2: the label \"different\""), "{}", ran.err);
+    assert!(
+        ran.err.contains("line 2: the label \"different\""),
+        "{}",
+        ran.err
+    );
     Ok(())
 }
 
@@ -106,14 +154,22 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     let ran = run!("eval", pages, "--method", "all", "--plot", &plot).expect(0);
     let picture = std::fs::read_to_string(plot)?;
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    let schemes = Scheme::ALL.iter().filter(|scheme| **scheme != Scheme::External);
+    let schemes = Scheme::ALL
+        .iter()
+        .filter(|scheme| **scheme != Scheme::External);
     let of_schemes =
         schemes.flat_map(|it| ["", "+sketch", "+sketch32"].map(|sketch| format!("{it}{sketch}")));
     let others = "exact minwise-hash bottom-k supershingles i-match i-match-k random-projection spotsigs henzinger \
                   words cosine";
     for name in of_schemes.chain(others.split(' ').map(str::to_owned)) {
-        assert!(ran.out.contains(&format!("\n{name}: ")), "{name} is not in the text");
-        assert!(picture.contains(&format!("\n{name}\n")), "{name} is not in the legend");
+        assert!(
+            ran.out.contains(&format!("\n{name}: ")),
+            "{name} is not in the text"
+        );
+        assert!(
+            picture.contains(&format!("\n{name}\n")),
+            "{name} is not in the legend"
+        );
     }
     assert!(picture.contains("false matches in a million"));
     Ok(())
@@ -123,9 +179,20 @@ fn all_methods_run_and_are_drawn() -> TestResult {
 #[test]
 fn labels_may_begin_with_a_byte_order_mark() -> TestResult {
     let folder = Folder::new()?;
-    let labels = folder.file("labels.tsv", "\u{feff}id_a\tid_b\tlabel\na\tb\tsame\nd\te\tdifferent\n")?;
-    let ran =
-        run!("eval", documents(&folder)?, "--pairs", labels, "--method", "exact,exact", "--json").expect(0);
+    let labels = folder.file(
+        "labels.tsv",
+        "\u{feff}id_a\tid_b\tlabel\na\tb\tsame\nd\te\tdifferent\n",
+    )?;
+    let ran = run!(
+        "eval",
+        documents(&folder)?,
+        "--pairs",
+        labels,
+        "--method",
+        "exact,exact",
+        "--json"
+    )
+    .expect(0);
     let lines = ran.json()?;
     assert_eq!(lines[1]["precision"], 1.0);
     assert_eq!(
@@ -148,16 +215,34 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
     };
     refused("", "it has no pairs")?;
     refused("a\tb\tperhaps\n", "line 1: the label \"perhaps\"")?;
-    refused("id_a\tid_b\tj4\na\tb\t7\n", "line 2: \"7\" is not a similarity")?;
+    refused(
+        "id_a\tid_b\tj4\na\tb\t7\n",
+        "line 2: \"7\" is not a similarity",
+    )?;
     refused("x\ty\n", "the first unknown key is \"x\"")?;
     let ran = run!("eval", &documents, "--method", "guess").expect(2);
     assert!(ran.err.contains("there is no method"), "{}", ran.err);
     let ran = run!("eval", &documents, "--pairs", folder.path("missing.tsv")).expect(2);
     assert!(ran.err.contains("missing.tsv: no such file"), "{}", ran.err);
-    let ran = run!("eval", &documents, "--plot", folder.path("missing/plot.svg")).expect(2);
-    assert!(ran.err.contains("plot.svg") && ran.out.is_empty(), "told before measuring: {}", ran.err);
+    let ran = run!(
+        "eval",
+        &documents,
+        "--plot",
+        folder.path("missing/plot.svg")
+    )
+    .expect(2);
+    assert!(
+        ran.err.contains("plot.svg") && ran.out.is_empty(),
+        "told before measuring: {}",
+        ran.err
+    );
     let one = folder.file("one.tsv", "a\tone document alone\n")?;
-    assert!(run!("eval", &one).expect(2).err.contains("two documents or more"));
+    assert!(
+        run!("eval", &one)
+            .expect(2)
+            .err
+            .contains("two documents or more")
+    );
     Ok(())
 }
 
@@ -165,17 +250,43 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
 #[test]
 fn minwise_finds_what_the_benchmarks_say() -> TestResult {
     let Some(data) = std::env::var_os("SIMDB_DATA") else {
-        writeln!(std::io::stderr(), "skipped without SIMDB_DATA: the recall of minwise-1")?;
+        writeln!(
+            std::io::stderr(),
+            "skipped without SIMDB_DATA: the recall of minwise-1"
+        )?;
         return Ok(());
     };
     let folder = std::path::Path::new(&data).join("manpages");
     let (documents, pairs) = (folder.join("docs.jsonl.gz"), folder.join("pairs.tsv"));
-    let ran = run!("eval", documents, "--pairs", pairs, "--method", "minwise-1", "--json").expect(0);
+    let ran = run!(
+        "eval",
+        documents,
+        "--pairs",
+        pairs,
+        "--method",
+        "minwise-1",
+        "--json"
+    )
+    .expect(0);
     let lines = ran.json()?;
-    let point = |distance: f64| lines.iter().find(|it| it["threshold"] == distance).ok_or("no such distance");
-    let recall = |band: usize| Ok::<_, &str>(point(3.0)?["band_recall"][band].as_f64().unwrap_or_default());
+    let point = |distance: f64| {
+        lines
+            .iter()
+            .find(|it| it["threshold"] == distance)
+            .ok_or("no such distance")
+    };
+    let recall = |band: usize| {
+        Ok::<_, &str>(
+            point(3.0)?["band_recall"][band]
+                .as_f64()
+                .unwrap_or_default(),
+        )
+    };
     let (first, second) = (recall(0)?, recall(1)?);
-    assert!((first - 0.91).abs() < 0.01 && (second - 0.53).abs() < 0.015, "{first}, {second}");
+    assert!(
+        (first - 0.91).abs() < 0.01 && (second - 0.53).abs() < 0.015,
+        "{first}, {second}"
+    );
     // Of two million pairs.
     let falsely = point(5.0)?["false_matches"].as_u64();
     assert!(falsely.is_some_and(|count| count <= 1), "{falsely:?}");

@@ -61,12 +61,22 @@ impl Subscriber for &'static Collector {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let Some(id) = INSIDE.with_borrow(|inside| inside.last().copied()) else { return };
-        let (span, of_span) = self.spans.lock().expect("no thread panicked with it")[id as usize - 1].clone();
+        let Some(id) = INSIDE.with_borrow(|inside| inside.last().copied()) else {
+            return;
+        };
+        let (span, of_span) =
+            self.spans.lock().expect("no thread panicked with it")[id as usize - 1].clone();
         let mut fields = Visitor(Fields::new());
         event.record(&mut fields);
-        let told = Told { span, path: of_span["path"].clone(), fields: fields.0 };
-        self.told.lock().expect("no thread panicked with it").push(told);
+        let told = Told {
+            span,
+            path: of_span["path"].clone(),
+            fields: fields.0,
+        };
+        self.told
+            .lock()
+            .expect("no thread panicked with it")
+            .push(told);
     }
 
     fn enter(&self, id: &span::Id) {
@@ -83,27 +93,43 @@ fn collector() -> &'static Collector {
     static COLLECTOR: OnceLock<Collector> = OnceLock::new();
     static SET: OnceLock<()> = OnceLock::new();
     let collector = COLLECTOR.get_or_init(Collector::default);
-    SET.get_or_init(|| tracing::subscriber::set_global_default(collector).expect("there is no other"));
+    SET.get_or_init(|| {
+        tracing::subscriber::set_global_default(collector).expect("there is no other")
+    });
     collector
 }
 
 /// What was told of a database in spans of this name.
 fn told(path: &Path, span: &str) -> Vec<Told> {
     let told = collector().told.lock().expect("no thread panicked with it");
-    told.iter().filter(|it| it.span == span && it.path == path.display().to_string()).cloned().collect()
+    told.iter()
+        .filter(|it| it.span == span && it.path == path.display().to_string())
+        .cloned()
+        .collect()
 }
 
 /// Asserts that the last event of a span has this text and these fields, and others with numbers.
 #[track_caller]
 fn assert_told(path: &Path, span: &str, text: &str, fields: &[(&str, &str)], others: &[&str]) {
     let told = told(path, span);
-    let Some(last) = told.last() else { panic!("nothing was told in {span}") };
+    let Some(last) = told.last() else {
+        panic!("nothing was told in {span}")
+    };
     assert_eq!(last.fields["message"], text);
     for (name, value) in fields {
-        assert_eq!(last.fields.get(name).map(String::as_str), Some(*value), "{name} of {last:?}");
+        assert_eq!(
+            last.fields.get(name).map(String::as_str),
+            Some(*value),
+            "{name} of {last:?}"
+        );
     }
     for name in others.iter().chain(&["elapsed_us"]) {
-        assert!(last.fields.get(name).is_some_and(|it| it.parse::<u64>().is_ok()), "{name} of {last:?}");
+        assert!(
+            last.fields
+                .get(name)
+                .is_some_and(|it| it.parse::<u64>().is_ok()),
+            "{name} of {last:?}"
+        );
     }
 }
 
@@ -113,23 +139,64 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
     let path = database.path().to_owned();
-    insert_all(&database, (0..12).map(|i| document(i.to_string(), i).with_seen(i as i64)))?;
-    assert_told(&path, "commit", "committed", &[("stored", "12"), ("deleted", "0")], &[]);
+    insert_all(
+        &database,
+        (0..12).map(|i| document(i.to_string(), i).with_seen(i as i64)),
+    )?;
+    assert_told(
+        &path,
+        "commit",
+        "committed",
+        &[("stored", "12"), ("deleted", "0")],
+        &[],
+    );
     database.settle()?;
-    assert_told(&path, "merge_step", "merged", &[], &["sets", "rows", "bytes"]);
+    assert_told(
+        &path,
+        "merge_step",
+        "merged",
+        &[],
+        &["sets", "rows", "bytes"],
+    );
     let query = Query::new(Fingerprint::from_bits(5)).max_distance(0);
     database.snapshot()?.query_batch(&[query.clone(), query])?;
-    assert_told(&path, "query_batch", "answered", &[("queries", "2"), ("matches", "2")], &[]);
+    assert_told(
+        &path,
+        "query_batch",
+        "answered",
+        &[("queries", "2"), ("matches", "2")],
+        &[],
+    );
     database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?;
     assert_told(&path, "expiry", "expired", &[("removed", "4")], &[]);
-    database.snapshot()?.backup(folder.path("copy.simdb"), |_, _| ControlFlow::Continue(()))?;
+    database
+        .snapshot()?
+        .backup(folder.path("copy.simdb"), |_, _| ControlFlow::Continue(()))?;
     assert_told(&path, "backup", "backed up", &[("documents", "8")], &[]);
     database.compact(|_, _| ControlFlow::Continue(()))?;
-    assert_told(&path, "compaction", "compacted", &[], &["bytes_before", "bytes_after"]);
+    assert_told(
+        &path,
+        "compaction",
+        "compacted",
+        &[],
+        &["bytes_before", "bytes_after"],
+    );
     database.check()?;
-    assert_told(&path, "check", "checked", &[("documents", "8"), ("problems", "0")], &[]);
+    assert_told(
+        &path,
+        "check",
+        "checked",
+        &[("documents", "8"), ("problems", "0")],
+        &[],
+    );
     database.reopen()?;
-    assert_told(&path, "reopening", "reopened", &[("had_failed", "false")], &[]);
+    assert_told(
+        &path,
+        "reopening",
+        "reopened",
+        &[("had_failed", "false")],
+        &[],
+    );
     Ok(())
 }
 
@@ -139,11 +206,18 @@ fn a_failure_is_told_with_its_reason() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     let copy = folder.file("copy.simdb", "something")?;
-    let failed = database.snapshot()?.backup(&copy, |_, _| ControlFlow::Continue(()));
-    let Err(error @ Error::AlreadyExists { .. }) = failed else { panic!("{failed:?}") };
+    let failed = database
+        .snapshot()?
+        .backup(&copy, |_, _| ControlFlow::Continue(()));
+    let Err(error @ Error::AlreadyExists { .. }) = failed else {
+        panic!("{failed:?}")
+    };
     let told = told(database.path(), "backup");
     let fields = &told.last().ok_or("nothing was told")?.fields;
-    assert_eq!((&fields["message"][..], &fields["error"]), ("failed", &error.to_string()));
+    assert_eq!(
+        (&fields["message"][..], &fields["error"]),
+        ("failed", &error.to_string())
+    );
     assert_eq!(fields["operation"], "Backup");
     Ok(())
 }

@@ -3,7 +3,9 @@
 
 use simdb::{CreateOptions, Database, Fingerprint, Query, Scheme};
 
-use crate::support::{Folder, TestResult, assert_sound, bundled, document, fingerprints, insert_all, rows};
+use crate::support::{
+    Folder, TestResult, assert_sound, bundled, document, fingerprints, insert_all, rows,
+};
 
 /// Every word with at most three bits set: 1 + 64 + 2,016 + 41,664.
 fn differences_up_to_three_bits() -> Vec<u64> {
@@ -21,27 +23,36 @@ fn differences_up_to_three_bits() -> Vec<u64> {
 
 /// Plans of every family.
 const PLANS: [&str; 14] = [
-    "2x32", "3x42", "3x21", "7x36", "6x32", "4x16", "6x21", "10x25", "11x28", "14x32", "5x12", "9x14", "8x8",
-    "30x16",
+    "2x32", "3x42", "3x21", "7x36", "6x32", "4x16", "6x21", "10x25", "11x28", "14x32", "5x12",
+    "9x14", "8x8", "30x16",
 ];
 
 /// A scattered number for each `i`.
 fn spread(i: u64) -> u64 {
-    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    (i + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 #[test]
-fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_every_plan() -> TestResult {
+fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_every_plan()
+-> TestResult {
     let folder = Folder::new()?;
     let stored = 0x0123_4567_89ab_cdef;
     let differences = differences_up_to_three_bits();
     assert_eq!(differences.len(), 43_745);
     for plan in PLANS {
-        let options = CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(2_000);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .plan(plan)
+            .recent_documents(2_000);
         let database = Database::create(folder.path(plan), &options)?;
         insert_all(&database, [document("it", stored)])?;
         // Other fingerprints, far from the first. With them, probes cost less than a scan.
-        let others = (0..20_000).map(spread).filter(|it| (it ^ stored).count_ones() > 12);
+        let others = (0..20_000)
+            .map(spread)
+            .filter(|it| (it ^ stored).count_ones() > 12);
         insert_all(&database, others.map(|it| document(it.to_le_bytes(), it)))?;
         let snapshot = database.snapshot()?;
         for max_distance in 0..=3 {
@@ -50,7 +61,10 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
             };
             let queries: Vec<Query> = differences.iter().map(|&it| query(it)).collect();
             let (_, explanation) = snapshot.explain(&query(0))?;
-            assert!(!explanation.probes.is_empty(), "{plan} at {max_distance}: {explanation:?}");
+            assert!(
+                !explanation.probes.is_empty(),
+                "{plan} at {max_distance}: {explanation:?}"
+            );
             for (difference, found) in differences.iter().zip(snapshot.query_batch(&queries)?) {
                 let expected = difference.count_ones() <= max_distance;
                 assert_eq!(
@@ -74,22 +88,34 @@ fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResul
     let stored: Vec<u64> = uniform.chain(crowded).chain(clustered).collect();
     let asked: Vec<u64> = (0..40).map(|i| stored[i * 500] ^ (1 << i) ^ 3).collect();
     for plan in PLANS {
-        let options = CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(3_000);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .plan(plan)
+            .recent_documents(3_000);
         let database = Database::create(folder.path(plan), &options)?;
         for (batch, bits) in stored.chunks(1_000).enumerate() {
             insert_all(
                 &database,
-                bits.iter().enumerate().map(|(i, &it)| document(format!("{batch} {i}"), it)),
+                bits.iter()
+                    .enumerate()
+                    .map(|(i, &it)| document(format!("{batch} {i}"), it)),
             )?;
         }
         let snapshot = database.snapshot()?;
         for max_distance in 0..=16 {
-            let query =
-                |&bits: &u64| Query::new(Fingerprint::from_bits(bits)).max_distance(max_distance).limit(0);
+            let query = |&bits: &u64| {
+                Query::new(Fingerprint::from_bits(bits))
+                    .max_distance(max_distance)
+                    .limit(0)
+            };
             let queries: Vec<Query> = asked.iter().map(query).collect();
             for (&bits, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
                 let expected = counts_by_scan(&stored, bits)[max_distance as usize];
-                assert_eq!(found.total(), expected, "{plan}: {bits:#x} at {max_distance}");
+                assert_eq!(
+                    found.total(),
+                    expected,
+                    "{plan}: {bits:#x} at {max_distance}"
+                );
                 assert_eq!(
                     snapshot.any_match(&query(&bits))?,
                     expected > 0,
@@ -110,13 +136,22 @@ fn every_stored_fingerprint_within_three_bits_is_found_from_one_query() -> TestR
     let query = 0xfeed_face_cafe_beef;
     let differences = differences_up_to_three_bits();
     // Beside them, fingerprints at distances 4 to 9, which are too far.
-    let too_far = differences.iter().filter(|it| it.count_ones() == 3).map(|it| it | (it << 1) | (it >> 1));
+    let too_far = differences
+        .iter()
+        .filter(|it| it.count_ones() == 3)
+        .map(|it| it | (it << 1) | (it >> 1));
     let all = differences.iter().copied().chain(too_far);
-    insert_all(&database, all.map(|it| document(it.to_le_bytes(), query ^ it)))?;
+    insert_all(
+        &database,
+        all.map(|it| document(it.to_le_bytes(), query ^ it)),
+    )?;
     let snapshot = database.snapshot()?;
     for (max_distance, expected) in [(0, 1), (1, 65), (2, 2_081), (3, 43_745)] {
-        let found = snapshot
-            .query(&Query::new(Fingerprint::from_bits(query)).max_distance(max_distance).limit(usize::MAX))?;
+        let found = snapshot.query(
+            &Query::new(Fingerprint::from_bits(query))
+                .max_distance(max_distance)
+                .limit(usize::MAX),
+        )?;
         assert_eq!(found.total(), expected);
         assert_eq!(found.iter().count() as u64, expected);
         assert!(found.iter().all(|near| near.distance <= max_distance));
@@ -141,19 +176,35 @@ fn real_fingerprints_give_the_counts_of_a_linear_scan_at_every_distance() -> Tes
     let folder = Folder::new()?;
     let database: Database = folder.database("real.simdb")?;
     let stored = fingerprints(&bundled("fp-real/fp.u64le"))?;
-    insert_all(&database, stored.iter().enumerate().map(|(i, &bits)| document(i.to_string(), bits)))?;
+    insert_all(
+        &database,
+        stored
+            .iter()
+            .enumerate()
+            .map(|(i, &bits)| document(i.to_string(), bits)),
+    )?;
     let asked = rows(&bundled("fp-real/queries.tsv"))?;
-    let asked = asked.iter().map(|row| row[1].parse()).collect::<Result<Vec<Fingerprint>, _>>()?;
+    let asked = asked
+        .iter()
+        .map(|row| row[1].parse())
+        .collect::<Result<Vec<Fingerprint>, _>>()?;
     // Queries near stored values too, so small distances have matches.
     let asked: Vec<Fingerprint> = asked
         .into_iter()
-        .chain(stored.iter().step_by(97).map(|bits| Fingerprint::from_bits(bits ^ 0x8001)))
+        .chain(
+            stored
+                .iter()
+                .step_by(97)
+                .map(|bits| Fingerprint::from_bits(bits ^ 0x8001)),
+        )
         .collect();
     let snapshot = database.snapshot()?;
     let mut matched = 0;
     for max_distance in (0..=16).chain([31, 32, 63, 64]) {
-        let queries: Vec<Query> =
-            asked.iter().map(|&it| Query::new(it).max_distance(max_distance).limit(2)).collect();
+        let queries: Vec<Query> = asked
+            .iter()
+            .map(|&it| Query::new(it).max_distance(max_distance).limit(2))
+            .collect();
         for (query, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
             let expected = counts_by_scan(&stored, query.bits())[max_distance as usize];
             assert_eq!(found.total(), expected, "query {query} at {max_distance}");
@@ -161,6 +212,9 @@ fn real_fingerprints_give_the_counts_of_a_linear_scan_at_every_distance() -> Tes
             matched += u64::from(max_distance <= 3) * expected;
         }
     }
-    assert!(matched > 400, "the queries must find something, and found {matched}");
+    assert!(
+        matched > 400,
+        "the queries must find something, and found {matched}"
+    );
     Ok(())
 }

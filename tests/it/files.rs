@@ -19,10 +19,16 @@ fn open(path: &Path) -> simdb::Result<Database> {
 fn creation_never_touches_an_existing_file() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.file("notes.txt", "precious")?;
-    assert!(matches!(Database::create(&path, &CreateOptions::new()), Err(Error::AlreadyExists { .. })));
+    assert!(matches!(
+        Database::create(&path, &CreateOptions::new()),
+        Err(Error::AlreadyExists { .. })
+    ));
     assert_eq!(fs::read_to_string(&path)?, "precious");
     let nowhere = folder.path("no/such/folder/d.simdb");
-    assert!(matches!(Database::create(nowhere, &CreateOptions::new()), Err(Error::Io { .. })));
+    assert!(matches!(
+        Database::create(nowhere, &CreateOptions::new()),
+        Err(Error::Io { .. })
+    ));
     let too_far = CreateOptions::new().max_distance(65);
     assert!(matches!(
         Database::create(folder.path("d.simdb"), &too_far),
@@ -56,19 +62,34 @@ fn a_file_of_another_kind_is_refused_by_name() -> TestResult {
     let foreign = folder.path("foreign.redb");
     let txn_of = |database: &redb::Database| database.begin_write();
     let txn = txn_of(&redb::Database::create(&foreign)?)?;
-    txn.open_table(TableDefinition::<u64, u64>::new("meta"))?.insert(1, 2)?;
+    txn.open_table(TableDefinition::<u64, u64>::new("meta"))?
+        .insert(1, 2)?;
     txn.commit()?;
     for path in [&text, &short, &empty, &foreign] {
         let before = fs::read(path).ok();
         for read_only in [false, true] {
             let opened = Database::open(path, &OpenOptions::new().read_only(read_only));
-            assert!(matches!(opened, Err(Error::NotSimdb { .. })), "{}: {opened:?}", path.display());
+            assert!(
+                matches!(opened, Err(Error::NotSimdb { .. })),
+                "{}: {opened:?}",
+                path.display()
+            );
         }
         // The engine may note in the foreign file that it was opened. Nothing else is changed.
-        assert!(path == &foreign || fs::read(path).ok() == before, "{} was changed", path.display());
+        assert!(
+            path == &foreign || fs::read(path).ok() == before,
+            "{} was changed",
+            path.display()
+        );
     }
-    assert!(matches!(open(&folder.path("missing")), Err(Error::NotFound { .. })));
-    assert!(matches!(open(&folder.path("")), Err(Error::Io { .. })), "a directory");
+    assert!(matches!(
+        open(&folder.path("missing")),
+        Err(Error::NotFound { .. })
+    ));
+    assert!(
+        matches!(open(&folder.path("")), Err(Error::Io { .. })),
+        "a directory"
+    );
     Ok(())
 }
 
@@ -79,7 +100,13 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
     let engine = redb::Database::open(folder.path("d.simdb"))?;
-    let format = engine.begin_read()?.open_table(META)?.get("format")?.ok_or("no format")?.value().to_vec();
+    let format = engine
+        .begin_read()?
+        .open_table(META)?
+        .get("format")?
+        .ok_or("no format")?
+        .value()
+        .to_vec();
     let seed = &format[format.len() - 8..];
     drop(engine);
     let set_format = |version: u32, features: u64| -> TestResult {
@@ -87,20 +114,28 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
         body.extend(version.to_le_bytes());
         body.extend(features.to_le_bytes());
         body.extend(seed);
-        let mut envelope = xxh3_64_with_seed(&body, xxh3_64_with_seed(b"format", 0)).to_le_bytes().to_vec();
+        let mut envelope = xxh3_64_with_seed(&body, xxh3_64_with_seed(b"format", 0))
+            .to_le_bytes()
+            .to_vec();
         envelope.extend(body);
         let database = redb::Database::open(folder.path("d.simdb"))?;
         let txn = database.begin_write()?;
-        txn.open_table(META)?.insert("format", envelope.as_slice())?;
+        txn.open_table(META)?
+            .insert("format", envelope.as_slice())?;
         Ok(txn.commit()?)
     };
     for other in [1, 2, 3, 4, 5, 6, 8] {
         set_format(other, 0)?;
         let opened = open(&folder.path("d.simdb"));
-        assert!(matches!(opened, Err(Error::FormatVersion { found, supported: 7 }) if found == other));
+        assert!(
+            matches!(opened, Err(Error::FormatVersion { found, supported: 7 }) if found == other)
+        );
     }
     set_format(7, 8)?;
-    assert!(matches!(open(&folder.path("d.simdb")), Err(Error::UnknownFeatures { bits: 8 })));
+    assert!(matches!(
+        open(&folder.path("d.simdb")),
+        Err(Error::UnknownFeatures { bits: 8 })
+    ));
     set_format(7, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
     Ok(())
@@ -116,10 +151,11 @@ fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
         GzDecoder::new(fs::File::open(packed)?).read_to_end(&mut whole)?;
         let path = folder.file("old.simdb", &whole)?;
         let refused = open(&path);
-        let is_right =
-            matches!(refused, Err(Error::FormatVersion { found, supported: 7 }) if found == version);
+        let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 7 }) if found == version);
         assert!(is_right, "{refused:?}");
-        run!("stats", &path).expect(2).says(&format!("format version {version}"));
+        run!("stats", &path)
+            .expect(2)
+            .says(&format!("format version {version}"));
     }
     Ok(())
 }
@@ -132,17 +168,35 @@ fn a_file_has_one_writer_or_many_readers() -> TestResult {
     insert_all(&writer, [document("a", 1)])?;
     let read_only = OpenOptions::new().read_only(true);
     assert!(matches!(open(&path), Err(Error::Busy { .. })));
-    assert!(matches!(Database::open(&path, &read_only), Err(Error::Busy { .. })));
+    assert!(matches!(
+        Database::open(&path, &read_only),
+        Err(Error::Busy { .. })
+    ));
     let snapshot = writer.snapshot()?;
     drop(writer);
-    assert!(matches!(open(&path), Err(Error::Busy { .. })), "the snapshot still reads");
+    assert!(
+        matches!(open(&path), Err(Error::Busy { .. })),
+        "the snapshot still reads"
+    );
     drop(snapshot);
-    let readers = [Database::open(&path, &read_only)?, Database::open(&path, &read_only)?];
+    let readers = [
+        Database::open(&path, &read_only)?,
+        Database::open(&path, &read_only)?,
+    ];
     for reader in &readers {
-        assert_eq!(reader.snapshot()?.query(&Query::new(Fingerprint::from_bits(1)))?.total(), 1);
+        assert_eq!(
+            reader
+                .snapshot()?
+                .query(&Query::new(Fingerprint::from_bits(1)))?
+                .total(),
+            1
+        );
         assert!(matches!(reader.begin_write(), Err(Error::ReadOnly)));
         let report = reader.check()?;
-        assert!(report.is_sound() && !report.pages_verified && report.documents == 1, "{report:?}");
+        assert!(
+            report.is_sound() && !report.pages_verified && report.documents == 1,
+            "{report:?}"
+        );
     }
     assert!(matches!(open(&path), Err(Error::Busy { .. })));
     drop(readers);

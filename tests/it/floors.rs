@@ -69,8 +69,14 @@ fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
                 folders.push(path);
             } else if path.extension().is_some_and(|it| it == "rs") {
                 let text = fs::read_to_string(&path)?;
-                let code = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>();
-                files.push((path.strip_prefix(&root).unwrap_or(&path).to_owned(), code.join("\n")));
+                let code = text
+                    .lines()
+                    .map(|line| line.split("//").next().unwrap_or(""))
+                    .collect::<Vec<_>>();
+                files.push((
+                    path.strip_prefix(&root).unwrap_or(&path).to_owned(),
+                    code.join("\n"),
+                ));
             }
         }
     }
@@ -80,19 +86,34 @@ fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
 /// The names that follow `path` in the code, such as `plan` in `crate::plan::Plan`.
 fn names_after<'c>(code: &'c str, path: &str) -> impl Iterator<Item = &'c str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    code.split(path).skip(1).map(move |rest| rest.split(|c| !is_name(c)).next().unwrap_or(""))
+    code.split(path)
+        .skip(1)
+        .map(move |rest| rest.split(|c| !is_name(c)).next().unwrap_or(""))
 }
 
 /// Where the file or folder that a path begins with stands in a list.
 fn rank(path: &Path, list: &[&str]) -> Option<usize> {
     let first = path.components().next()?.as_os_str().to_str()?;
-    list.iter().position(|it| *it == first.trim_end_matches(".rs"))
+    list.iter()
+        .position(|it| *it == first.trim_end_matches(".rs"))
 }
 
 /// Every import from a module or floor that stands later in the list.
-fn upward<'c>(file: &Path, code: &'c str, inside: &Path, path: &str, list: &[&str]) -> Vec<&'c str> {
-    let Some(own) = file.strip_prefix(inside).ok().and_then(|it| rank(it, list)) else { return Vec::new() };
-    let is_later = |name: &&str| list.iter().position(|it| it == name).is_some_and(|other| other > own);
+fn upward<'c>(
+    file: &Path,
+    code: &'c str,
+    inside: &Path,
+    path: &str,
+    list: &[&str],
+) -> Vec<&'c str> {
+    let Some(own) = file.strip_prefix(inside).ok().and_then(|it| rank(it, list)) else {
+        return Vec::new();
+    };
+    let is_later = |name: &&str| {
+        list.iter()
+            .position(|it| it == name)
+            .is_some_and(|other| other > own)
+    };
     names_after(code, path).filter(is_later).collect()
 }
 
@@ -119,18 +140,25 @@ fn imports_go_downwards_only() -> TestResult {
 fn only_the_engine_floor_names_the_engine() -> TestResult {
     for (file, code) in sources()? {
         let names = code.contains("redb::") || code.contains("use redb");
-        assert!(!names || file.starts_with("store/engine"), "{} names redb", file.display());
+        assert!(
+            !names || file.starts_with("store/engine"),
+            "{} names redb",
+            file.display()
+        );
     }
     Ok(())
 }
 
 #[test]
 fn a_mod_file_lists_and_defines_nothing() -> TestResult {
-    const DEFINITIONS: [&str; 9] =
-        ["fn ", "struct ", "enum ", "trait ", "impl ", "impl<", "const ", "static ", "type "];
+    const DEFINITIONS: [&str; 9] = [
+        "fn ", "struct ", "enum ", "trait ", "impl ", "impl<", "const ", "static ", "type ",
+    ];
     for (file, code) in sources()?.iter().filter(|it| it.0.ends_with("mod.rs")) {
         for line in code.lines() {
-            let item = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+            let item = line
+                .trim_start_matches("pub(crate) ")
+                .trim_start_matches("pub ");
             let defines = DEFINITIONS.iter().any(|it| item.starts_with(it));
             assert!(!defines, "{} defines something: {line}", file.display());
         }
@@ -146,7 +174,22 @@ fn a_wrong_import_would_be_found() {
         modules.len() + upward(file, code, Path::new("store"), "crate::store::", &FLOORS).len()
     };
     assert_eq!(found("plan/cost.rs", "use crate::store::Read;"), 1);
-    assert_eq!(found("store/blocks/cache.rs", "use crate::store::file::{View, State};"), 1);
-    assert_eq!(found("store/blocks/cache.rs", "use crate::store::lookup::prefetch;"), 0);
-    assert_eq!(found("error.rs", "fn f() -> crate::text::Scheme { todo() }"), 1);
+    assert_eq!(
+        found(
+            "store/blocks/cache.rs",
+            "use crate::store::file::{View, State};"
+        ),
+        1
+    );
+    assert_eq!(
+        found(
+            "store/blocks/cache.rs",
+            "use crate::store::lookup::prefetch;"
+        ),
+        0
+    );
+    assert_eq!(
+        found("error.rs", "fn f() -> crate::text::Scheme { todo() }"),
+        1
+    );
 }

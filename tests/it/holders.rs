@@ -25,7 +25,11 @@ fn a_database_that_this_process_has_open_says_so() -> TestResult {
     let database = folder.database("d.simdb")?;
     assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess));
     database.compact(go_on)?;
-    assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess), "another file has the name now");
+    assert_eq!(
+        holder(&path, &options)?,
+        Some(Holder::ThisProcess),
+        "another file has the name now"
+    );
     let snapshot = database.snapshot()?;
     drop(database);
     assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess));
@@ -33,7 +37,9 @@ fn a_database_that_this_process_has_open_says_so() -> TestResult {
     assert_eq!(holder(&path, &options)?, None);
     let reader = Database::open(&path, &options.clone().read_only(true))?;
     assert_eq!(holder(&path, &options)?, Some(Holder::ThisProcess));
-    let said = Database::open(&path, &options).expect_err("it is open").to_string();
+    let said = Database::open(&path, &options)
+        .expect_err("it is open")
+        .to_string();
     assert!(said.contains("in use by this process"), "{said}");
     drop(reader);
     // The program is another process.

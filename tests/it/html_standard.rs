@@ -41,8 +41,9 @@ fn tests() -> Option<PathBuf> {
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder of the tests can be read");
     let paths = entries.map(|entry| entry.expect("an entry of the folder can be read").path());
-    let mut files: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect();
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == extension))
+        .collect();
     files.sort();
     assert!(!files.is_empty(), "{} has no tests", folder.display());
     files
@@ -50,7 +51,8 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 
 /// The text that we read, without white space.
 fn text_of(page: &str) -> String {
-    let fingerprinter = Fingerprinter::new(Scheme::Minwise1).expect("a text scheme makes fingerprints");
+    let fingerprinter =
+        Fingerprinter::new(Scheme::Minwise1).expect("a text scheme makes fingerprints");
     solid(&fingerprinter.text_of_html(page))
 }
 
@@ -69,7 +71,11 @@ struct Node {
 impl Node {
     /// Reads the lines of a tree. Each is a node, and the spaces before it tell how deep it is.
     fn tree(lines: &str) -> Self {
-        let root = || Self { name: "root".to_owned(), attributes: BTreeMap::new(), children: Vec::new() };
+        let root = || Self {
+            name: "root".to_owned(),
+            attributes: BTreeMap::new(),
+            children: Vec::new(),
+        };
         let mut nodes: Vec<String> = Vec::new();
         for line in lines.lines() {
             match (line.strip_prefix("| "), nodes.last_mut()) {
@@ -86,18 +92,32 @@ impl Node {
             let depth = (node.len() - node.trim_start_matches(' ').len()) / 2;
             close(&mut open, depth + 1);
             let node = node.trim_start_matches(' ');
-            match node.strip_prefix('<').and_then(|node| node.strip_suffix('>')) {
-                Some(name) => open.push(Self { name: name.to_owned(), ..root() }),
+            match node
+                .strip_prefix('<')
+                .and_then(|node| node.strip_suffix('>'))
+            {
+                Some(name) => open.push(Self {
+                    name: name.to_owned(),
+                    ..root()
+                }),
                 None if node.starts_with('"') => {
                     let parent = open.last_mut().expect("the root stays open");
-                    parent.children.push(Self { name: node.trim_end_matches('\n').to_owned(), ..root() });
+                    parent.children.push(Self {
+                        name: node.trim_end_matches('\n').to_owned(),
+                        ..root()
+                    });
                 }
                 None => {
                     let parent = open.last_mut().expect("the root stays open");
                     if let Some((name, value)) = node.split_once("=\"") {
-                        parent.attributes.insert(name.to_owned(), value.trim_end_matches('"').to_owned());
+                        parent
+                            .attributes
+                            .insert(name.to_owned(), value.trim_end_matches('"').to_owned());
                     } else {
-                        open.push(Self { name: "content".to_owned(), ..root() });
+                        open.push(Self {
+                            name: "content".to_owned(),
+                            ..root()
+                        });
                     }
                 }
             }
@@ -116,11 +136,13 @@ impl Node {
 
     /// Whether neither the node nor what is in it is shown.
     fn is_hidden(&self, parent: &str) -> bool {
-        let shadow =
-            self.attributes.get("shadowrootmode").is_some_and(|mode| mode == "open" || mode == "closed");
+        let shadow = self
+            .attributes
+            .get("shadowrootmode")
+            .is_some_and(|mode| mode == "open" || mode == "closed");
         self.is(&[
-            "audio", "canvas", "datalist", "iframe", "noembed", "noframes", "noscript", "rp", "script",
-            "style", "title", "video",
+            "audio", "canvas", "datalist", "iframe", "noembed", "noframes", "noscript", "rp",
+            "script", "style", "title", "video",
         ]) || self.is(&["template"]) && !shadow
             || self.is(&["object"]) && self.has("data")
             || self.is(&["dialog"]) && !self.has("open")
@@ -158,7 +180,11 @@ impl Node {
 
     fn text(&self, parent: &str, draws: bool, text: &mut String) {
         if let Some(own) = self.name.strip_prefix('"') {
-            text.push_str(if draws { own.strip_suffix('"').unwrap_or(own) } else { "" });
+            text.push_str(if draws {
+                own.strip_suffix('"').unwrap_or(own)
+            } else {
+                ""
+            });
         } else if !self.is_hidden(parent) {
             let draws = self.draws(draws);
             for child in &self.children {
@@ -172,7 +198,10 @@ impl Node {
 fn close(open: &mut Vec<Node>, count: usize) {
     while open.len() > count {
         let node = open.pop().expect("a node is open");
-        open.last_mut().expect("the root stays open").children.push(node);
+        open.last_mut()
+            .expect("the root stays open")
+            .children
+            .push(node);
     }
 }
 
@@ -192,7 +221,9 @@ fn cases(path: &Path) -> Vec<Case> {
 }
 
 fn case(test: &str) -> Case {
-    let (page, rest) = test.split_once("#errors\n").expect("a test has a list of errors");
+    let (page, rest) = test
+        .split_once("#errors\n")
+        .expect("a test has a list of errors");
     let (head, tree) = rest.split_once("#document\n").expect("a test has a tree");
     let mut text = String::new();
     Node::tree(tree.trim_end_matches('\n')).text("", true, &mut text);
@@ -217,7 +248,11 @@ fn outcome(case: &Case) -> Result<&'static str, String> {
     }
     let (read, page) = (text_of(&case.page), case.page.as_str());
     if read == case.text {
-        return Ok(if read.is_empty() { "equal, without text" } else { "equal, with text" });
+        return Ok(if read.is_empty() {
+            "equal, without text"
+        } else {
+            "equal, with text"
+        });
     }
     if OTHER_ORDER.contains(&page) && sorted(&read) == sorted(&case.text) {
         return Ok("in another order");
@@ -229,7 +264,10 @@ fn outcome(case: &Case) -> Result<&'static str, String> {
     if case.is_without_scripts {
         return Ok("as without scripts");
     }
-    Err(format!("{page:?}: {read:?}, and browsers show {:?}", case.text))
+    Err(format!(
+        "{page:?}: {read:?}, and browsers show {:?}",
+        case.text
+    ))
 }
 
 #[test]
@@ -245,7 +283,12 @@ fn every_tree_that_has_text_gives_that_text() {
         }
     }
     println!("{counts:?}");
-    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failures:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     assert!(counts["equal, with text"] > 600, "{counts:?}");
 }
 
@@ -254,28 +297,42 @@ fn references_and_text_are_cut_as_the_standard_says() {
     let Some(folder) = tests() else { return };
     let (mut equal, mut failures) = (0, Vec::new());
     for path in files(&folder.join("tokenizer"), "test") {
-        let tests: Value =
-            serde_json::from_slice(&fs::read(&path).expect("a test can be read")).expect("a test is JSON");
+        let tests: Value = serde_json::from_slice(&fs::read(&path).expect("a test can be read"))
+            .expect("a test is JSON");
         for test in tests["tests"].as_array().into_iter().flatten() {
-            let is_of_data =
-                test["initialStates"].as_array().is_none_or(|it| it.iter().any(|it| it == "Data state"));
+            let is_of_data = test["initialStates"]
+                .as_array()
+                .is_none_or(|it| it.iter().any(|it| it == "Data state"));
             let tokens = test["output"].as_array().expect("a test has an output");
-            let is_text = tokens.iter().all(|token| !matches!(token[0].as_str(), Some("StartTag")));
+            let is_text = tokens
+                .iter()
+                .all(|token| !matches!(token[0].as_str(), Some("StartTag")));
             if !is_of_data || !is_text || test["doubleEscaped"] == true {
                 continue;
             }
-            let texts =
-                tokens.iter().filter(|token| token[0] == "Character").filter_map(|token| token[1].as_str());
+            let texts = tokens
+                .iter()
+                .filter(|token| token[0] == "Character")
+                .filter_map(|token| token[1].as_str());
             let text = solid(&texts.collect::<String>()).replace('\0', "");
             let page = test["input"].as_str().expect("a test has an input");
             if text_of(page) == text {
                 equal += 1;
             } else {
-                failures.push(format!("{}: {page:?}: {:?} for {text:?}", test["description"], text_of(page)));
+                failures.push(format!(
+                    "{}: {page:?}: {:?} for {text:?}",
+                    test["description"],
+                    text_of(page)
+                ));
             }
         }
     }
     println!("{equal} equal");
     assert!(equal > 6_000, "{equal} equal");
-    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failures:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }

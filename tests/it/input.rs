@@ -43,24 +43,40 @@ fn bad_records_are_named_by_line_counted_and_do_not_stop_the_good_ones() -> Test
     for (line, reason) in [
         (2, "not a JSON record: EOF while parsing a value"),
         (3, "not UTF-8 (byte 27)"),
-        (4, "no key: field `key`, `id` or `url`, or the one that was named, is wanted"),
+        (
+            4,
+            "no key: field `key`, `id` or `url`, or the one that was named, is wanted",
+        ),
         (5, "no key"),
-        (6, "no content: field `fingerprint`, `features`, `text` or `html` is wanted"),
+        (
+            6,
+            "no content: field `fingerprint`, `features`, `text` or `html` is wanted",
+        ),
         (7, "the key has 5000 bytes; at most 4096 are allowed"),
         (8, "expected an object"),
         (11, "the rank has 5 numbers; at most 4 are allowed"),
         (12, "field `seen`"),
     ] {
         let start = format!("in.jsonl, line {line}: ");
-        let said = ran.err.lines().any(|said| said.contains(&start) && said.contains(reason));
+        let said = ran
+            .err
+            .lines()
+            .any(|said| said.contains(&start) && said.contains(reason));
         assert!(said, "line {line}, {reason:?} is not in:\n{}", ran.err);
     }
     let lines = ran.json()?;
-    let told: Vec<_> = lines.iter().filter(|it| it["rejected"].is_string()).collect();
+    let told: Vec<_> = lines
+        .iter()
+        .filter(|it| it["rejected"].is_string())
+        .collect();
     assert_eq!((told.len(), &told[0]["line"]), (9, &2.into()));
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["documents"], &totals["inserted"], &totals["rejected"]),
+        (
+            &totals["documents"],
+            &totals["inserted"],
+            &totals["rejected"]
+        ),
         (&2.into(), &2.into(), &9.into())
     );
     assert_eq!(totals["too_short"], 1);
@@ -79,13 +95,24 @@ fn halves_of_surrogate_pairs_are_rejected_and_whole_pairs_are_read() -> TestResu
         format!(r#"{{"id":"in the key \ud83c","text":"{TEXT}"}}"#),
         format!(r#"{{"id":"no escape \ud83","text":"{TEXT}"}}"#),
         format!(r#"{{"id":"not needed","title":"\ud83c","text":"{TEXT} 🎉"}}"#),
-        format!(r#"{{"id":"NUL","text":"{}"}}"#, TEXT.replace(' ', r"\u0000")),
+        format!(
+            r#"{{"id":"NUL","text":"{}"}}"#,
+            TEXT.replace(' ', r"\u0000")
+        ),
     ];
     let input = folder.file("in.jsonl", lines.join("\n"))?;
     let bytes = |half: &[u8]| [TEXT.as_bytes(), half, b"\n"].concat();
     let first = folder.file("first.txt", bytes(b"\xed\xa0\xbc"))?;
     let second = folder.file("second.html", bytes(b"\xed\xbe\x89"))?;
-    let ran = run!("ingest", folder.path("d.simdb"), &input, &first, &second, "--json").expect(0);
+    let ran = run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        &first,
+        &second,
+        "--json"
+    )
+    .expect(0);
     let half = "not a JSON record: an escape is half of a surrogate pair, which is no character";
     let unfit = "not judged: its bytes fit no encoding (in UTF-8, at least 1 do not)";
     for (place, reason) in [
@@ -97,18 +124,28 @@ fn halves_of_surrogate_pairs_are_rejected_and_whole_pairs_are_read() -> TestResu
         ("first.txt: ", unfit),
         ("second.html: ", unfit),
     ] {
-        let said = ran.err.lines().any(|said| said.contains(&format!("{place}{reason}")));
+        let said = ran
+            .err
+            .lines()
+            .any(|said| said.contains(&format!("{place}{reason}")));
         assert!(said, "{place}{reason} is not in:\n{}", ran.err);
     }
     // An emoji is no word, and a NUL parts words as a space does: all of these are one text.
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["inserted"], &totals["rejected"], &totals["duplicates"]),
+        (
+            &totals["inserted"],
+            &totals["rejected"],
+            &totals["duplicates"]
+        ),
         (&3.into(), &7.into(), &2.into())
     );
     for near in ran.json()?.iter().filter(|it| it["matches"].is_array()) {
         assert_eq!(
-            (&near["matches"][0]["distance"], &near["matches"][0]["similarity"]),
+            (
+                &near["matches"][0]["distance"],
+                &near["matches"][0]["similarity"]
+            ),
             (&0.into(), &1.0.into())
         );
     }
@@ -123,7 +160,9 @@ fn strict_makes_the_first_bad_record_fatal_and_keeps_the_records_before_it() -> 
         .expect(2)
         .says("in.tsv, line 2: the line has no tab");
     run!("get", folder.path("d.simdb"), "a").expect(0);
-    run!("get", folder.path("d.simdb"), "b").expect(1).says("no such key");
+    run!("get", folder.path("d.simdb"), "b")
+        .expect(1)
+        .says("no such key");
     Ok(())
 }
 
@@ -135,20 +174,51 @@ fn a_line_of_100_megabytes_is_rejected_without_being_held() -> TestResult {
     input.extend_from_slice(format!("\nb\t{TEXT}\n").as_bytes());
     let path = folder.file("in.tsv.gz", gzip(&input)?)?;
     let ran = run!("ingest", folder.path("d.simdb"), &path, "--json").expect(0);
-    let ran = ran.says("in.tsv.gz, line 2: the record has 99").says("at most 67108864 are allowed");
-    assert_eq!(ran.json()?.last().map(|totals| totals["inserted"].clone()), Some(2.into()));
+    let ran = ran
+        .says("in.tsv.gz, line 2: the record has 99")
+        .says("at most 67108864 are allowed");
+    assert_eq!(
+        ran.json()?.last().map(|totals| totals["inserted"].clone()),
+        Some(2.into())
+    );
     // A limit that is set, and the longest record it allows. The limit does not count the end of the line.
-    let path = folder.file("limit.tsv", "k\t345678\nk\t345678\r\nk\t3456789\nk\t3456789")?;
-    let ran = run!("ingest", folder.path("e.simdb"), &path, "--max-record", "8", "--json").expect(0);
+    let path = folder.file(
+        "limit.tsv",
+        "k\t345678\nk\t345678\r\nk\t3456789\nk\t3456789",
+    )?;
+    let ran = run!(
+        "ingest",
+        folder.path("e.simdb"),
+        &path,
+        "--max-record",
+        "8",
+        "--json"
+    )
+    .expect(0);
     for line in [3, 4] {
         let said = format!("limit.tsv, line {line}: the record has 9 bytes; at most 8 are allowed");
         assert!(ran.err.contains(&said), "{}", ran.err);
     }
-    assert_eq!((&ran.last()?["documents"], &ran.last()?["rejected"]), (&2.into(), &2.into()));
+    assert_eq!(
+        (&ran.last()?["documents"], &ran.last()?["rejected"]),
+        (&2.into(), &2.into())
+    );
     let most = u64::MAX.to_string();
     let text = folder.file("t.txt", TEXT)?;
-    let ran = run!("ingest", folder.path("f.simdb"), &path, &text, "--max-record", most, "--json").expect(0);
-    assert_eq!((&ran.last()?["documents"], &ran.last()?["too_short"]), (&5.into(), &4.into()));
+    let ran = run!(
+        "ingest",
+        folder.path("f.simdb"),
+        &path,
+        &text,
+        "--max-record",
+        most,
+        "--json"
+    )
+    .expect(0);
+    assert_eq!(
+        (&ran.last()?["documents"], &ran.last()?["too_short"]),
+        (&5.into(), &4.into())
+    );
     Ok(())
 }
 
@@ -158,19 +228,35 @@ fn formats_are_told_by_name_and_content_and_gzip_by_content() -> TestResult {
     let json = format!("\u{feff}{{\"id\":\"json\",\"text\":\"{TEXT}\"}}\r\n");
     let inputs = [
         folder.file("named.jsonl", &json)?,
-        folder.file("by-content", gzip(json.replace("json", "json in gzip").as_bytes())?)?,
+        folder.file(
+            "by-content",
+            gzip(json.replace("json", "json in gzip").as_bytes())?,
+        )?,
         folder.file("tab.tsv", format!("tsv\\ttab\t{TEXT}"))?,
         folder.file("plain.txt", TEXT)?,
         folder.file("braces.txt", format!("{{ {TEXT} }}"))?,
-        folder.file("page.html.gz", gzip(format!("<p>{TEXT}</p><script>no</script>").as_bytes())?)?,
+        folder.file(
+            "page.html.gz",
+            gzip(format!("<p>{TEXT}</p><script>no</script>").as_bytes())?,
+        )?,
         folder.file("empty.jsonl", "")?,
     ];
     let mut command = simdb();
-    command.arg("ingest").arg(folder.path("d.simdb")).args(&inputs).arg("-").arg("--json");
+    command
+        .arg("ingest")
+        .arg(folder.path("d.simdb"))
+        .args(&inputs)
+        .arg("-")
+        .arg("--json");
     let ran = run_with_input(&mut command, format!("stdin\t{TEXT}\n").as_bytes())?.expect(0);
     // The same text in every form has one fingerprint.
     let totals = ran.last()?;
-    assert_eq!((&totals["documents"], &totals["duplicates"]), (&7.into(), &6.into()), "{}", ran.err);
+    assert_eq!(
+        (&totals["documents"], &totals["duplicates"]),
+        (&7.into(), &6.into()),
+        "{}",
+        ran.err
+    );
     for key in ["json", "json in gzip", "tsv\ttab", "stdin"] {
         run!("get", folder.path("d.simdb"), key).expect(0);
     }
@@ -194,7 +280,11 @@ fn the_files_of_directories_are_read_where_a_pattern_names_them() -> TestResult 
     let texts = run!("ingest", &database, &pages, "--glob", "*.txt").expect(0);
     assert_eq!(
         texts.out.lines().next().unwrap_or_default(),
-        format!("{} is near {} (distance 0, similarity 1.00)", key("may/b.txt"), key("a.txt"))
+        format!(
+            "{} is near {} (distance 0, similarity 1.00)",
+            key("may/b.txt"),
+            key("a.txt")
+        )
     );
     let all = run!("ingest", &database, &pages).expect(0);
     assert!(all.err.contains("passed over"), "{}", all.err);
@@ -202,7 +292,9 @@ fn the_files_of_directories_are_read_where_a_pattern_names_them() -> TestResult 
     run!("ingest", &database, &pages, "--glob", "2023/*")
         .expect(2)
         .says("has no file in it that the pattern names");
-    run!("ingest", &database, &pages, "--glob", "[x").expect(2).says("[x: is not a pattern");
+    run!("ingest", &database, &pages, "--glob", "[x")
+        .expect(2)
+        .says("[x: is not a pattern");
     run!("ingest", &database, &pages, "--source", "crawl").expect(2);
     Ok(())
 }
@@ -213,12 +305,21 @@ fn inputs_that_cannot_be_read_are_told_and_the_others_are_read() -> TestResult {
     let good = folder.file("good.tsv", format!("a\t{TEXT}\n"))?;
     let database = folder.path("d.simdb");
     fs::create_dir(folder.path("empty"))?;
-    run!("ingest", &database, &good, folder.path("empty")).expect(2).says("empty: has no file in it");
-    run!("ingest", &database, &good, folder.path("missing")).expect(2).says("missing: no such file");
-    let archive = folder.file("crawl.arc", "filedesc://crawl.arc 0.0.0.0 20080430204825 text/plain 77\n")?;
+    run!("ingest", &database, &good, folder.path("empty"))
+        .expect(2)
+        .says("empty: has no file in it");
+    run!("ingest", &database, &good, folder.path("missing"))
+        .expect(2)
+        .says("missing: no such file");
+    let archive = folder.file(
+        "crawl.arc",
+        "filedesc://crawl.arc 0.0.0.0 20080430204825 text/plain 77\n",
+    )?;
     run!("get", &database, "a").expect(0);
     let none = folder.path("none.simdb");
-    run!("ingest", &none, archive).expect(2).says("is a web archive of the old format ARC");
+    run!("ingest", &none, archive)
+        .expect(2)
+        .says("is a web archive of the old format ARC");
     assert!(!none.exists());
     Ok(())
 }
@@ -236,24 +337,56 @@ fn content_that_cannot_be_read_is_named_with_what_to_do() -> TestResult {
         (folder.file("a.tar", &tar)?, "tar archive"),
         (folder.file("a.pdf", b"%PDF-1.7\n")?, "pdftotext"),
         (folder.file("a.parquet", b"PAR1\x15\x04")?, "Parquet"),
-        (folder.file("twice.gz", gzip(&gzip(TEXT.as_bytes())?)?)?, "packed twice"),
+        (
+            folder.file("twice.gz", gzip(&gzip(TEXT.as_bytes())?)?)?,
+            "packed twice",
+        ),
         (folder.file("wide.tsv", b"\xff\xfet\0e\0x\0t\0")?, "UTF-16"),
-        (folder.file("a.txt", b"\x89PNG\r\n\x1a\n\0\0")?, "an image (PNG)"),
-        (folder.file("a.csv", "id,text\n1,words\n")?, "comma-separated"),
-        (folder.file("a.csv.gz", gzip(b"id,text\n1,words\n")?)?, "comma-separated"),
-        (folder.file("feed", "<?xml version='1.0'?><rss><item>words</item></rss>")?, "is XML"),
+        (
+            folder.file("a.txt", b"\x89PNG\r\n\x1a\n\0\0")?,
+            "an image (PNG)",
+        ),
+        (
+            folder.file("a.csv", "id,text\n1,words\n")?,
+            "comma-separated",
+        ),
+        (
+            folder.file("a.csv.gz", gzip(b"id,text\n1,words\n")?)?,
+            "comma-separated",
+        ),
+        (
+            folder.file("feed", "<?xml version='1.0'?><rss><item>words</item></rss>")?,
+            "is XML",
+        ),
         (folder.file("dump.xml", "<mediawiki xmlns='a'>")?, "is XML"),
         (
-            folder.file("m.txt", "From a Mon 1:00\nTo: b\n\nOne.\n\nFrom b Mon 2:00\nTo: a\n\nTwo.\n")?,
+            folder.file(
+                "m.txt",
+                "From a Mon 1:00\nTo: b\n\nOne.\n\nFrom b Mon 2:00\nTo: a\n\nTwo.\n",
+            )?,
             "a mailbox",
         ),
-        (folder.file("array.json", b"[\n{\"id\": 1}]")?, "jq -c '.[]'"),
-        (folder.file("spread.json", b"{\n  \"id\": 1\n}\n")?, "jq -c ."),
-        (folder.file("f.tsv", b"a\t0123456789abcdef\n")?, "--input-format fingerprints"),
-        (folder.file("f.txt", b"a\t0123456789abcdef\n")?, "--input-format fingerprints"),
+        (
+            folder.file("array.json", b"[\n{\"id\": 1}]")?,
+            "jq -c '.[]'",
+        ),
+        (
+            folder.file("spread.json", b"{\n  \"id\": 1\n}\n")?,
+            "jq -c .",
+        ),
+        (
+            folder.file("f.tsv", b"a\t0123456789abcdef\n")?,
+            "--input-format fingerprints",
+        ),
+        (
+            folder.file("f.txt", b"a\t0123456789abcdef\n")?,
+            "--input-format fingerprints",
+        ),
     ];
     for (input, named) in cases {
-        run!("ingest", folder.path("d.simdb"), &input).expect(2).says(named);
+        run!("ingest", folder.path("d.simdb"), &input)
+            .expect(2)
+            .says(named);
     }
     Ok(())
 }
@@ -265,18 +398,32 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = Folder::new()?;
     let pipe = folder.path("pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()?
+            .success()
+    );
     let writer = std::thread::spawn({
         let pipe = pipe.clone();
         move || fs::write(pipe, format!("a\t{TEXT}\n"))
     });
-    run!("ingest", folder.path("d.simdb"), &pipe, "--input-format", "tsv").expect(0);
+    run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &pipe,
+        "--input-format",
+        "tsv"
+    )
+    .expect(0);
     writer.join().expect("the writer does not panic")?;
     run!("get", folder.path("d.simdb"), "a").expect(0);
     let odd = folder.path("").join(OsStr::from_bytes(b"caf\xe9.txt"));
     fs::write(&odd, TEXT)?;
     run!("ingest", folder.path("d.simdb"), &odd).expect(0);
-    let document = run!("get", folder.path("d.simdb"), &odd, "--json").expect(0).object()?;
+    let document = run!("get", folder.path("d.simdb"), &odd, "--json")
+        .expect(0)
+        .object()?;
     assert!(document["key_base64"].is_string(), "{document}");
     Ok(())
 }
@@ -285,25 +432,46 @@ fn pipes_and_names_that_are_not_utf_8_are_read() -> TestResult {
 fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
     let folder = Folder::new()?;
     let line = |i: u64| {
-        format!("{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i))
+        format!(
+            "{{\"id\":{i},\"fingerprint\":\"{:016x}\"}}\n",
+            0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(i)
+        )
     };
     let whole = gzip((0..50_000).map(line).collect::<String>().as_bytes())?;
     let path = folder.file("cut.jsonl.gz", &whole[..whole.len() / 2])?;
-    let ran = run!("ingest", folder.path("d.simdb"), &path).expect(2).says("cannot be read further");
+    let ran = run!("ingest", folder.path("d.simdb"), &path)
+        .expect(2)
+        .says("cannot be read further");
     // Every line before the line that is named was stored.
-    let after = ran.err.split("cut.jsonl.gz, line ").nth(1).unwrap_or_default();
+    let after = ran
+        .err
+        .split("cut.jsonl.gz, line ")
+        .nth(1)
+        .unwrap_or_default();
     let line: u64 = after.split(':').next().unwrap_or_default().parse()?;
     assert!((10_000..40_000).contains(&line), "{line}");
-    let stats = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?;
+    let stats = run!("stats", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(stats["documents"], line - 1);
     assert!(ran.out.contains("1 inputs not read"), "{}", ran.out);
     run!("check", folder.path("d.simdb")).expect(0);
     // Whole inputs before the damaged one are kept as well.
     let ready = |key: u64| format!("{{\"id\":\"{key}\",\"fingerprint\":\"{key:016x}\"}}\n");
-    let (one, two) = (folder.file("1.jsonl", ready(1))?, folder.file("2.jsonl", ready(2))?);
+    let (one, two) = (
+        folder.file("1.jsonl", ready(1))?,
+        folder.file("2.jsonl", ready(2))?,
+    );
     let damaged = folder.file("3.jsonl.gz", b"\x1f\x8bnot gzip")?;
-    run!("ingest", folder.path("e.simdb"), &one, &two, &damaged).expect(2).says("3.jsonl.gz: cannot be read");
-    assert_eq!(run!("stats", folder.path("e.simdb"), "--json").expect(0).object()?["documents"], 2);
+    run!("ingest", folder.path("e.simdb"), &one, &two, &damaged)
+        .expect(2)
+        .says("3.jsonl.gz: cannot be read");
+    assert_eq!(
+        run!("stats", folder.path("e.simdb"), "--json")
+            .expect(0)
+            .object()?["documents"],
+        2
+    );
     Ok(())
 }
 
@@ -313,7 +481,9 @@ fn nothing_on_standard_input_is_no_document() -> TestResult {
     folder.database("d.simdb")?;
     let ran = run!("ingest", folder.path("d.simdb"), "-", "--json").expect(0);
     assert_eq!(ran.object()?["documents"], 0);
-    run!("ingest", folder.path("d.simdb"), "-", "-").expect(2).says("standard input can be read only once");
+    run!("ingest", folder.path("d.simdb"), "-", "-")
+        .expect(2)
+        .says("standard input can be read only once");
     Ok(())
 }
 
@@ -326,7 +496,11 @@ fn plain_files_that_are_no_text_or_empty_are_counted() -> TestResult {
     let ran = ran.says("binary.txt: is no text: it has bytes that stand in no text");
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["documents"], &totals["too_short"], &totals["rejected"]),
+        (
+            &totals["documents"],
+            &totals["too_short"],
+            &totals["rejected"]
+        ),
         (&1.into(), &1.into(), &1.into())
     );
     Ok(())
@@ -335,30 +509,56 @@ fn plain_files_that_are_no_text_or_empty_are_counted() -> TestResult {
 #[test]
 fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestResult {
     let folder = Folder::new()?;
-    let ready = folder.file("ready.jsonl", "not json\n{\"id\":1,\"fingerprint\":\"00000000000000ff\"}\n")?;
+    let ready = folder.file(
+        "ready.jsonl",
+        "not json\n{\"id\":1,\"fingerprint\":\"00000000000000ff\"}\n",
+    )?;
     let text = folder.file("text.jsonl", format!("{{\"id\":2,\"text\":\"{TEXT}\"}}\n"))?;
     let external = folder.path("external.simdb");
-    run!("ingest", &external, &ready).expect(0).says("ready.jsonl, line 1");
-    assert_eq!(run!("stats", &external, "--json").expect(0).object()?["scheme"], "external");
-    run!("ingest", &external, &text).expect(2).says("fingerprints made elsewhere (scheme external)");
+    run!("ingest", &external, &ready)
+        .expect(0)
+        .says("ready.jsonl, line 1");
+    assert_eq!(
+        run!("stats", &external, "--json").expect(0).object()?["scheme"],
+        "external"
+    );
+    run!("ingest", &external, &text)
+        .expect(2)
+        .says("fingerprints made elsewhere (scheme external)");
     let made_here = folder.path("text.simdb");
     run!("ingest", &made_here, &text, "--sketch", "0").expect(0);
-    run!("ingest", &made_here, &ready).expect(2).says("say so with `--scheme minwise-1`");
+    run!("ingest", &made_here, &ready)
+        .expect(2)
+        .says("say so with `--scheme minwise-1`");
     run!("get", &made_here, "1").expect(1);
     run!("ingest", &made_here, &ready, "--scheme", "minwise-1").expect(0);
     run!("get", &made_here, "1").expect(0);
     run!("ingest", &made_here, &ready, "--scheme", "external")
         .expect(2)
         .says("of scheme minwise-1, not external");
-    run!("ingest", &made_here, &ready, "--scheme", "nonesuch").expect(2).says("no scheme is called");
+    run!("ingest", &made_here, &ready, "--scheme", "nonesuch")
+        .expect(2)
+        .says("no scheme is called");
     let minwise = folder.path("minwise.simdb");
     run!("ingest", &minwise, &text, "--scheme", "minwise").expect(0);
-    assert_eq!(run!("stats", &minwise, "--json").expect(0).object()?["scheme"], "minwise-1");
-    assert_eq!(run!("query", &minwise, "--text", TEXT).expect(0).out, "0\t1.00\t2\n");
+    assert_eq!(
+        run!("stats", &minwise, "--json").expect(0).object()?["scheme"],
+        "minwise-1"
+    );
+    assert_eq!(
+        run!("query", &minwise, "--text", TEXT).expect(0).out,
+        "0\t1.00\t2\n"
+    );
     let content = folder.path("content.simdb");
     run!("ingest", &content, &text, "--scheme", "content").expect(0);
-    assert_eq!(run!("stats", &content, "--json").expect(0).object()?["scheme"], "content-1");
-    assert_eq!(run!("query", &content, "--text", TEXT).expect(0).out, "0\t1.00\t2\n");
+    assert_eq!(
+        run!("stats", &content, "--json").expect(0).object()?["scheme"],
+        "content-1"
+    );
+    assert_eq!(
+        run!("query", &content, "--text", TEXT).expect(0).out,
+        "0\t1.00\t2\n"
+    );
     // Documents that are too short and records that are rejected do not decide the scheme.
     let mixed = folder.file(
         "mixed.jsonl",
@@ -369,7 +569,12 @@ fn the_first_good_record_decides_whether_fingerprints_are_made_here() -> TestRes
         ),
     )?;
     run!("ingest", folder.path("mixed.simdb"), &mixed).expect(0);
-    assert_eq!(run!("stats", folder.path("mixed.simdb"), "--json").expect(0).object()?["scheme"], "external");
+    assert_eq!(
+        run!("stats", folder.path("mixed.simdb"), "--json")
+            .expect(0)
+            .object()?["scheme"],
+        "external"
+    );
     Ok(())
 }
 
@@ -401,21 +606,48 @@ fn standard_input_is_committed_while_it_pauses() -> TestResult {
 fn rejected_records_do_not_go_into_the_database_or_an_input() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let input = folder.file("a.jsonl", "{\"key\":\"a\",\"fingerprint\":\"0000000000000007\"}\nbad\n")?;
-    run!("ingest", folder.path("new.simdb"), &input, "--rejected", folder.path("new.simdb"))
-        .expect(2)
-        .says("into the database");
+    let input = folder.file(
+        "a.jsonl",
+        "{\"key\":\"a\",\"fingerprint\":\"0000000000000007\"}\nbad\n",
+    )?;
+    run!(
+        "ingest",
+        folder.path("new.simdb"),
+        &input,
+        "--rejected",
+        folder.path("new.simdb")
+    )
+    .expect(2)
+    .says("into the database");
     assert!(!folder.path("new.simdb").exists());
     run!("ingest", &path, &input, "--rejected", folder.path("r.txt")).expect(0);
     let before = fs::read(&path)?;
-    run!("ingest", &path, &input, "--again", "--rejected", &path).expect(2).says("into the database");
+    run!("ingest", &path, &input, "--again", "--rejected", &path)
+        .expect(2)
+        .says("into the database");
     assert!(before == fs::read(&path)?);
-    run!("ingest", &path, &input, "--again", "--rejected", &input).expect(2).says("one of the inputs");
-    run!("ingest", &path, folder.path(""), "--rejected", folder.path("r.txt"))
+    run!("ingest", &path, &input, "--again", "--rejected", &input)
         .expect(2)
         .says("one of the inputs");
+    run!(
+        "ingest",
+        &path,
+        folder.path(""),
+        "--rejected",
+        folder.path("r.txt")
+    )
+    .expect(2)
+    .says("one of the inputs");
     fs::hard_link(&input, folder.path("b.jsonl"))?;
-    run!("ingest", &path, &input, "--rejected", folder.path("b.jsonl")).expect(2).says("one of the inputs");
+    run!(
+        "ingest",
+        &path,
+        &input,
+        "--rejected",
+        folder.path("b.jsonl")
+    )
+    .expect(2)
+    .says("one of the inputs");
     assert_eq!(fs::read_to_string(&input)?.lines().count(), 2);
     run!("check", &path).expect(0);
     Ok(())
@@ -426,9 +658,13 @@ fn where_nothing_is_taken_no_database_is_left() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let empty = folder.file("a.jsonl", "\n\n")?;
-    run!("ingest", &path, &empty).expect(2).says("no database was created");
+    run!("ingest", &path, &empty)
+        .expect(2)
+        .says("no database was created");
     assert!(!path.exists());
-    run!("ingest", &path, &empty, "--source", "").expect(2).says("--source");
+    run!("ingest", &path, &empty, "--source", "")
+        .expect(2)
+        .says("--source");
     // An empty input does no harm to a database that is there.
     folder.database("d.simdb")?;
     run!("ingest", &path, &empty).expect(0);
@@ -450,9 +686,24 @@ fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() ->
     ] {
         let database = folder.path(&format!("{name}.simdb"));
         // A file that is empty but for its mark, and one after which a line ends.
-        let content = [&line("a1"), "\u{feff}", &line("b1"), "\u{feff}\n", &line("c1")].concat();
+        let content = [
+            &line("a1"),
+            "\u{feff}",
+            &line("b1"),
+            "\u{feff}\n",
+            &line("c1"),
+        ]
+        .concat();
         let input = folder.file(name, content)?;
-        let ran = run!("ingest", &database, &input, "--input-format", format, "--json").expect(0);
+        let ran = run!(
+            "ingest",
+            &database,
+            &input,
+            "--input-format",
+            format,
+            "--json"
+        )
+        .expect(0);
         assert_eq!(ran.last()?["rejected"], 0, "{name}: {}", ran.err);
         for key in ["a1", "b1", "c1"] {
             run!("get", &database, key).expect(0);
@@ -465,14 +716,32 @@ fn byte_order_marks_of_files_that_were_put_together_are_no_part_of_a_record() ->
 #[test]
 fn a_file_of_many_short_lines_is_told_unless_somebody_says_what_it_is() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String =
-        (0..5_000).map(|at| format!("sentence {at} of many that stand each on a line\n")).collect();
+    let lines: String = (0..5_000)
+        .map(|at| format!("sentence {at} of many that stand each on a line\n"))
+        .collect();
     let list = folder.file("list.txt", &lines)?;
     let says = "is read as one document of 5000 short lines; `--input-format lines`";
-    run!("ingest", folder.path("a.simdb"), &list).expect(0).says(says);
-    let text = run!("ingest", folder.path("b.simdb"), &list, "--input-format", "text").expect(0);
+    run!("ingest", folder.path("a.simdb"), &list)
+        .expect(0)
+        .says(says);
+    let text = run!(
+        "ingest",
+        folder.path("b.simdb"),
+        &list,
+        "--input-format",
+        "text"
+    )
+    .expect(0);
     assert!(!text.err.contains("short lines"), "{}", text.err);
-    let read = run!("ingest", folder.path("c.simdb"), &list, "--input-format", "lines", "--json").expect(0);
+    let read = run!(
+        "ingest",
+        folder.path("c.simdb"),
+        &list,
+        "--input-format",
+        "lines",
+        "--json"
+    )
+    .expect(0);
     assert_eq!(read.last()?["documents"], 5_000);
     let paragraphs = folder.file("novel.txt", lines.replace('\n', "\n\n"))?;
     let novel = run!("ingest", folder.path("d.simdb"), &paragraphs).expect(0);

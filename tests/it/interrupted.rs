@@ -13,11 +13,17 @@ fn after(calls: u64) -> impl FnMut(u64, u64) -> ControlFlow<()> {
     move |_, _| {
         let ends = left == 0;
         left = left.saturating_sub(1);
-        if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if ends {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
-fn calls_of(operation: impl FnOnce(&mut dyn FnMut(u64, u64)) -> simdb::Result<()>) -> simdb::Result<u64> {
+fn calls_of(
+    operation: impl FnOnce(&mut dyn FnMut(u64, u64)) -> simdb::Result<()>,
+) -> simdb::Result<u64> {
     let mut calls = 0;
     operation(&mut |_, _| calls += 1).map(|()| calls)
 }
@@ -31,23 +37,36 @@ fn assert_interrupted<T: std::fmt::Debug>(ended: &simdb::Result<T>) {
 fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(
+        &database,
+        (0..500).map(|i| document(i.to_string(), i << 40)),
+    )?;
     database.settle()?;
     let plan = database.snapshot()?.stats()?.plan;
     let of_backup = calls_of(|each| {
-        database.snapshot()?.backup(folder.path("whole.simdb"), |done, all| {
-            each(done, all);
-            ControlFlow::Continue(())
-        })
+        database
+            .snapshot()?
+            .backup(folder.path("whole.simdb"), |done, all| {
+                each(done, all);
+                ControlFlow::Continue(())
+            })
     })?;
     fs::remove_file(folder.path("whole.simdb"))?;
     assert!(of_backup > 20, "{of_backup} calls");
     // The last call comes while the copy is read back.
     for calls in [0, 3, of_backup - 1] {
-        assert_interrupted(&database.snapshot()?.backup(folder.path("b.simdb"), after(calls)));
+        assert_interrupted(
+            &database
+                .snapshot()?
+                .backup(folder.path("b.simdb"), after(calls)),
+        );
         assert_interrupted(&database.compact(after(calls)));
         assert_interrupted(&database.compact_with_plan("6x21", after(calls)));
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "something is left");
+        assert_eq!(
+            fs::read_dir(folder.path("."))?.count(),
+            1,
+            "something is left"
+        );
     }
     // It goes on as if nothing had been.
     insert_all(&database, [document("later", 7)])?;
@@ -55,7 +74,10 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
     assert_eq!((stats.documents, stats.plan), (501, plan));
     assert_sound(&database)?;
     drop(database);
-    assert_sound(&Database::open(folder.path("d.simdb"), &crate::support::tiny())?)?;
+    assert_sound(&Database::open(
+        folder.path("d.simdb"),
+        &crate::support::tiny(),
+    )?)?;
     Ok(())
 }
 
@@ -66,11 +88,20 @@ fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
     let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
     let documents = || (0..500).map(|i| Ok(document(i.to_string(), i << 40)));
     let (mut calls, mut last) = (0, (0, 0));
-    let built = Database::build_with(folder.path("whole.simdb"), &options, documents(), 1, |done, all| {
-        assert!(done <= all && last <= (done, all), "{done} of {all} after {last:?}");
-        (calls, last) = (calls + 1, (done, all));
-        ControlFlow::Continue(())
-    })?;
+    let built = Database::build_with(
+        folder.path("whole.simdb"),
+        &options,
+        documents(),
+        1,
+        |done, all| {
+            assert!(
+                done <= all && last <= (done, all),
+                "{done} of {all} after {last:?}"
+            );
+            (calls, last) = (calls + 1, (done, all));
+            ControlFlow::Continue(())
+        },
+    )?;
     assert_eq!(last.0, last.1, "all rows are told in the end");
     drop(built);
     fs::remove_file(folder.path("whole.simdb"))?;
@@ -83,7 +114,11 @@ fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
             1,
             after(calls),
         ));
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 0, "something is left");
+        assert_eq!(
+            fs::read_dir(folder.path("."))?.count(),
+            0,
+            "something is left"
+        );
     }
     Ok(())
 }
@@ -92,7 +127,10 @@ fn an_interrupted_build_leaves_nothing_whatever_it_was_doing() -> TestResult {
 fn a_check_ends_when_nobody_wants_it() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(
+        &database,
+        (0..500).map(|i| document(i.to_string(), i << 40)),
+    )?;
     database.settle()?;
     for calls in [0, 5] {
         let mut told = 0;

@@ -15,7 +15,10 @@ const BATCH: usize = 50;
 /// Runs a command and kills it after some lines of its output, and a pause. So the kill comes at no particular
 /// moment. Returns the lines.
 fn kill_after(command: &mut Command, lines: usize, pause_ms: u64) -> std::io::Result<Vec<String>> {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
     let out = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     let mut out = out.lines();
     let told = out.by_ref().take(lines).collect();
@@ -32,20 +35,39 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
     // just before it is committed.
     let documents = 60_000;
     let lines: String = (0..documents)
-        .map(|i: u64| format!("{i}\t{:016x}\n", (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .map(|i: u64| {
+            format!(
+                "{i}\t{:016x}\n",
+                (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        })
         .collect();
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");
     let mut held = 0;
     for (round, pause_ms) in [0, 3, 17, 40, 90].into_iter().enumerate() {
         let mut command = simdb();
-        command.arg("ingest").args([&path, &input]).args(["--batch", &BATCH.to_string()]);
-        command.args(["--input-format", "fingerprints", "--max-distance", "0", "--json", "--limit", "1"]);
+        command
+            .arg("ingest")
+            .args([&path, &input])
+            .args(["--batch", &BATCH.to_string()]);
+        command.args([
+            "--input-format",
+            "fingerprints",
+            "--max-distance",
+            "0",
+            "--json",
+            "--limit",
+            "1",
+        ]);
         // What was printed is durable, but for the batch that was not committed yet.
         let mut told = None;
         for line in kill_after(&mut command, round * 100 + 101, pause_ms)? {
             let event: serde_json::Value = serde_json::from_str(&line)?;
-            told = event["key"].as_str().and_then(|key| key.parse::<usize>().ok()).or(told);
+            told = event["key"]
+                .as_str()
+                .and_then(|key| key.parse::<usize>().ok())
+                .or(told);
         }
 
         // A command that only reads opens the file that a killed writer left.
@@ -61,7 +83,10 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
         // it ends with a batch.
         let mut sorted = keys.clone();
         sorted.sort_unstable();
-        assert!(sorted.iter().copied().eq(0..sorted.len()), "round {round}: not a prefix of the input");
+        assert!(
+            sorted.iter().copied().eq(0..sorted.len()),
+            "round {round}: not a prefix of the input"
+        );
         assert_eq!(sorted.len() % BATCH, 0, "round {round}: a part of a batch");
         assert!(
             told.is_none_or(|told| told < sorted.len() + BATCH),
@@ -75,11 +100,22 @@ fn a_killed_ingestion_leaves_whole_batches_and_goes_on_when_repeated() -> TestRe
             "round {round}: the kill came too early or too late: {held}"
         );
     }
-    let ran =
-        run!("ingest", &path, &input, "--input-format", "fingerprints", "--json", "--max-distance", "0")
-            .expect(0);
+    let ran = run!(
+        "ingest",
+        &path,
+        &input,
+        "--input-format",
+        "fingerprints",
+        "--json",
+        "--max-distance",
+        "0"
+    )
+    .expect(0);
     let totals = &ran.last()?["in_all"];
-    assert_eq!((&totals["documents"], &totals["inserted"]), (&documents.into(), &documents.into()));
+    assert_eq!(
+        (&totals["documents"], &totals["inserted"]),
+        (&documents.into(), &documents.into())
+    );
     run!("check", &path).expect(0);
     Ok(())
 }
@@ -95,7 +131,10 @@ fn news(version: u64) -> String {
         let sentence = |j: usize| match (i + j) % 6 {
             0 => "No.".to_owned(),
             1 => "All rights are reserved by the town and its press.".to_owned(),
-            _ => format!("In issue{version} the item{i} tells part{j} of what word{} did.", i * 31 + j * 7),
+            _ => format!(
+                "In issue{version} the item{i} tells part{j} of what word{} did.",
+                i * 31 + j * 7
+            ),
         };
         let text = (0..count).map(sentence).collect::<Vec<_>>().join(" ");
         let record = serde_json::json!({
@@ -119,7 +158,9 @@ fn items(path: &Path) -> Result<Items, Box<dyn std::error::Error>> {
         let (item, _) = key.split_once('#').ok_or("a unit has a number")?;
         items.entry(item.to_owned()).or_default().push(document);
     }
-    items.values_mut().for_each(|units| units.sort_by(|a, b| a.key().cmp(b.key())));
+    items
+        .values_mut()
+        .for_each(|units| units.sort_by(|a, b| a.key().cmp(b.key())));
     Ok(items)
 }
 
@@ -128,11 +169,21 @@ fn items(path: &Path) -> Result<Items, Box<dyn std::error::Error>> {
 #[test]
 fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> TestResult {
     let folder = Folder::new()?;
-    let inputs = [folder.file("1.jsonl", news(1))?, folder.file("2.jsonl", news(2))?];
+    let inputs = [
+        folder.file("1.jsonl", news(1))?,
+        folder.file("2.jsonl", news(2))?,
+    ];
     let ingest = |path: &Path, version: usize| {
         let mut command = simdb();
         command.arg("ingest").arg(path).arg(&inputs[version - 1]);
-        command.args(["--unit", "sentence", "--batch", &BATCH.to_string(), "--limit", "1"]);
+        command.args([
+            "--unit",
+            "sentence",
+            "--batch",
+            &BATCH.to_string(),
+            "--limit",
+            "1",
+        ]);
         command
     };
     let (whole, path) = (folder.path("whole.simdb"), folder.path("killed.simdb"));
@@ -149,18 +200,40 @@ fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> Te
             kill_after(&mut ingest(&path, version), 151 + round * 150, pause_ms)?;
             let found = items(&path)?;
             // Each round goes on where the one before was killed. So the new ones are a prefix.
-            let reached = new.iter().take_while(|(key, units)| found.get(*key) == Some(units)).count();
+            let reached = new
+                .iter()
+                .take_while(|(key, units)| found.get(*key) == Some(units))
+                .count();
             let rest = old.iter().skip(reached);
-            let expected: Items =
-                new.iter().take(reached).chain(rest).map(|(k, v)| (k.clone(), v.clone())).collect();
-            let wrong = found.iter().find(|(key, units)| expected.get(*key) != Some(units));
-            assert!(wrong.is_none(), "version {version}, round {round}: not of one version: {wrong:?}");
-            assert_eq!(found.len(), expected.len(), "version {version}, round {round}: an item is missing");
-            assert!(reached >= held.max(1) && reached < ITEMS, "version {version}, round {round}: {reached}");
+            let expected: Items = new
+                .iter()
+                .take(reached)
+                .chain(rest)
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            let wrong = found
+                .iter()
+                .find(|(key, units)| expected.get(*key) != Some(units));
+            assert!(
+                wrong.is_none(),
+                "version {version}, round {round}: not of one version: {wrong:?}"
+            );
+            assert_eq!(
+                found.len(),
+                expected.len(),
+                "version {version}, round {round}: an item is missing"
+            );
+            assert!(
+                reached >= held.max(1) && reached < ITEMS,
+                "version {version}, round {round}: {reached}"
+            );
             held = reached;
         }
         assert!(ingest(&path, version).output()?.status.success());
-        assert!(items(&path)? == *new, "version {version}: not what an uninterrupted run stores");
+        assert!(
+            items(&path)? == *new,
+            "version {version}: not what an uninterrupted run stores"
+        );
     }
     Ok(())
 }
@@ -170,8 +243,9 @@ fn a_killed_ingestion_of_sentences_leaves_whole_documents_of_one_version() -> Te
 #[test]
 fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String =
-        (0..400_000u64).map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let lines: String = (0..400_000u64)
+        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
     let input = folder.file("in.tsv", lines)?;
     let path = folder.path("d.simdb");
     // The shell counts in blocks of 512 or 1,024 bytes. The program once ended there without a word, by a
@@ -192,7 +266,10 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() -> TestResult {
     let database = Database::open(&path, &OpenOptions::new())?;
     let held = database.snapshot()?.stats()?.documents;
     // A commit that failed may be in the file all the same, as a whole.
-    assert!(held == stored || held == stored + 1_000, "{held} documents are held, {stored} were told");
+    assert!(
+        held == stored || held == stored + 1_000,
+        "{held} documents are held, {stored} were told"
+    );
     assert_sound(&database)?;
     Ok(())
 }

@@ -10,7 +10,13 @@ type Model = BTreeMap<String, u64>;
 
 /// Replaces and adds documents, then deletes some, in one transaction. With the tiny options, more than 16
 /// changes are too many for the log.
-fn transact(database: &Database, model: &mut Model, puts: &[u64], deletes: &[u64], salt: u64) -> TestResult {
+fn transact(
+    database: &Database,
+    model: &mut Model,
+    puts: &[u64],
+    deletes: &[u64],
+    salt: u64,
+) -> TestResult {
     let bits = |i: u64| (i % 50 + salt % 3 * 50 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut txn = database.begin_write()?;
     for &i in puts {
@@ -20,7 +26,10 @@ fn transact(database: &Database, model: &mut Model, puts: &[u64], deletes: &[u64
     }
     for i in deletes {
         let deleted = txn.delete(format!("key {i}"))?;
-        assert_eq!(deleted.is_some(), model.remove(&format!("key {i}")).is_some());
+        assert_eq!(
+            deleted.is_some(),
+            model.remove(&format!("key {i}")).is_some()
+        );
     }
     txn.commit()?;
     Ok(())
@@ -35,10 +44,15 @@ fn agree(snapshot: &Snapshot, model: &Model) -> TestResult {
     });
     assert_eq!(&stored.collect::<simdb::Result<Model>>()?, model);
     for bits in model.values() {
-        let query = Query::new(Fingerprint::from_bits(*bits)).max_distance(0).limit(1_000);
+        let query = Query::new(Fingerprint::from_bits(*bits))
+            .max_distance(0)
+            .limit(1_000);
         let mut found = listed(&snapshot.query(&query)?);
         found.sort_unstable();
-        let right = model.iter().filter(|it| it.1 == bits).map(|(key, _)| (key.clone(), 0));
+        let right = model
+            .iter()
+            .filter(|it| it.1 == bits)
+            .map(|(key, _)| (key.clone(), 0));
         assert_eq!(found, right.collect::<Vec<_>>());
     }
     Ok(())
@@ -53,7 +67,13 @@ fn large_transactions_replace_and_delete_what_is_recent_frozen_or_in_levels() ->
         // What the smaller ones put is still in memory, or is being merged, when the large one comes.
         for small in 0..round % 4 {
             let first = round * 37 + small * 5;
-            transact(&database, &mut model, &[first % 300, first % 300 + 1], &[first % 7], round + small)?;
+            transact(
+                &database,
+                &mut model,
+                &[first % 300, first % 300 + 1],
+                &[first % 7],
+                round + small,
+            )?;
         }
         kept.push((database.snapshot()?, model.clone()));
         let puts: Vec<u64> = (0..60).map(|i| (round * 31 + i * 3) % 300).collect();
@@ -94,7 +114,9 @@ fn many_large_transactions_in_a_row_leave_few_levels() -> TestResult {
     let mut model = Model::new();
     for round in 0..60u64 {
         // In the second half, all documents have one fingerprint. The permuted tables then get tiny levels.
-        let puts: Vec<u64> = (0..25).map(|i| if round < 30 { round * 25 + i } else { i * 50 }).collect();
+        let puts: Vec<u64> = (0..25)
+            .map(|i| if round < 30 { round * 25 + i } else { i * 50 })
+            .collect();
         transact(&database, &mut model, &puts, &[], round)?;
         let levels = database.snapshot()?.stats()?.levels;
         assert!(levels <= 10, "{levels}");

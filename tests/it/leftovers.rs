@@ -20,7 +20,10 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
     let spread = |i: u64| document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     insert_all(&database, (0..DOCUMENTS).map(spread))?;
     drop(database);
-    folder.file("dump.jsonl", run!("dump", folder.path("d.simdb")).expect(0).out)?;
+    folder.file(
+        "dump.jsonl",
+        run!("dump", folder.path("d.simdb")).expect(0).out,
+    )?;
     Ok(folder)
 }
 
@@ -33,7 +36,10 @@ const COMMANDS: [[&str; 3]; 3] = [
 
 fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = simdb();
-    command.args(arguments).current_dir(folder.path(".")).stdin(Stdio::null());
+    command
+        .args(arguments)
+        .current_dir(folder.path("."))
+        .stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -49,7 +55,9 @@ fn assert_nothing_is_left(folder: &Folder, told: &str) -> TestResult {
     for entry in fs::read_dir(folder.path("."))? {
         let name = entry?.file_name();
         assert!(
-            ["d.simdb", "dump.jsonl", "new.simdb"].iter().any(|it| name == *it),
+            ["d.simdb", "dump.jsonl", "new.simdb"]
+                .iter()
+                .any(|it| name == *it),
             "{told} left {}",
             name.display()
         );
@@ -87,7 +95,10 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
             }
             assert_nothing_is_left(&folder, &format!("{} in round {round}", arguments[0]))?;
         }
-        assert!(stopped > 2, "{arguments:?}: only {stopped} of 20 signals came before the end");
+        assert!(
+            stopped > 2,
+            "{arguments:?}: only {stopped} of 20 signals came before the end"
+        );
         assert_whole(&folder.path("d.simdb"))?;
     }
     Ok(())
@@ -101,9 +112,15 @@ fn a_limit_on_the_size_of_files_is_told_and_leaves_no_file() -> TestResult {
     for arguments in COMMANDS {
         // The shell counts in blocks of 512 or 1,024 bytes.
         let mut limited = Command::new("sh");
-        limited.args(["-c", "ulimit -f 800; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_simdb")]);
+        limited.args([
+            "-c",
+            "ulimit -f 800; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_simdb"),
+        ]);
         limited.args(arguments).current_dir(folder.path("."));
-        Ran::from(limited.output()?).expect(2).says("File too large");
+        Ran::from(limited.output()?)
+            .expect(2)
+            .says("File too large");
         assert_nothing_is_left(&folder, arguments[0])?;
         assert!(!folder.path("new.simdb").exists());
         assert_whole(&folder.path("d.simdb"))?;

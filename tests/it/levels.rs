@@ -25,13 +25,25 @@ impl Depth {
             Self::First => 9,
             Self::Last => 500,
         };
-        let spread = |i: u64| document(format!("filler {i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let spread = |i: u64| {
+            document(
+                format!("filler {i}"),
+                i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            )
+        };
         // More documents in one commit would become a level of their own, above the row.
         for first in (0..documents).step_by(16) {
-            insert_all(database, (first..documents.min(first + 16)).map(|i| spread(*filler + i)))?;
+            insert_all(
+                database,
+                (first..documents.min(first + 16)).map(|i| spread(*filler + i)),
+            )?;
         }
         *filler += documents;
-        if documents > 0 { database.settle() } else { Ok(()) }
+        if documents > 0 {
+            database.settle()
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -44,8 +56,9 @@ fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
     // An even fingerprint. The fingerprints of fillers are odd.
     let bits = 0x0123_4567_89ab_cdee;
     let found = |database: &Database| -> simdb::Result<_> {
-        let matches =
-            database.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0))?;
+        let matches = database
+            .snapshot()?
+            .query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0))?;
         Ok(listed(&matches))
     };
     // Some levels are there already.
@@ -115,7 +128,10 @@ orders! {
 fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Result<()> {
     let bits = |i: u64| (i + generation * documents + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for first in (0..documents).step_by(500) {
-        insert_all(database, (first..first + 500).map(|i| document(i.to_le_bytes(), bits(i))))?;
+        insert_all(
+            database,
+            (first..first + 500).map(|i| document(i.to_le_bytes(), bits(i))),
+        )?;
         if first % 5_000 == 0 {
             database.settle()?;
         }
@@ -130,8 +146,12 @@ fn query_time(database: &Database) -> simdb::Result<Duration> {
     for _ in 0..7 {
         let begun = Instant::now();
         for i in 0..2_000u64 {
-            snapshot
-                .query(&Query::new(Fingerprint::from_bits(i.wrapping_mul(0xd6e8_feb8_6659_fd93))).limit(0))?;
+            snapshot.query(
+                &Query::new(Fingerprint::from_bits(
+                    i.wrapping_mul(0xd6e8_feb8_6659_fd93),
+                ))
+                .limit(0),
+            )?;
         }
         times.push(begun.elapsed());
     }
@@ -143,7 +163,9 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
     const DOCUMENTS: u64 = 60_000;
     let folder = Folder::new()?;
     let create = |name: &str| {
-        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(2_500);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .recent_documents(2_500);
         Database::create(folder.path(name), &options)
     };
     let fresh = create("fresh.simdb")?;
@@ -153,7 +175,12 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
         generation(&replaced, DOCUMENTS, round)?;
     }
     assert_sound(&replaced)?;
-    let stored = |database: &Database| database.snapshot()?.stats().map(|stats| stats.allocated_bytes);
+    let stored = |database: &Database| {
+        database
+            .snapshot()?
+            .stats()
+            .map(|stats| stats.allocated_bytes)
+    };
     let (small, large) = (stored(&fresh)?, stored(&replaced)?);
     assert!(large * 2 <= small * 3, "{large} bytes, fresh {small}");
     // Tests run at the same time, so this is a coarse bound, and what others do may be over when it is measured again.
@@ -173,24 +200,36 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
 #[test]
 fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(100_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(100_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     for round in 0..=10 {
         generation(&database, 20_000, round)?;
     }
-    let stored = || database.snapshot()?.stats().map(|stats| stats.allocated_bytes);
+    let stored = || {
+        database
+            .snapshot()?
+            .stats()
+            .map(|stats| stats.allocated_bytes)
+    };
     let replaced = stored()?;
     assert_sound(&database)?;
     database.compact(go_on)?;
     let compacted = stored()?;
-    assert!(replaced <= 3 * compacted, "{replaced} bytes, compacted {compacted}");
+    assert!(
+        replaced <= 3 * compacted,
+        "{replaced} bytes, compacted {compacted}"
+    );
     Ok(())
 }
 
 #[test]
 fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(1_500);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(1_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let mut sizes = Vec::new();
     for round in 0..20 {
@@ -215,37 +254,56 @@ fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(2_500);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(2_500);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let hot = 0xffff_0000_ffff_0000;
     let cold = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for first in (0..HOT).step_by(1_000) {
-        insert_all(&database, (first..first + 1_000).map(|i| document(format!("hot {i}"), hot)))?;
-        insert_all(&database, (first..first + 1_000).map(|i| document(format!("cold {i}"), cold(i))))?;
+        insert_all(
+            &database,
+            (first..first + 1_000).map(|i| document(format!("hot {i}"), hot)),
+        )?;
+        insert_all(
+            &database,
+            (first..first + 1_000).map(|i| document(format!("cold {i}"), cold(i))),
+        )?;
     }
     database.settle()?;
     // The first quartile of many times, which other tests disturb little.
-    let time = |mut work: Box<dyn FnMut(u64) -> simdb::Result<()> + '_>| -> simdb::Result<Duration> {
-        let mut times = Vec::new();
-        for i in 0..300 {
-            let begun = Instant::now();
-            work(i)?;
-            times.push(begun.elapsed());
-        }
-        times.sort_unstable();
-        Ok(times[times.len() / 4])
-    };
+    let time =
+        |mut work: Box<dyn FnMut(u64) -> simdb::Result<()> + '_>| -> simdb::Result<Duration> {
+            let mut times = Vec::new();
+            for i in 0..300 {
+                let begun = Instant::now();
+                work(i)?;
+                times.push(begun.elapsed());
+            }
+            times.sort_unstable();
+            Ok(times[times.len() / 4])
+        };
     let snapshot = database.snapshot()?;
     let total = |bits: u64, expected: u64| -> simdb::Result<()> {
-        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0).limit(3))?;
+        let found = snapshot.query(
+            &Query::new(Fingerprint::from_bits(bits))
+                .max_distance(0)
+                .limit(3),
+        )?;
         assert_eq!(found.total(), expected);
         Ok(())
     };
-    let queries = (time(Box::new(|_| total(hot, HOT)))?, time(Box::new(|i| total(cold(i + 7), 1)))?);
+    let queries = (
+        time(Box::new(|_| total(hot, HOT)))?,
+        time(Box::new(|i| total(cold(i + 7), 1)))?,
+    );
     let txn = std::cell::RefCell::new(database.begin_write()?);
     let insert = |key: String, bits: u64| -> simdb::Result<()> {
         txn.borrow_mut()
-            .insert_if_new(&document(key, bits), &Policy::link().max_distance(0).limit(1))
+            .insert_if_new(
+                &document(key, bits),
+                &Policy::link().max_distance(0).limit(1),
+            )
             .map(drop)
     };
     let inserts = (
@@ -261,7 +319,10 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     drop(snapshot);
     // A coarse bound. docs/benchmarks.md has the measured ratios.
     for (what, (hot, cold)) in [("query", queries), ("insert", inserts), ("delete", deletes)] {
-        assert!(hot <= cold * 3 + Duration::from_micros(20), "{what}: hot {hot:?}, cold {cold:?}");
+        assert!(
+            hot <= cold * 3 + Duration::from_micros(20),
+            "{what}: hot {hot:?}, cold {cold:?}"
+        );
     }
     assert_sound(&database)?;
     Ok(())
@@ -274,13 +335,21 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
     for round in 0..30u64 {
         // Other sizes in each round. Each handle reads the levels that were written with other sizes.
         let options = OpenOptions::new().recent_documents(1 + round as usize * 5);
-        let options = if round % 3 == 0 { options } else { options.tiny_blocks() };
+        let options = if round % 3 == 0 {
+            options
+        } else {
+            options.tiny_blocks()
+        };
         let database = Database::open(folder.path("d.simdb"), &options)?;
         let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        insert_all(&database, (round * 40..round * 40 + 40).map(|i| document(i.to_string(), bits(i))))?;
+        insert_all(
+            &database,
+            (round * 40..round * 40 + 40).map(|i| document(i.to_string(), bits(i))),
+        )?;
         for i in 0..(round + 1) * 40 {
-            let found =
-                database.snapshot()?.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+            let found = database
+                .snapshot()?
+                .query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
             assert_eq!(listed(&found), [(i.to_string(), 0)]);
         }
     }
@@ -291,14 +360,22 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
 #[test]
 fn recent_documents_are_merged_in_a_pause() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(1_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    insert_all(&database, (0..400).map(|i| document(i.to_string(), bits(i))))?;
+    insert_all(
+        &database,
+        (0..400).map(|i| document(i.to_string(), bits(i))),
+    )?;
     assert_eq!(database.snapshot()?.stats()?.levels, 0);
     let begun = Instant::now();
     while database.snapshot()?.stats()?.levels == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is merged");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "nothing is merged"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_sound(&database)?;
@@ -314,17 +391,34 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
     let database = folder.database("d.simdb")?;
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // Each commit inserts documents and deletes the first third of those of the commit before.
-    let is_deleted = |i: u64, commits: u64| i / TOGETHER + 1 < commits && i % TOGETHER < TOGETHER / 3;
+    let is_deleted =
+        |i: u64, commits: u64| i / TOGETHER + 1 < commits && i % TOGETHER < TOGETHER / 3;
     let assert_right = |database: &Database| -> simdb::Result<u64> {
         let snapshot = database.snapshot()?;
         let documents = snapshot.stats()?.documents;
         // The last commit has 3,000 documents, and each before it 2,000.
-        let commits = if documents == 0 { 0 } else { (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1 };
+        let commits = if documents == 0 {
+            0
+        } else {
+            (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1
+        };
         for i in (0..commits * TOGETHER).step_by(419) {
-            let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
-            let expected = if is_deleted(i, commits) { vec![] } else { vec![(i.to_string(), 0)] };
-            assert_eq!(listed(&found), expected, "document {i} after {commits} commits");
-            assert_eq!(snapshot.get(i.to_string())?.is_some(), !is_deleted(i, commits));
+            let found =
+                snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+            let expected = if is_deleted(i, commits) {
+                vec![]
+            } else {
+                vec![(i.to_string(), 0)]
+            };
+            assert_eq!(
+                listed(&found),
+                expected,
+                "document {i} after {commits} commits"
+            );
+            assert_eq!(
+                snapshot.get(i.to_string())?.is_some(),
+                !is_deleted(i, commits)
+            );
         }
         Ok(commits)
     };

@@ -4,13 +4,18 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use simdb::{
-    Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Sketch, SketchSize, Snapshot,
+    Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Sketch, SketchSize,
+    Snapshot,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, going_on, insert_all, listed, tiny};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, going_on, insert_all, listed, tiny,
+};
 
 fn near(snapshot: &Snapshot, bits: u64) -> simdb::Result<Vec<(String, u32)>> {
-    Ok(listed(&snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?))
+    Ok(listed(
+        &snapshot.query(&Query::new(Fingerprint::from_bits(bits)))?,
+    ))
 }
 
 #[test]
@@ -46,37 +51,65 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     // Ten thousand documents with fingerprints near 0. The farther the fingerprint, the later it is seen.
-    let bits =
-        |i: u64| [0, 1 << (i % 64), 1 << (i % 64) | 1 << (i / 64 % 64), i | 0xff << 40][i as usize % 4];
+    let bits = |i: u64| {
+        [
+            0,
+            1 << (i % 64),
+            1 << (i % 64) | 1 << (i / 64 % 64),
+            i | 0xff << 40,
+        ][i as usize % 4]
+    };
     let documents: Vec<Document> = (0..10_000)
         .map(|i| {
-            document(format!("{i}"), bits(i)).with_seen(i64::from(bits(i).count_ones()) * 20_000 + i as i64)
+            document(format!("{i}"), bits(i))
+                .with_seen(i64::from(bits(i).count_ones()) * 20_000 + i as i64)
         })
         .collect();
     insert_all(&database, documents.iter().cloned())?;
     let snapshot = database.snapshot()?;
     for since in [0, 25_000, 100_000, 177_000, 500_000] {
         for limit in [0, 1, 10, 100_000] {
-            let query = Query::new(Fingerprint::from_bits(0)).max_distance(16).since(since).limit(limit);
+            let query = Query::new(Fingerprint::from_bits(0))
+                .max_distance(16)
+                .since(since)
+                .limit(limit);
             let mut expected: Vec<&Document> = documents
                 .iter()
                 .filter(|it| {
-                    it.seen() >= since && it.fingerprint().is_some_and(|it| it.bits().count_ones() <= 16)
+                    it.seen() >= since
+                        && it
+                            .fingerprint()
+                            .is_some_and(|it| it.bits().count_ones() <= 16)
                 })
                 .collect();
             // The nearest first. Of these the smallest fingerprint first, of these the newest.
             expected.sort_by_key(|it| {
                 let fingerprint = it.fingerprint().map(Fingerprint::bits);
-                (fingerprint.map(u64::count_ones), fingerprint, std::cmp::Reverse(it.seen()))
+                (
+                    fingerprint.map(u64::count_ones),
+                    fingerprint,
+                    std::cmp::Reverse(it.seen()),
+                )
             });
             let more = expected.len() > limit;
             expected.truncate(limit);
             let found = snapshot.query(&query)?;
             let list: Vec<&Document> = found.iter().map(|it| &it.document).collect();
-            assert!(list == expected, "since {since}, limit {limit}: {} of {}", list.len(), expected.len());
-            assert_eq!(found.total(), list.len() as u64 + u64::from(more), "{since}, {limit}");
+            assert!(
+                list == expected,
+                "since {since}, limit {limit}: {} of {}",
+                list.len(),
+                expected.len()
+            );
+            assert_eq!(
+                found.total(),
+                list.len() as u64 + u64::from(more),
+                "{since}, {limit}"
+            );
         }
-        let query = Query::new(Fingerprint::from_bits(0)).max_distance(16).since(since);
+        let query = Query::new(Fingerprint::from_bits(0))
+            .max_distance(16)
+            .since(since);
         assert_eq!(snapshot.any_match(&query)?, since < 500_000);
     }
     Ok(())
@@ -86,8 +119,14 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
 fn inserting_twice_is_inserting_once_and_delete_undoes_insert() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    insert_all(&database, [document("a", 1), document("b", 1), document("a", 1)])?;
-    assert_eq!(near(&database.snapshot()?, 1)?, [("a".to_owned(), 0), ("b".to_owned(), 0)]);
+    insert_all(
+        &database,
+        [document("a", 1), document("b", 1), document("a", 1)],
+    )?;
+    assert_eq!(
+        near(&database.snapshot()?, 1)?,
+        [("a".to_owned(), 0), ("b".to_owned(), 0)]
+    );
     let mut txn = database.begin_write()?;
     assert_eq!(txn.delete("a")?, Some(document("a", 1)));
     assert_eq!(txn.delete("a")?, None);
@@ -104,7 +143,11 @@ fn insert_if_new_sees_what_its_transaction_wrote_and_never_its_own_key() -> Test
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     let mut txn = database.begin_write()?;
-    assert_eq!(*txn.insert_if_new(&document("a", 0), &Policy::link())?.change(), Change::Inserted);
+    assert_eq!(
+        *txn.insert_if_new(&document("a", 0), &Policy::link())?
+            .change(),
+        Change::Inserted
+    );
     let verdict = txn.insert_if_new(&document("b", 0b111), &Policy::link())?;
     assert_eq!(listed(verdict.matches()), [("a".to_owned(), 3)]);
     assert!(verdict.is_duplicate());
@@ -129,7 +172,10 @@ fn skip_changes_nothing_even_if_the_key_exists() -> TestResult {
     assert_eq!(*verdict.change(), Change::Skipped);
     assert_eq!(listed(verdict.matches()), [("a".to_owned(), 1)]);
     txn.commit()?;
-    assert_eq!(database.snapshot()?.get("b")?, Some(document("b", u64::MAX)));
+    assert_eq!(
+        database.snapshot()?.get("b")?,
+        Some(document("b", u64::MAX))
+    );
     Ok(())
 }
 
@@ -142,7 +188,10 @@ fn replace_lets_the_better_document_survive_and_ties_keep_the_incumbent() -> Tes
     txn.insert(&ranked("a", 0b0001, &[1]))?;
     txn.insert(&ranked("b", 0b0010, &[2]))?;
     let tie = txn.insert_if_new(&ranked("c", 0, &[2]), &Policy::replace())?;
-    assert_eq!((tie.change(), tie.deleted().len(), tie.matches().total()), (&Change::Skipped, 0, 2));
+    assert_eq!(
+        (tie.change(), tie.deleted().len(), tie.matches().total()),
+        (&Change::Skipped, 0, 2)
+    );
     let better = txn.insert_if_new(&ranked("c", 0, &[3]), &Policy::replace())?;
     assert_eq!(*better.change(), Change::Inserted);
     let deleted: Vec<&[u8]> = better.deleted().iter().map(Document::key).collect();
@@ -158,20 +207,42 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     let scope = |i: usize| ["", "en", "zh"][i % 3];
-    insert_all(&database, (0..3_000).map(|i| document(format!("{i:04}"), 7).with_scope(scope(i))))?;
+    insert_all(
+        &database,
+        (0..3_000).map(|i| document(format!("{i:04}"), 7).with_scope(scope(i))),
+    )?;
     let snapshot = database.snapshot()?;
     let all = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(4))?;
     assert_eq!((all.total(), all.total_is_exact()), (3_000, true));
     let keys: Vec<String> = listed(&all).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["2999", "2998", "2997", "2996"]);
-    let in_scopes =
-        snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(3).scopes(["en", "", "none"]))?;
+    let in_scopes = snapshot.query(
+        &Query::new(Fingerprint::from_bits(7))
+            .limit(3)
+            .scopes(["en", "", "none"]),
+    )?;
     let keys: Vec<String> = listed(&in_scopes).into_iter().map(|(key, _)| key).collect();
-    assert_eq!((in_scopes.total(), keys), (2_000, vec!["2998".into(), "2997".into(), "2995".into()]));
-    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(7)).scopes(["none"]))?.total(), 0);
-    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(0))?.total(), 3_000);
     assert_eq!(
-        snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(usize::MAX))?.iter().count(),
+        (in_scopes.total(), keys),
+        (2_000, vec!["2998".into(), "2997".into(), "2995".into()])
+    );
+    assert_eq!(
+        snapshot
+            .query(&Query::new(Fingerprint::from_bits(7)).scopes(["none"]))?
+            .total(),
+        0
+    );
+    assert_eq!(
+        snapshot
+            .query(&Query::new(Fingerprint::from_bits(7)).limit(0))?
+            .total(),
+        3_000
+    );
+    assert_eq!(
+        snapshot
+            .query(&Query::new(Fingerprint::from_bits(7)).limit(usize::MAX))?
+            .iter()
+            .count(),
         3_000
     );
     Ok(())
@@ -192,8 +263,8 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
         let found = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(2))?;
         assert_eq!((found.total(), &listed(&found)[1].0[..]), (5_000, "4998"));
     }
-    let one =
-        snapshot.query(&Query::new(Fingerprint::from_bits(7)).scopes(["site 17", "site 18", "site 17"]))?;
+    let one = snapshot
+        .query(&Query::new(Fingerprint::from_bits(7)).scopes(["site 17", "site 18", "site 17"]))?;
     assert_eq!((one.total(), &listed(&one)[0].0[..]), (2, "0018"));
     // When every scope was read, a query took 7 ms. Now it takes about a hundredth of that.
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
@@ -212,15 +283,27 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
 fn totals_by_time_are_exact_up_to_the_limit_and_then_say_so() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), 7).with_seen(i)))?;
+    insert_all(
+        &database,
+        (0..1_000).map(|i| document(i.to_string(), 7).with_seen(i)),
+    )?;
     let snapshot = database.snapshot()?;
     let since = |seen| Query::new(Fingerprint::from_bits(7)).limit(10).since(seen);
     let few = snapshot.query(&since(995))?;
-    assert_eq!((few.total(), few.total_is_exact(), few.iter().count()), (5, true, 5));
+    assert_eq!(
+        (few.total(), few.total_is_exact(), few.iter().count()),
+        (5, true, 5)
+    );
     let ten = snapshot.query(&since(990))?;
-    assert_eq!((ten.total(), ten.total_is_exact(), ten.iter().count()), (10, true, 10));
+    assert_eq!(
+        (ten.total(), ten.total_is_exact(), ten.iter().count()),
+        (10, true, 10)
+    );
     let more = snapshot.query(&since(0))?;
-    assert_eq!((more.total(), more.total_is_exact(), more.iter().count()), (11, false, 10));
+    assert_eq!(
+        (more.total(), more.total_is_exact(), more.iter().count()),
+        (11, false, 10)
+    );
     assert_eq!(snapshot.query(&since(1_000))?.total(), 0);
     Ok(())
 }
@@ -232,14 +315,25 @@ fn documents_too_short_to_judge_are_stored_and_match_nothing() -> TestResult {
     let mut txn = database.begin_write()?;
     for key in ["a", "b"] {
         let verdict = txn.insert_if_new(&Document::new(key, None), &Policy::skip())?;
-        assert_eq!((verdict.change(), verdict.is_duplicate()), (&Change::Inserted, false));
+        assert_eq!(
+            (verdict.change(), verdict.is_duplicate()),
+            (&Change::Inserted, false)
+        );
     }
     txn.commit()?;
     let snapshot = database.snapshot()?;
     assert_eq!(snapshot.get("a")?.map(|it| it.fingerprint()), Some(None));
-    assert_eq!(snapshot.query(&Query::new(Fingerprint::from_bits(0)).max_distance(64))?.total(), 0);
+    assert_eq!(
+        snapshot
+            .query(&Query::new(Fingerprint::from_bits(0)).max_distance(64))?
+            .total(),
+        0
+    );
     let stats = snapshot.stats()?;
-    assert_eq!((stats.documents, stats.too_short, stats.fingerprints), (2, 2, 0));
+    assert_eq!(
+        (stats.documents, stats.too_short, stats.fingerprints),
+        (2, 2, 0)
+    );
     drop(snapshot);
     assert_sound(&database)?;
     Ok(())
@@ -254,12 +348,19 @@ fn a_snapshot_does_not_change_and_may_outlive_its_database() -> TestResult {
     let mut txn = database.begin_write()?;
     txn.insert(&document("b", 1))?;
     txn.delete("a")?;
-    assert_eq!(near(&database.snapshot()?, 1)?, [("a".to_owned(), 0)], "not committed yet");
+    assert_eq!(
+        near(&database.snapshot()?, 1)?,
+        [("a".to_owned(), 0)],
+        "not committed yet"
+    );
     txn.commit()?;
     assert_eq!(near(&database.snapshot()?, 1)?, [("b".to_owned(), 0)]);
     drop(database);
     assert_eq!(near(&before, 1)?, [("a".to_owned(), 0)]);
-    assert_eq!(before.documents().collect::<simdb::Result<Vec<_>>>()?, [document("a", 1)]);
+    assert_eq!(
+        before.documents().collect::<simdb::Result<Vec<_>>>()?,
+        [document("a", 1)]
+    );
     Ok(())
 }
 
@@ -276,7 +377,9 @@ fn threads_read_while_another_writes() -> TestResult {
                 let mut last = 0;
                 while last < 2_000 {
                     let snapshot = database.snapshot()?;
-                    let total = snapshot.query(&Query::new(Fingerprint::from_bits(7)))?.total();
+                    let total = snapshot
+                        .query(&Query::new(Fingerprint::from_bits(7)))?
+                        .total();
                     // Each commit has ten documents. No snapshot sees a part of a commit, or less than the
                     // one before.
                     assert_eq!((total % 10, snapshot.stats()?.documents), (0, total));
@@ -289,7 +392,10 @@ fn threads_read_while_another_writes() -> TestResult {
         .collect();
     start.wait();
     for batch in 0..200 {
-        insert_all(&database, (0..10).map(|i| document(format!("{batch}-{i}"), 7)))?;
+        insert_all(
+            &database,
+            (0..10).map(|i| document(format!("{batch}-{i}"), 7)),
+        )?;
     }
     for reader in readers {
         reader.join().expect("the reader does not panic")?;
@@ -309,7 +415,11 @@ fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
         txn.insert(&stored(i, i << 20))?;
     }
     for i in (0..300).step_by(3) {
-        assert_eq!(txn.delete(i.to_string())?, Some(stored(i, i << 20)), "written by this transaction");
+        assert_eq!(
+            txn.delete(i.to_string())?,
+            Some(stored(i, i << 20)),
+            "written by this transaction"
+        );
     }
     for i in (1..300).step_by(3) {
         assert_eq!(txn.insert(&stored(i, i << 30))?, Some(stored(i, i << 20)));
@@ -317,8 +427,10 @@ fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
     txn.delete("299")?;
     // No snapshot sees the transaction before its commit.
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
-    let right: Vec<_> =
-        (0..299).filter(|i| i % 3 > 0).map(|i| stored(i, i << if i % 3 == 1 { 30 } else { 20 })).collect();
+    let right: Vec<_> = (0..299)
+        .filter(|i| i % 3 > 0)
+        .map(|i| stored(i, i << if i % 3 == 1 { 30 } else { 20 }))
+        .collect();
     for document in right.iter().step_by(2) {
         assert_eq!(txn.insert(document)?.as_ref(), Some(document));
     }
@@ -327,9 +439,15 @@ fn a_transaction_may_write_more_than_it_keeps_in_memory() -> TestResult {
     assert_sound(&database)?;
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
-    assert_eq!(database.snapshot()?.stats()?.documents, 1 + right.len() as u64);
+    assert_eq!(
+        database.snapshot()?.stats()?.documents,
+        1 + right.len() as u64
+    );
     for document in &right {
-        assert_eq!(database.snapshot()?.get(document.key())?.as_ref(), Some(document));
+        assert_eq!(
+            database.snapshot()?.get(document.key())?.as_ref(),
+            Some(document)
+        );
     }
     assert_sound(&database)?;
     Ok(())
@@ -341,32 +459,55 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     let database = folder.database("d.simdb")?;
     let mut txn = database.begin_write()?;
     txn.insert(&document("before", 1))?;
-    assert!(matches!(txn.insert(&document("", 1)), Err(Error::KeyLength { bytes: 0, .. })));
+    assert!(matches!(
+        txn.insert(&document("", 1)),
+        Err(Error::KeyLength { bytes: 0, .. })
+    ));
     assert!(matches!(
         txn.insert_if_new(&document([0; 5_000], 1), &Policy::link()),
         Err(Error::KeyLength { bytes: 5_000, .. })
     ));
     // A look-up said that there is no such document, as if there could be one.
-    assert!(matches!(txn.delete(""), Err(Error::KeyLength { bytes: 0, .. })));
-    assert!(matches!(txn.delete([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    assert!(matches!(
+        txn.delete(""),
+        Err(Error::KeyLength { bytes: 0, .. })
+    ));
+    assert!(matches!(
+        txn.delete([b'k'; 4_097]),
+        Err(Error::KeyLength { bytes: 4_097, .. })
+    ));
     let snapshot = database.snapshot()?;
-    assert!(matches!(snapshot.get(""), Err(Error::KeyLength { bytes: 0, .. })));
-    assert!(matches!(snapshot.get([b'k'; 4_097]), Err(Error::KeyLength { bytes: 4_097, .. })));
+    assert!(matches!(
+        snapshot.get(""),
+        Err(Error::KeyLength { bytes: 0, .. })
+    ));
+    assert!(matches!(
+        snapshot.get([b'k'; 4_097]),
+        Err(Error::KeyLength { bytes: 4_097, .. })
+    ));
     assert_eq!(snapshot.get([b'k'; 4_096])?, None);
     let far = Policy::link().max_distance(65);
-    assert!(matches!(txn.insert_if_new(&document("k", 1), &far), Err(Error::MaxDistance { given: 65 })));
+    assert!(matches!(
+        txn.insert_if_new(&document("k", 1), &far),
+        Err(Error::MaxDistance { given: 65 })
+    ));
     txn.insert(&document([0xff; 4_096], 1))?;
     txn.commit()?;
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     let query = Query::new(Fingerprint::from_bits(1)).max_distance(65);
-    assert!(matches!(database.snapshot()?.query(&query), Err(Error::MaxDistance { given: 65 })));
+    assert!(matches!(
+        database.snapshot()?.query(&query),
+        Err(Error::MaxDistance { given: 65 })
+    ));
     Ok(())
 }
 
 #[test]
 fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     let folder = Folder::new()?;
-    let options = simdb::CreateOptions::new().max_distance(1).sketch_size(SketchSize::Bytes32);
+    let options = simdb::CreateOptions::new()
+        .max_distance(1)
+        .sketch_size(SketchSize::Bytes32);
     let database = Database::create(folder.path("d.simdb"), &options.min_similarity(0.25))?;
     let sketch = Sketch::new(&[7; 32], 11)?;
     let full = document("k", 1)
@@ -380,9 +521,19 @@ fn reopening_keeps_documents_whole_and_the_options_of_creation() -> TestResult {
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
     assert_eq!(database.snapshot()?.get("k")?, Some(full));
-    assert_eq!((database.max_distance(), database.scheme().name()), (1, "minwise-1"));
-    assert_eq!((database.sketch_size(), database.min_similarity()), (SketchSize::Bytes32, Some(0.25)));
-    assert_eq!(near(&database.snapshot()?, 1)?.len(), 1, "the max distance of creation is the default");
+    assert_eq!(
+        (database.max_distance(), database.scheme().name()),
+        (1, "minwise-1")
+    );
+    assert_eq!(
+        (database.sketch_size(), database.min_similarity()),
+        (SketchSize::Bytes32, Some(0.25))
+    );
+    assert_eq!(
+        near(&database.snapshot()?, 1)?.len(),
+        1,
+        "the max distance of creation is the default"
+    );
     assert_sound(&database)?;
     Ok(())
 }
@@ -393,13 +544,34 @@ fn check_needs_the_database_for_itself() -> TestResult {
     let database = folder.database("d.simdb")?;
     let snapshots = [database.snapshot()?, database.snapshot()?];
     let refused = database.check();
-    assert!(matches!(refused, Err(Error::InUse { snapshots: 2, transaction: false })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(Error::InUse {
+                snapshots: 2,
+                transaction: false
+            })
+        ),
+        "{refused:?}"
+    );
     let txn = database.begin_write()?;
     let refused = database.check().expect_err("it is in use").to_string();
-    assert!(refused.contains("snapshots of this database: 2, open write transactions: 1"), "{refused}");
+    assert!(
+        refused.contains("snapshots of this database: 2, open write transactions: 1"),
+        "{refused}"
+    );
     drop(snapshots);
     let refused = database.check();
-    assert!(matches!(refused, Err(Error::InUse { snapshots: 0, transaction: true })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(Error::InUse {
+                snapshots: 0,
+                transaction: true
+            })
+        ),
+        "{refused:?}"
+    );
     drop(txn);
     assert_sound(&database)?;
     Ok(())
@@ -409,11 +581,17 @@ fn check_needs_the_database_for_itself() -> TestResult {
 fn check_tells_its_progress_up_to_the_end() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..500).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(
+        &database,
+        (0..500).map(|i| document(i.to_string(), i << 40)),
+    )?;
     database.settle()?;
     let mut told = Vec::new();
     let report = database.check_with(going_on(|done, all| told.push((done, all))))?;
     assert!(report.is_sound() && told.len() > 10, "{report:?}, {told:?}");
-    assert!(told.is_sorted() && told.last().is_some_and(|last| last.0 == last.1), "{told:?}");
+    assert!(
+        told.is_sorted() && told.last().is_some_and(|last| last.0 == last.1),
+        "{told:?}"
+    );
     Ok(())
 }

@@ -10,17 +10,35 @@ use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run
 fn options_as_large_as_possible_are_taken() -> TestResult {
     let folder = Folder::new()?;
     let options = CreateOptions::new().scheme(Scheme::External);
-    let options = options.cache(Cache::Bytes(usize::MAX)).recent_documents(usize::MAX);
+    let options = options
+        .cache(Cache::Bytes(usize::MAX))
+        .recent_documents(usize::MAX);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 40)))?;
-    insert_all(&database, (0..1_000).map(|i| document(i.to_string(), i << 20)))?;
+    insert_all(
+        &database,
+        (0..1_000).map(|i| document(i.to_string(), i << 40)),
+    )?;
+    insert_all(
+        &database,
+        (0..1_000).map(|i| document(i.to_string(), i << 20)),
+    )?;
     database.settle()?;
-    let query = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(usize::MAX);
+    let query = Query::new(Fingerprint::from_bits(0))
+        .max_distance(64)
+        .limit(usize::MAX);
     assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
     assert_sound(&database)?;
     drop(database);
-    let options = OpenOptions::new().cache(Cache::Bytes(usize::MAX)).recent_documents(1 << (usize::BITS - 2));
-    assert_eq!(Database::open(folder.path("d.simdb"), &options)?.snapshot()?.stats()?.documents, 1_000);
+    let options = OpenOptions::new()
+        .cache(Cache::Bytes(usize::MAX))
+        .recent_documents(1 << (usize::BITS - 2));
+    assert_eq!(
+        Database::open(folder.path("d.simdb"), &options)?
+            .snapshot()?
+            .stats()?
+            .documents,
+        1_000
+    );
     Ok(())
 }
 
@@ -31,10 +49,24 @@ fn create_takes_every_distance_and_size() -> TestResult {
     let folder = Folder::new()?;
     for (distance, expect) in [("32", "1000000"), ("64", "1099511627776")] {
         let path = folder.path(&format!("{distance}.simdb"));
-        run!("create", &path, "--max-distance", distance, "--expect", expect).expect(0);
+        run!(
+            "create",
+            &path,
+            "--max-distance",
+            distance,
+            "--expect",
+            expect
+        )
+        .expect(0);
     }
     let plans = run!("plan", "--max-distance", "64").expect(0).out;
-    assert!(plans.lines().skip(1).all(|line| line.split_whitespace().nth(2) == Some("-")), "{plans}");
+    assert!(
+        plans
+            .lines()
+            .skip(1)
+            .all(|line| line.split_whitespace().nth(2) == Some("-")),
+        "{plans}"
+    );
     Ok(())
 }
 
@@ -44,9 +76,17 @@ fn keys_that_no_document_can_have_are_refused() -> TestResult {
     let folder = Folder::new()?;
     drop(folder.database("d.simdb")?);
     let (database, long) = (folder.path("d.simdb"), "k".repeat(4_097));
-    run!("get", &database, "").expect(2).says("the key is empty");
-    run!("get", &database, &long).expect(2).says("the key has 4097 bytes");
-    run!("query", &database, "--key", &long).expect(2).says("the key has 4097 bytes");
-    run!("delete", &database, &long).expect(2).says("the key has 4097 bytes");
+    run!("get", &database, "")
+        .expect(2)
+        .says("the key is empty");
+    run!("get", &database, &long)
+        .expect(2)
+        .says("the key has 4097 bytes");
+    run!("query", &database, "--key", &long)
+        .expect(2)
+        .says("the key has 4097 bytes");
+    run!("delete", &database, &long)
+        .expect(2)
+        .says("the key has 4097 bytes");
     Ok(())
 }

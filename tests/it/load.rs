@@ -19,10 +19,17 @@ fn load(folder: &Folder, dump: impl AsRef<[u8]>) -> std::io::Result<Ran> {
 fn the_time_of_creation_is_kept() -> TestResult {
     let folder = Folder::new()?;
     load(&folder, format!("{HEADER}\n{DOCUMENT}\n"))?.expect(0);
-    let stats = run!("stats", folder.path("l.simdb"), "--json").expect(0).object()?;
+    let stats = run!("stats", folder.path("l.simdb"), "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(stats["created"], 1_234_567_890);
     let dump = run!("dump", folder.path("l.simdb")).expect(0).out;
-    assert!(dump.lines().next().is_some_and(|it| it.contains("\"created\":1234567890")), "{dump}");
+    assert!(
+        dump.lines()
+            .next()
+            .is_some_and(|it| it.contains("\"created\":1234567890")),
+        "{dump}"
+    );
     Ok(())
 }
 
@@ -45,16 +52,19 @@ fn blank_lines_are_passed_over_but_counted() -> TestResult {
     let folder = Folder::new()?;
     load(&folder, format!("\n{HEADER}\n\n  \n{DOCUMENT}\n\n"))?.expect(0);
     std::fs::remove_file(folder.path("l.simdb"))?;
-    load(&folder, format!("{HEADER}\n\n\nnonsense\n"))?.expect(2).says("dump, line 4: ");
+    load(&folder, format!("{HEADER}\n\n\nnonsense\n"))?
+        .expect(2)
+        .says("dump, line 4: ");
     Ok(())
 }
 
 #[test]
 fn a_message_has_one_line_number() -> TestResult {
     let folder = Folder::new()?;
-    for dump in
-        [format!("{HEADER}\n{{\"key\": nonsense}}\n"), format!("{HEADER}\n{{\"key\":\"a\",\"sewn\":0}}\n")]
-    {
+    for dump in [
+        format!("{HEADER}\n{{\"key\": nonsense}}\n"),
+        format!("{HEADER}\n{{\"key\":\"a\",\"sewn\":0}}\n"),
+    ] {
         let ran = load(&folder, dump)?.expect(2).says("line 2: ");
         assert_eq!(ran.err.matches("line").count(), 1, "{}", ran.err);
         assert!(ran.err.contains("at column"), "{}", ran.err);
@@ -70,12 +80,16 @@ fn a_document_without_content_is_refused() -> TestResult {
         .says("neither a fingerprint nor");
     load(
         &folder,
-        format!("{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":false,\"seen\":0}}\n"),
+        format!(
+            "{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":false,\"seen\":0}}\n"
+        ),
     )?
     .expect(2)
     .says("neither a fingerprint nor");
     let both = DOCUMENT.replace("\"seen\"", "\"too_short\":true,\"seen\"");
-    load(&folder, format!("{HEADER}\n{both}\n"))?.expect(2).says("too short");
+    load(&folder, format!("{HEADER}\n{both}\n"))?
+        .expect(2)
+        .says("too short");
     load(
         &folder,
         format!("{HEADER}\n{{\"key\":\"a\",\"fingerprint\":null,\"too_short\":true,\"seen\":0}}\n"),
@@ -111,8 +125,12 @@ fn what_is_no_dump_is_named() -> TestResult {
         folder.database("d.simdb")?;
         folder.path("d.simdb")
     })?;
-    load(&folder, b"BZh91AY&SY and more")?.expect(2).says("bzip2");
-    load(&folder, database)?.expect(2).says("is a database of redb or simdb");
+    load(&folder, b"BZh91AY&SY and more")?
+        .expect(2)
+        .says("bzip2");
+    load(&folder, database)?
+        .expect(2)
+        .says("is a database of redb or simdb");
     load(&folder, b"\xff\xfe{\0\"\0")?.expect(2).says("UTF-16");
     assert!(!folder.path("l.simdb").exists());
     Ok(())

@@ -1,5 +1,8 @@
 //! The tests of simdb from outside: the library and the command-line program.
-#![allow(clippy::disallowed_methods, reason = "a test may panic if the system gives no thread")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test may panic if the system gives no thread"
+)]
 
 mod admin;
 mod amounts;

@@ -12,9 +12,15 @@ fn bits(number: u64) -> u64 {
 }
 
 fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16").recent_documents(1_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .plan("4x16")
+        .recent_documents(1_000);
     let database = Database::create(folder.path(name), &options.cache(Cache::Bytes(64 << 20)))?;
-    insert_all(&database, (0..DOCUMENTS).map(|i| document(i.to_string(), bits(i))))?;
+    insert_all(
+        &database,
+        (0..DOCUMENTS).map(|i| document(i.to_string(), bits(i))),
+    )?;
     database.settle()?;
     Ok(database)
 }
@@ -23,8 +29,13 @@ fn create(folder: &Folder, name: &str) -> simdb::Result<Database> {
 fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
     for number in 0..DOCUMENTS {
-        let query = Query::new(simdb::Fingerprint::from_bits(bits(number))).max_distance(3).limit(0);
-        assert!(snapshot.query(&query)?.total() > 0, "document {number} was not found");
+        let query = Query::new(simdb::Fingerprint::from_bits(bits(number)))
+            .max_distance(3)
+            .limit(0);
+        assert!(
+            snapshot.query(&query)?.total() > 0,
+            "document {number} was not found"
+        );
     }
     Ok(())
 }
@@ -44,10 +55,16 @@ fn a_cache_grows_as_it_fills_and_gives_memory_back_under_a_lower_limit() -> Test
     assert_eq!(before.cache_bytes, before.directory_bytes);
     ask_for_all(&database)?;
     let full = stats(&database)?;
-    assert!(full.cache_bytes > full.table_bytes + full.posting_bytes, "{full:?}");
+    assert!(
+        full.cache_bytes > full.table_bytes + full.posting_bytes,
+        "{full:?}"
+    );
     database.set_cache(Cache::Bytes(400_000))?;
     let less = stats(&database)?;
-    assert!(less.cache_limit_bytes == 400_000 && less.cache_bytes <= 400_000, "{less:?}");
+    assert!(
+        less.cache_limit_bytes == 400_000 && less.cache_bytes <= 400_000,
+        "{less:?}"
+    );
     ask_for_all(&database)?;
     assert!(stats(&database)?.cache_bytes <= 400_000);
     database.set_cache(Cache::Share(0.1))?;
@@ -66,11 +83,17 @@ fn with_what_the_statistics_ask_for_all_tables_fit() -> TestResult {
         Database::open(folder.path("d.simdb"), &options)
     };
     let needs = stats(&open(0)?)?;
-    assert_eq!((needs.table_bytes, needs.posting_bytes), (4 * 8 * DOCUMENTS, 16 * DOCUMENTS));
+    assert_eq!(
+        (needs.table_bytes, needs.posting_bytes),
+        (4 * 8 * DOCUMENTS, 16 * DOCUMENTS)
+    );
     assert!(!needs.tables_fit && needs.tables_need_bytes < needs.queries_need_bytes);
     // More than the rows, but not much more.
     let rows = needs.table_bytes + needs.directory_bytes;
-    assert!((rows..rows * 2).contains(&needs.tables_need_bytes), "{needs:?}");
+    assert!(
+        (rows..rows * 2).contains(&needs.tables_need_bytes),
+        "{needs:?}"
+    );
     let database = open(needs.queries_need_bytes)?;
     ask_for_all(&database)?;
     let full = stats(&database)?;
@@ -112,14 +135,26 @@ fn the_command_says_what_it_would_take() -> TestResult {
     drop(create(&folder, "d.simdb")?);
     let path = folder.path("d.simdb");
     let fits = run!("stats", &path).expect(0);
-    assert!(fits.err.is_empty() && fits.out.contains(": the tables fit"), "{} {}", fits.out, fits.err);
+    assert!(
+        fits.err.is_empty() && fits.out.contains(": the tables fit"),
+        "{} {}",
+        fits.out,
+        fits.err
+    );
     let small = run!("stats", &path, "--cache", "100000").expect(0);
     let told = "the permuted tables do not fit into the cache of 100.0 kB";
     assert!(small.out.contains(told), "{}", small.out);
-    let object = run!("stats", &path, "--cache", "0%", "--json").expect(0).object()?;
-    assert_eq!((&object["tables_fit"], &object["cache_limit_bytes"]), (&false.into(), &0.into()));
+    let object = run!("stats", &path, "--cache", "0%", "--json")
+        .expect(0)
+        .object()?;
+    assert_eq!(
+        (&object["tables_fit"], &object["cache_limit_bytes"]),
+        (&false.into(), &0.into())
+    );
     for wrong in ["101%", "-1%", "NaN%", "much"] {
-        run!("stats", &path, format!("--cache={wrong}")).expect(2).says("a share from 0% to 100%");
+        run!("stats", &path, format!("--cache={wrong}"))
+            .expect(2)
+            .says("a share from 0% to 100%");
     }
     Ok(())
 }
@@ -161,7 +196,10 @@ mod events {
         fn event(&self, event: &Event<'_>) {
             let mut fields = Fields(String::new());
             event.record(&mut fields);
-            self.0.lock().expect("no other thread panicked").push(fields.0);
+            self.0
+                .lock()
+                .expect("no other thread panicked")
+                .push(fields.0);
         }
 
         fn enter(&self, _: &span::Id) {}
@@ -176,14 +214,22 @@ mod events {
         let database = create(&folder, "d.simdb")?;
         tracing::subscriber::with_default(warnings.clone(), || -> TestResult {
             database.set_cache(Cache::Bytes(64 << 20))?;
-            assert!(warnings.0.lock().expect("no other thread panicked").is_empty());
+            assert!(
+                warnings
+                    .0
+                    .lock()
+                    .expect("no other thread panicked")
+                    .is_empty()
+            );
             database.set_cache(Cache::Bytes(100_000))?;
             database.set_cache(Cache::Bytes(90_000))?;
             insert_all(&database, [document("another", 5)]).map_err(Into::into)
         })?;
         let told = warnings.0.lock().expect("no other thread panicked");
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("cache_limit_bytes=100000") && told[0].contains("tables_need_bytes="));
+        assert!(
+            told[0].contains("cache_limit_bytes=100000") && told[0].contains("tables_need_bytes=")
+        );
         Ok(())
     }
 }

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    CreateOptions, Database, Expiry, Fingerprint, Metrics, OpenOptions, Policy, Query, Scheme, WriterOptions,
+    CreateOptions, Database, Expiry, Fingerprint, Metrics, OpenOptions, Policy, Query, Scheme,
+    WriterOptions,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all};
@@ -23,7 +24,11 @@ fn query(bits: u64) -> Query {
 fn eventually(database: &Database, what: &str, is_right: impl Fn(&Metrics) -> bool) {
     let begun = Instant::now();
     while !is_right(&database.metrics()) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}: {:?}", database.metrics());
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{what}: {:?}",
+            database.metrics()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -40,39 +45,78 @@ fn documents_verdicts_and_commits_are_counted_when_they_are_committed() -> TestR
     txn.insert_if_new(&document("c", 0b111), &link)?;
     txn.insert_if_new(&document("a", 0xff00), &link)?;
     txn.insert_if_new(&document("c", 0xff01), &link)?;
-    assert_eq!(database.metrics().verdicts.total(), 0, "nothing is committed");
+    assert_eq!(
+        database.metrics().verdicts.total(),
+        0,
+        "nothing is committed"
+    );
     txn.commit()?;
     let mut txn = database.begin_write()?;
     txn.delete("a")?;
     txn.commit()?;
     // What is dropped, and what changes nothing, does not count.
-    database.begin_write()?.insert_if_new(&document("x", 1), &skip)?;
+    database
+        .begin_write()?
+        .insert_if_new(&document("x", 1), &skip)?;
     database.begin_write()?.commit()?;
     let metrics = database.metrics();
     let verdicts = &metrics.verdicts;
     assert_eq!((verdicts.inserted, verdicts.inserted_duplicates), (2, 1));
     assert_eq!((verdicts.replaced, verdicts.replaced_duplicates), (2, 1));
-    assert_eq!((verdicts.skipped, verdicts.total(), verdicts.duplicates()), (1, 5, 3));
-    let nearest: Vec<usize> = (0..65).filter(|&distance| verdicts.nearest[distance] > 0).collect();
+    assert_eq!(
+        (verdicts.skipped, verdicts.total(), verdicts.duplicates()),
+        (1, 5, 3)
+    );
+    let nearest: Vec<usize> = (0..65)
+        .filter(|&distance| verdicts.nearest[distance] > 0)
+        .collect();
     assert_eq!(nearest, [1, 2, 3]);
-    assert_eq!((metrics.documents, metrics.documents_stored, metrics.documents_deleted), (1, 4, 3));
-    assert_eq!((metrics.commit_times.count(), metrics.failed_commits), (2, 0));
+    assert_eq!(
+        (
+            metrics.documents,
+            metrics.documents_stored,
+            metrics.documents_deleted
+        ),
+        (1, 4, 3)
+    );
+    assert_eq!(
+        (metrics.commit_times.count(), metrics.failed_commits),
+        (2, 0)
+    );
     assert_eq!(metrics.documents_per_commit(), Some(2.0));
-    assert!(metrics.commit_times.sum() > Duration::ZERO && metrics.open_for >= metrics.commit_times.sum());
+    assert!(
+        metrics.commit_times.sum() > Duration::ZERO
+            && metrics.open_for >= metrics.commit_times.sum()
+    );
     assert!(metrics.waiting_changes > 0 && metrics.waiting_rows > 0 && metrics.file_bytes > 0);
     drop(database);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
-    assert_eq!((database.metrics().documents, database.metrics().documents_stored), (1, 0));
+    assert_eq!(
+        (
+            database.metrics().documents,
+            database.metrics().documents_stored
+        ),
+        (1, 0)
+    );
     Ok(())
 }
 
 #[test]
 fn queries_merges_and_the_cache_are_counted() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).plan("4x16").recent_documents(1_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .plan("4x16")
+        .recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
-    insert_all(&database, (0..20_000).map(|i| document(i.to_string(), bits(i))))?;
-    insert_all(&database, (20_000..21_500).map(|i| document(i.to_string(), bits(i))))?;
+    insert_all(
+        &database,
+        (0..20_000).map(|i| document(i.to_string(), bits(i))),
+    )?;
+    insert_all(
+        &database,
+        (20_000..21_500).map(|i| document(i.to_string(), bits(i))),
+    )?;
     database.settle()?;
     let merged = database.metrics();
     assert!(
@@ -88,24 +132,56 @@ fn queries_merges_and_the_cache_are_counted() -> TestResult {
     }
     let first = database.metrics();
     assert!(snapshot.any_match(&query(bits(5)))?);
-    assert_eq!((first.queries, first.query_matches, first.snapshots), (100, 100, 1));
+    assert_eq!(
+        (first.queries, first.query_matches, first.snapshots),
+        (100, 100, 1)
+    );
     // Each thread times its first query, and then one in 64. The lines of threads that have ended go on.
-    assert!((1..=2).contains(&first.query_times.count()), "{:?}", first.query_times);
-    assert!(first.candidates >= 100 && first.candidates < 100_000, "{first:?}");
-    assert!(first.cache_misses > 0 && first.blocks_read >= first.cache_misses, "{first:?}");
-    assert!(first.bytes_read > 100 * first.blocks_read && first.cache_bytes <= first.cache_limit_bytes);
+    assert!(
+        (1..=2).contains(&first.query_times.count()),
+        "{:?}",
+        first.query_times
+    );
+    assert!(
+        first.candidates >= 100 && first.candidates < 100_000,
+        "{first:?}"
+    );
+    assert!(
+        first.cache_misses > 0 && first.blocks_read >= first.cache_misses,
+        "{first:?}"
+    );
+    assert!(
+        first.bytes_read > 100 * first.blocks_read && first.cache_bytes <= first.cache_limit_bytes
+    );
     let batch: Vec<Query> = (0..100).map(|number| query(bits(number))).collect();
     snapshot.query_batch(&batch)?;
     let second = database.metrics();
-    assert_eq!((second.queries, second.query_matches, second.query_batch_times.count()), (201, 201, 1));
-    assert!(second.cache_hits > first.cache_hits && second.blocks_read == first.blocks_read, "{second:?}");
-    assert!(second.cache_hit_share().is_some_and(|share| share > 0.0 && share < 1.0));
+    assert_eq!(
+        (
+            second.queries,
+            second.query_matches,
+            second.query_batch_times.count()
+        ),
+        (201, 201, 1)
+    );
+    assert!(
+        second.cache_hits > first.cache_hits && second.blocks_read == first.blocks_read,
+        "{second:?}"
+    );
+    assert!(
+        second
+            .cache_hit_share()
+            .is_some_and(|share| share > 0.0 && share < 1.0)
+    );
     // Queries of verdicts are not among the queries, but what they meet is.
     let mut txn = database.begin_write()?;
     txn.insert_if_new(&document("new", bits(7)), &Policy::skip().max_distance(3))?;
     txn.commit()?;
     let third = database.metrics();
-    assert!(third.queries == 201 && third.candidates > second.candidates, "{third:?}");
+    assert!(
+        third.queries == 201 && third.candidates > second.candidates,
+        "{third:?}"
+    );
     Ok(())
 }
 
@@ -121,7 +197,14 @@ fn the_queues_of_writers_show_their_length_and_the_time_to_durability() -> TestR
         .collect::<simdb::Result<_>>()?;
     let ticket = other.submit(document("other", 9), &Policy::link())?;
     let waiting = database.metrics();
-    assert_eq!((waiting.queue_length, waiting.submissions, waiting.submission_times.count()), (4, 4, 0));
+    assert_eq!(
+        (
+            waiting.queue_length,
+            waiting.submissions,
+            waiting.submission_times.count()
+        ),
+        (4, 4, 0)
+    );
     assert!(waiting.queue_bytes > 100, "{waiting:?}");
     writer.flush()?;
     assert_eq!(database.metrics().queue_length, 1);
@@ -132,8 +215,14 @@ fn the_queues_of_writers_show_their_length_and_the_time_to_durability() -> TestR
     }
     let metrics = database.metrics();
     assert_eq!((metrics.queue_length, metrics.queue_bytes), (0, 0));
-    assert_eq!((metrics.submissions, metrics.submission_times.count()), (5, 5));
-    assert_eq!((metrics.documents_stored, metrics.commit_times.count()), (4, 2));
+    assert_eq!(
+        (metrics.submissions, metrics.submission_times.count()),
+        (5, 5)
+    );
+    assert_eq!(
+        (metrics.documents_stored, metrics.commit_times.count()),
+        (4, 2)
+    );
     Ok(())
 }
 
@@ -142,7 +231,8 @@ fn a_snapshot_of_an_older_commit_keeps_space_until_it_is_dropped() -> TestResult
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
     let insert = |from: u64| {
-        (from..from + 20).try_for_each(|i| insert_all(&database, [document(i.to_string(), bits(i))]))
+        (from..from + 20)
+            .try_for_each(|i| insert_all(&database, [document(i.to_string(), bits(i))]))
     };
     insert(0)?;
     database.settle()?;
@@ -151,11 +241,17 @@ fn a_snapshot_of_an_older_commit_keeps_space_until_it_is_dropped() -> TestResult
     });
     let snapshot = database.snapshot()?;
     let metrics = database.metrics();
-    assert_eq!((metrics.snapshots, metrics.oldest_pin, metrics.pinned_bytes), (1, None, 0));
+    assert_eq!(
+        (metrics.snapshots, metrics.oldest_pin, metrics.pinned_bytes),
+        (1, None, 0)
+    );
     insert(20)?;
     database.settle()?;
     let metrics = database.metrics();
-    assert!(metrics.snapshots == 1 && metrics.oldest_pin.is_some(), "{metrics:?}");
+    assert!(
+        metrics.snapshots == 1 && metrics.oldest_pin.is_some(),
+        "{metrics:?}"
+    );
     let pinned = metrics.pinned_bytes;
     assert!(pinned > 0 && pinned.is_multiple_of(4096), "{pinned}");
     let younger = database.snapshot()?;
@@ -163,23 +259,32 @@ fn a_snapshot_of_an_older_commit_keeps_space_until_it_is_dropped() -> TestResult
     database.settle()?;
     assert!(database.metrics().pinned_bytes > pinned);
     drop(snapshot);
-    eventually(&database, "one reads", |metrics| metrics.snapshots == 1 && metrics.oldest_pin.is_some());
+    eventually(&database, "one reads", |metrics| {
+        metrics.snapshots == 1 && metrics.oldest_pin.is_some()
+    });
     let length = database.metrics().file_bytes;
     database.compact(|_, _| ControlFlow::Continue(()))?;
     let metrics = database.metrics();
     let kept = metrics.pinned_bytes;
-    assert!(kept.abs_diff(length) <= length / 2 && metrics.compaction_times.count() == 1, "{metrics:?}");
+    assert!(
+        kept.abs_diff(length) <= length / 2 && metrics.compaction_times.count() == 1,
+        "{metrics:?}"
+    );
     // The old file does not keep what later commits free in the new one.
     insert(60)?;
     database.settle()?;
-    eventually(&database, "one reads", |metrics| metrics.pinned_bytes == kept);
+    eventually(&database, "one reads", |metrics| {
+        metrics.pinned_bytes == kept
+    });
     let newest = database.snapshot()?;
     insert(80)?;
     database.settle()?;
     let both = database.metrics().pinned_bytes;
     assert!(both > kept);
     drop(younger);
-    eventually(&database, "one reads", |metrics| metrics.pinned_bytes <= both - kept / 2);
+    eventually(&database, "one reads", |metrics| {
+        metrics.pinned_bytes <= both - kept / 2
+    });
     drop(newest);
     eventually(&database, "nobody reads", |metrics| {
         metrics.oldest_pin.is_none() && metrics.pinned_bytes == 0
@@ -192,10 +297,23 @@ fn a_snapshot_of_an_older_commit_keeps_space_until_it_is_dropped() -> TestResult
 fn expired_documents_are_counted_apart() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    insert_all(&database, (0..10).map(|i| document(i.to_string(), bits(i)).with_seen(i as i64)))?;
-    assert_eq!(database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?, 4);
+    insert_all(
+        &database,
+        (0..10).map(|i| document(i.to_string(), bits(i)).with_seen(i as i64)),
+    )?;
+    assert_eq!(
+        database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?,
+        4
+    );
     let metrics = database.metrics();
-    assert_eq!((metrics.documents_expired, metrics.documents_deleted, metrics.documents), (4, 0, 6));
+    assert_eq!(
+        (
+            metrics.documents_expired,
+            metrics.documents_deleted,
+            metrics.documents
+        ),
+        (4, 0, 6)
+    );
     Ok(())
 }
 
@@ -215,7 +333,9 @@ fn is_name(name: &str) -> bool {
 /// Reads `{name="value",..}`, and returns what comes after it.
 fn labels(text: &str) -> Result<(BTreeMap<String, String>, &str), String> {
     let mut labels = BTreeMap::new();
-    let Some(mut rest) = text.strip_prefix('{') else { return Ok((labels, text)) };
+    let Some(mut rest) = text.strip_prefix('{') else {
+        return Ok((labels, text));
+    };
     loop {
         let (name, after) = rest.split_once("=\"").ok_or("a label without a value")?;
         let (mut value, mut characters) = (String::new(), after.char_indices());
@@ -249,15 +369,28 @@ fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
     assert!(text.ends_with('\n'), "the last line has an end");
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
-            helped = help.split_once(' ').ok_or("a help without a text")?.0.to_owned();
+            helped = help
+                .split_once(' ')
+                .ok_or("a help without a text")?
+                .0
+                .to_owned();
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
             let (name, kind) = kind.split_once(' ').ok_or("a type without a kind")?;
-            if name != helped || !is_name(name) || !["counter", "gauge", "histogram"].contains(&kind) {
+            if name != helped
+                || !is_name(name)
+                || !["counter", "gauge", "histogram"].contains(&kind)
+            {
                 return Err(format!("the type of {name} is wrong"));
             }
             current = name.to_owned();
             if families
-                .insert(current.clone(), Family { kind: kind.to_owned(), samples: Vec::new() })
+                .insert(
+                    current.clone(),
+                    Family {
+                        kind: kind.to_owned(),
+                        samples: Vec::new(),
+                    },
+                )
                 .is_some()
             {
                 return Err(format!("{name} is there twice"));
@@ -266,8 +399,12 @@ fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
             let end = line.find(['{', ' ']).ok_or("a sample without a value")?;
             let (labels, value) = labels(&line[end..])?;
             let value = value.strip_prefix(' ').ok_or("no space before a value")?;
-            let family = families.get_mut(&current).ok_or("a sample without a type")?;
-            let ending = line[..end].strip_prefix(&current).ok_or(format!("{line} is not of {current}"))?;
+            let family = families
+                .get_mut(&current)
+                .ok_or("a sample without a type")?;
+            let ending = line[..end]
+                .strip_prefix(&current)
+                .ok_or(format!("{line} is not of {current}"))?;
             if family.kind == "histogram" && !["_bucket", "_sum", "_count"].contains(&ending)
                 || family.kind != "histogram" && !ending.is_empty()
             {
@@ -283,12 +420,28 @@ fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
 fn check_histogram(name: &str, family: &Family) {
     let of = |ending: &'static str| family.samples.iter().filter(move |it| it.0 == ending);
     let bound = |it: &BTreeMap<String, String>| it["le"].replace("+Inf", "inf").parse::<f64>();
-    let buckets: Vec<(f64, f64)> =
-        of("_bucket").map(|it| (bound(&it.1).expect("a bound is a number"), it.2)).collect();
-    assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {buckets:?}");
+    let buckets: Vec<(f64, f64)> = of("_bucket")
+        .map(|it| (bound(&it.1).expect("a bound is a number"), it.2))
+        .collect();
+    assert!(
+        buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+        "{name}: {buckets:?}"
+    );
     let count: Vec<f64> = of("_count").map(|it| it.2).collect();
-    assert_eq!((buckets.last().map(|it| it.0), of("_sum").count()), (Some(f64::INFINITY), 1), "{name}");
-    assert_eq!(Some(&count[..]), buckets.last().map(|it| it.1).as_ref().map(std::slice::from_ref), "{name}");
+    assert_eq!(
+        (buckets.last().map(|it| it.0), of("_sum").count()),
+        (Some(f64::INFINITY), 1),
+        "{name}"
+    );
+    assert_eq!(
+        Some(&count[..]),
+        buckets
+            .last()
+            .map(|it| it.1)
+            .as_ref()
+            .map(std::slice::from_ref),
+        "{name}"
+    );
 }
 
 #[test]
@@ -297,16 +450,26 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
     let database = folder.database("d.simdb")?;
     let writer = database.writer(WriterOptions::new())?;
     for i in 0..20 {
-        writer.insert_if_new(document(i.to_string(), i / 2), &Policy::skip().max_distance(0))?;
+        writer.insert_if_new(
+            document(i.to_string(), i / 2),
+            &Policy::skip().max_distance(0),
+        )?;
     }
     database.snapshot()?.query(&query(3))?;
     let metrics = database.metrics();
     let families = parse(&metrics.prometheus())?;
     for (name, family) in &families {
-        assert!(name.starts_with("simdb_") && !family.samples.is_empty(), "{name}");
+        assert!(
+            name.starts_with("simdb_") && !family.samples.is_empty(),
+            "{name}"
+        );
         assert_eq!(name.ends_with("_total"), family.kind == "counter", "{name}");
         let series: BTreeSet<_> = family.samples.iter().map(|it| (&it.0, &it.1)).collect();
-        assert_eq!(series.len(), family.samples.len(), "{name} has a series twice");
+        assert_eq!(
+            series.len(),
+            family.samples.len(),
+            "{name} has a series twice"
+        );
         if family.kind == "histogram" {
             check_histogram(name, family);
         }
@@ -315,24 +478,53 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
         [(_, labels, value)] if labels.is_empty() => *value,
         samples => panic!("{name}: {samples:?}"),
     };
-    assert_eq!((only("simdb_documents"), only("simdb_documents_stored_total")), (10.0, 10.0));
-    assert_eq!((only("simdb_submissions_total"), only("simdb_queries_total")), (20.0, 1.0));
+    assert_eq!(
+        (
+            only("simdb_documents"),
+            only("simdb_documents_stored_total")
+        ),
+        (10.0, 10.0)
+    );
+    assert_eq!(
+        (only("simdb_submissions_total"), only("simdb_queries_total")),
+        (20.0, 1.0)
+    );
     let verdicts = &families["simdb_verdicts_total"].samples;
     let count = |kind: &str, matched: &str| {
-        let of =
-            |it: &&(_, BTreeMap<String, String>, f64)| it.1["kind"] == kind && it.1["matched"] == matched;
-        verdicts.iter().filter(of).map(|it| it.2).collect::<Vec<_>>()
+        let of = |it: &&(_, BTreeMap<String, String>, f64)| {
+            it.1["kind"] == kind && it.1["matched"] == matched
+        };
+        verdicts
+            .iter()
+            .filter(of)
+            .map(|it| it.2)
+            .collect::<Vec<_>>()
     };
-    assert_eq!((count("inserted", "false"), count("skipped", "true")), (vec![10.0], vec![10.0]));
-    assert_eq!(families["simdb_verdicts_by_distance_total"].samples[0].2, 10.0);
-    let commits = families["simdb_commit_seconds"].samples.iter().find(|it| it.0 == "_count");
-    assert_eq!(commits.map(|it| it.2), Some(metrics.commit_times.count() as f64));
+    assert_eq!(
+        (count("inserted", "false"), count("skipped", "true")),
+        (vec![10.0], vec![10.0])
+    );
+    assert_eq!(
+        families["simdb_verdicts_by_distance_total"].samples[0].2,
+        10.0
+    );
+    let commits = families["simdb_commit_seconds"]
+        .samples
+        .iter()
+        .find(|it| it.0 == "_count");
+    assert_eq!(
+        commits.map(|it| it.2),
+        Some(metrics.commit_times.count() as f64)
+    );
     // A path can have every character.
     let odd = "/data/a \"b\"\\c\nd\u{1b}[31m.simdb";
     let families = parse(&metrics.prometheus_of(odd.as_ref()))?;
     let shown = odd.replace('\u{1b}', "\u{fffd}");
     for (name, family) in &families {
-        assert!(family.samples.iter().all(|it| it.1["database"] == shown), "{name}");
+        assert!(
+            family.samples.iter().all(|it| it.1["database"] == shown),
+            "{name}"
+        );
     }
     Ok(())
 }

@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use simdb::{Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Policy, Query, UnixSeconds};
+use simdb::{
+    Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Policy, Query, UnixSeconds,
+};
 
 use crate::support::{Folder, TestResult, document, insert_all, run};
 
@@ -17,7 +19,11 @@ fn is_refused<T>(done: simdb::Result<T>) -> bool {
     let error = done.err();
     matches!(
         error,
-        Some(Error::NotSeconds { given: MILLISECONDS, unit: "milliseconds", seconds: 1_700_000_000 })
+        Some(Error::NotSeconds {
+            given: MILLISECONDS,
+            unit: "milliseconds",
+            seconds: 1_700_000_000
+        })
     )
 }
 
@@ -26,35 +32,68 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 7).with_seen(1_700_000_000)])?;
-    let (late, query) = (document("b", 7).with_seen(MILLISECONDS), Query::new(Fingerprint::from_bits(7)));
+    let (late, query) = (
+        document("b", 7).with_seen(MILLISECONDS),
+        Query::new(Fingerprint::from_bits(7)),
+    );
 
     let mut txn = database.begin_write()?;
     assert!(is_refused(txn.insert(&late)));
     assert!(is_refused(txn.insert_if_new(&late, &Policy::link())));
-    assert!(is_refused(txn.insert_if_new(&document("b", 7), &Policy::link().since(MILLISECONDS))));
-    assert!(is_refused(txn.insert_if_new(&document("b", 7), &Policy::skip().since(MILLISECONDS))));
+    assert!(is_refused(txn.insert_if_new(
+        &document("b", 7),
+        &Policy::link().since(MILLISECONDS)
+    )));
+    assert!(is_refused(txn.insert_if_new(
+        &document("b", 7),
+        &Policy::skip().since(MILLISECONDS)
+    )));
     assert!(is_refused(txn.touch("a", MILLISECONDS)));
     // Each of them changed nothing, and the transaction goes on.
     txn.insert(&document("b", 7).with_seen(1))?;
     txn.commit()?;
 
     let snapshot = database.snapshot()?;
-    assert!(is_refused(snapshot.query(&query.clone().since(MILLISECONDS))));
-    assert!(is_refused(snapshot.query_batch(&[query.clone().since(MILLISECONDS)])));
-    assert!(is_refused(snapshot.any_match(&query.clone().since(MILLISECONDS))));
-    assert!(is_refused(snapshot.pairs(3).since(MILLISECONDS).run(|_| ControlFlow::Continue(()))));
+    assert!(is_refused(
+        snapshot.query(&query.clone().since(MILLISECONDS))
+    ));
+    assert!(is_refused(
+        snapshot.query_batch(&[query.clone().since(MILLISECONDS)])
+    ));
+    assert!(is_refused(
+        snapshot.any_match(&query.clone().since(MILLISECONDS))
+    ));
+    assert!(is_refused(
+        snapshot
+            .pairs(3)
+            .since(MILLISECONDS)
+            .run(|_| ControlFlow::Continue(()))
+    ));
     let clustering = Clustering::new().since(MILLISECONDS);
-    assert!(is_refused(snapshot.clusters(&clustering, |_| ControlFlow::Continue(()))));
+    assert!(is_refused(
+        snapshot.clusters(&clustering, |_| ControlFlow::Continue(()))
+    ));
     let expiry = Expiry::new().before(MILLISECONDS);
-    assert!(is_refused(snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))));
+    assert!(is_refused(
+        snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))
+    ));
     drop(snapshot);
-    assert!(is_refused(database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))));
-    assert!(is_refused(database.expire(&expiry, |_| ControlFlow::Continue(()))));
+    assert!(is_refused(
+        database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))
+    ));
+    assert!(is_refused(
+        database.expire(&expiry, |_| ControlFlow::Continue(()))
+    ));
     assert!(is_refused(Database::create(
         folder.path("n.simdb"),
         &CreateOptions::new().created(MILLISECONDS)
     )));
-    assert!(is_refused(Database::build(folder.path("n.simdb"), &CreateOptions::new(), [Ok(late)], 1)));
+    assert!(is_refused(Database::build(
+        folder.path("n.simdb"),
+        &CreateOptions::new(),
+        [Ok(late)],
+        1
+    )));
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
     Ok(())
 }
@@ -64,16 +103,37 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-    insert_all(&database, [document("a", 7).with_seen(at(100)), document("b", 7).with_seen(200)])?;
+    insert_all(
+        &database,
+        [
+            document("a", 7).with_seen(at(100)),
+            document("b", 7).with_seen(200),
+        ],
+    )?;
     let query = Query::new(Fingerprint::from_bits(7));
     for since in [UnixSeconds::from(150), at(150).into()] {
-        assert_eq!(database.snapshot()?.query(&query.clone().since(since))?.total(), 1);
+        assert_eq!(
+            database
+                .snapshot()?
+                .query(&query.clone().since(since))?
+                .total(),
+            1
+        );
     }
-    assert_eq!(database.expire(&Expiry::new().before(at(101)), |_| ControlFlow::Continue(()))?, 1);
+    assert_eq!(
+        database.expire(
+            &Expiry::new().before(at(101)),
+            |_| ControlFlow::Continue(())
+        )?,
+        1
+    );
     let mut txn = database.begin_write()?;
     assert!(txn.touch("b", at(300))?);
     txn.commit()?;
-    assert_eq!(database.snapshot()?.get("b")?.map(|it| it.seen()), Some(300));
+    assert_eq!(
+        database.snapshot()?.get("b")?.map(|it| it.seen()),
+        Some(300)
+    );
     Ok(())
 }
 
@@ -93,20 +153,32 @@ fn the_program_names_the_record_and_the_seconds_to_give() -> TestResult {
     ];
     let input = folder.file("in.jsonl", lines.join("\n"))?;
     let ran = run!("ingest", &database, &input).expect(0);
-    let ran = ran.says("in.jsonl, line 2: the time 1700000000000 ").says("looks like milliseconds");
-    let ran = ran.says("line 3: the time 1700000000000000 ").says("looks like microseconds");
-    let ran = ran.says("line 4: the time 1700000000000 ").says("line 5: the time -1700000000000 ");
+    let ran = ran
+        .says("in.jsonl, line 2: the time 1700000000000 ")
+        .says("looks like milliseconds");
+    let ran = ran
+        .says("line 3: the time 1700000000000000 ")
+        .says("looks like microseconds");
+    let ran = ran
+        .says("line 4: the time 1700000000000 ")
+        .says("line 5: the time -1700000000000 ");
     ran.says("give Unix seconds, here 1700000000");
     let dump = run!("dump", &database).expect(0).out;
     assert_eq!(dump.lines().count(), 2, "{dump}");
     let header = dump.lines().next().ok_or("a header")?;
     let copy = folder.file("dump.jsonl", format!("{header}\n{}\n", lines[1]))?;
-    run!("load", folder.path("l.simdb"), &copy).expect(2).says("line 2: the time 1700000000000 ");
+    run!("load", folder.path("l.simdb"), &copy)
+        .expect(2)
+        .says("line 2: the time 1700000000000 ");
 
     // Also where the user says that it is meant.
     for time in ["1700000000000", "@1700000000000"] {
-        run!("expire", &database, "--before", time).expect(2).says("looks like milliseconds");
-        run!("query", &database, "--key", "a", "--since", time).expect(2).says("looks like milliseconds");
+        run!("expire", &database, "--before", time)
+            .expect(2)
+            .says("looks like milliseconds");
+        run!("query", &database, "--key", "a", "--since", time)
+            .expect(2)
+            .says("looks like milliseconds");
     }
     run!("get", &database, "a").expect(0);
     Ok(())

@@ -5,15 +5,25 @@ use std::path::Path;
 
 use simdb::{CreateOptions, Database, Document, Error, OpenOptions, Scheme};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, tiny};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, go_on, going_on, insert_all, run, tiny,
+};
 
 fn documents(numbers: std::ops::Range<u64>) -> impl Iterator<Item = simdb::Result<Document>> {
-    numbers.map(|i| Ok(document(i.to_string(), i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+    numbers.map(|i| {
+        Ok(document(
+            i.to_string(),
+            i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ))
+    })
 }
 
 /// Inserts so much that documents wait in a file.
 fn insert_much(database: &Database, numbers: std::ops::Range<u64>) -> simdb::Result<()> {
-    insert_all(database, documents(numbers).collect::<simdb::Result<Vec<_>>>()?)
+    insert_all(
+        database,
+        documents(numbers).collect::<simdb::Result<Vec<_>>>()?,
+    )
 }
 
 fn stored(database: &Database) -> simdb::Result<u64> {
@@ -57,7 +67,11 @@ fn a_relative_path_keeps_its_meaning_when_the_process_changes_its_directory() ->
         .args(["--exact", name])
         .env(FOLDER, folder.path("."))
         .output()?;
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stdout)
+    );
     let names = |name: &str| Ok::<_, std::io::Error>(fs::read_dir(folder.path(name))?.count());
     assert_eq!((names("here/sub")?, names("there")?), (3, 0));
     for (name, documents) in [("d.simdb", 600), ("b.simdb", 300), ("c.simdb", 50)] {
@@ -72,13 +86,18 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     let here = || std::env::set_current_dir(folder.join("here")).expect("the directory is there");
     let there = || std::env::set_current_dir(folder.join("there")).expect("the directory is there");
     here();
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(8).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(8)
+        .tiny_blocks();
     let database = Database::create("sub/d.simdb", &options)?;
     there();
     insert_much(&database, 0..300)?;
     database.compact(go_on)?;
     here();
-    database.snapshot()?.backup("sub/b.simdb", going_on(|_, _| there()))?;
+    database
+        .snapshot()?
+        .backup("sub/b.simdb", going_on(|_, _| there()))?;
     insert_much(&database, 300..600)?;
     here();
     let moving = documents(0..50).inspect(|_| there());
@@ -96,17 +115,34 @@ fn a_file_with_several_names_is_not_compacted() -> TestResult {
     insert_much(&database, 0..100)?;
     fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"))?;
     let refused = database.compact(|_, _| panic!("rows are copied"));
-    assert!(matches!(refused, Err(Error::SeveralNames { names: 2, .. })), "{refused:?}");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    assert!(
+        matches!(refused, Err(Error::SeveralNames { names: 2, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "something is left"
+    );
     drop(database);
-    run!("compact", folder.path("d.simdb")).expect(2).says("2 names").says("backup instead");
+    run!("compact", folder.path("d.simdb"))
+        .expect(2)
+        .says("2 names")
+        .says("backup instead");
     // A name that appears while the copy is made is noticed too.
     fs::remove_file(folder.path("e.simdb"))?;
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let link = || _ = fs::hard_link(folder.path("d.simdb"), folder.path("e.simdb"));
     let refused = database.compact(going_on(|_, _| link()));
-    assert!(matches!(refused, Err(Error::SeveralNames { names: 2, .. })), "{refused:?}");
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    assert!(
+        matches!(refused, Err(Error::SeveralNames { names: 2, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "something is left"
+    );
     fs::remove_file(folder.path("e.simdb"))?;
     database.compact(go_on)?;
     assert_eq!(stored(&database)?, 100);
@@ -132,7 +168,10 @@ fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
             fs::remove_file(&path)?;
         }
         let refused = txn.commit();
-        assert!(matches!(&refused, Err(Error::Removed { path: named }) if *named == path), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::Removed { path: named }) if *named == path),
+            "{refused:?}"
+        );
         // Reading goes on, and a backup saves what was committed.
         assert_eq!(snapshot.documents().count(), 100);
         assert_eq!(stored(&database)?, 100);
@@ -159,10 +198,20 @@ fn commits_go_on_after_a_rename_and_after_a_compaction() -> TestResult {
     let old = database.snapshot()?;
     database.compact(go_on)?;
     insert_much(&database, 100..200)?;
-    assert_eq!(old.documents().count(), 100, "it reads a file without a name");
+    assert_eq!(
+        old.documents().count(),
+        100,
+        "it reads a file without a name"
+    );
     fs::rename(folder.path("d.simdb"), folder.path("e.simdb"))?;
     insert_much(&database, 200..300)?;
     drop((old, database));
-    assert_eq!(stored(&Database::open(folder.path("e.simdb"), &OpenOptions::new())?)?, 300);
+    assert_eq!(
+        stored(&Database::open(
+            folder.path("e.simdb"),
+            &OpenOptions::new()
+        )?)?,
+        300
+    );
     Ok(())
 }

@@ -11,7 +11,11 @@ fn digits(bytes: usize) -> String {
 }
 
 /// Loads a header and one document, whose fields are replaced by others.
-fn load(folder: &Folder, header: &Value, document: &Value) -> Result<Ran, Box<dyn std::error::Error>> {
+fn load(
+    folder: &Folder,
+    header: &Value,
+    document: &Value,
+) -> Result<Ran, Box<dyn std::error::Error>> {
     let mut lines = [
         json!({"simdb_dump": 2, "scheme": "external", "plan": null, "max_distance": 3, "sketch_bytes": 16,
                "min_similarity": 0.5, "documents": 1}),
@@ -26,7 +30,11 @@ fn load(folder: &Folder, header: &Value, document: &Value) -> Result<Ran, Box<dy
     _ = std::fs::remove_file(&path);
     let input = format!("{}\n{}\n", lines[0], lines[1]);
     let ran = run_with_input(simdb().arg("load").arg(&path).arg("-"), input.as_bytes())?;
-    assert_eq!(path.exists(), ran.code == Some(0), "a file is left of what cannot be loaded: {input}");
+    assert_eq!(
+        path.exists(),
+        ran.code == Some(0),
+        "a file is left of what cannot be loaded: {input}"
+    );
     Ok(ran)
 }
 
@@ -36,33 +44,72 @@ fn a_dump_with_impossible_sketches_is_refused_by_its_line() -> TestResult {
     let none = json!({});
     load(&folder, &none, &none)?.expect(0);
     for (document, says) in [
-        (json!({"sketch": digits(16) + "0"}), "is not a sketch: 32 or 64 hexadecimal digits"),
+        (
+            json!({"sketch": digits(16) + "0"}),
+            "is not a sketch: 32 or 64 hexadecimal digits",
+        ),
         (json!({"sketch": digits(15) + "0g"}), "is not a sketch"),
         (json!({"sketch": digits(15) + "é"}), "is not a sketch"),
         (json!({"sketch": ""}), "\"\" is not a sketch"),
         (json!({"sketch": digits(4_000)}), "is not a sketch"),
-        (json!({"sketch": digits(32)}), "sketches of 16 and of 32 bytes cannot be compared"),
+        (
+            json!({"sketch": digits(32)}),
+            "sketches of 16 and of 32 bytes cannot be compared",
+        ),
         (json!({"sketch": 7}), "expected a string"),
-        (json!({"shingles": 0}), "16 bytes and 0 shingles are no sketch"),
+        (
+            json!({"shingles": 0}),
+            "16 bytes and 0 shingles are no sketch",
+        ),
         (json!({"shingles": -1}), "integer `-1`"),
-        (json!({"shingles": 4_294_967_296u64}), "integer `4294967296`"),
+        (
+            json!({"shingles": 4_294_967_296u64}),
+            "integer `4294967296`",
+        ),
         (json!({"shingles": 1.5}), "floating point `1.5`"),
         (json!({"key": "k".repeat(4_097)}), "the key has 4097 bytes"),
         (json!({"rank": [1, 2, 3, 4, 5]}), "the rank has 5 numbers"),
         (json!({"scope": "s".repeat(256)}), "the scope has 256 bytes"),
     ] {
-        load(&folder, &none, &document)?.expect(2).says("line 2: ").says(says);
+        load(&folder, &none, &document)?
+            .expect(2)
+            .says("line 2: ")
+            .says(says);
     }
     for (header, says) in [
-        (json!({"simdb_dump": 1}), "a dump of version 1, and this release reads 2"),
-        (json!({"sketch_bytes": 17}), "a size that sketches cannot have"),
-        (json!({"sketch_bytes": -1}), "does not begin with the header of a dump"),
-        (json!({"sketch_bytes": 32}), "line 2: sketches of 32 and of 16 bytes"),
-        (json!({"sketch_bytes": 0, "min_similarity": 0.0}), "line 2: the database has no sketches"),
+        (
+            json!({"simdb_dump": 1}),
+            "a dump of version 1, and this release reads 2",
+        ),
+        (
+            json!({"sketch_bytes": 17}),
+            "a size that sketches cannot have",
+        ),
+        (
+            json!({"sketch_bytes": -1}),
+            "does not begin with the header of a dump",
+        ),
+        (
+            json!({"sketch_bytes": 32}),
+            "line 2: sketches of 32 and of 16 bytes",
+        ),
+        (
+            json!({"sketch_bytes": 0, "min_similarity": 0.0}),
+            "line 2: the database has no sketches",
+        ),
         (json!({"sketch_bytes": 0}), "the database has no sketches"),
-        (json!({"min_similarity": 1.5}), "a least similarity of 1.5 was given"),
-        (json!({"min_similarity": -0.1}), "a least similarity of -0.1 was given"),
-        (json!({"min_similarity": null}), "does not begin with the header of a dump"),
+        (
+            json!({"min_similarity": 1.5}),
+            "a least similarity of 1.5 was given",
+        ),
+        (
+            json!({"min_similarity": -0.1}),
+            "a least similarity of -0.1 was given",
+        ),
+        (
+            json!({"min_similarity": null}),
+            "does not begin with the header of a dump",
+        ),
     ] {
         load(&folder, &header, &none)?.expect(2).says(says);
     }
@@ -72,7 +119,10 @@ fn a_dump_with_impossible_sketches_is_refused_by_its_line() -> TestResult {
     let path = folder.path("loaded.simdb");
     run!("check", &path).expect(0);
     let dumped = run!("dump", &path).expect(0).last()?;
-    assert_eq!((&dumped["sketch"], &dumped["fingerprint"]), (&digits(16).into(), &Value::Null));
+    assert_eq!(
+        (&dumped["sketch"], &dumped["fingerprint"]),
+        (&digits(16).into(), &Value::Null)
+    );
     Ok(())
 }
 
@@ -84,7 +134,10 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     let weight = "of a feature cannot be used";
     let records = [
         (r#"{"a":NaN}"#, "`NaN` is no number of JSON; write `null`"),
-        (r#"{"a":-Infinity}"#, "`-Infinity` is no number of JSON; write `null`"),
+        (
+            r#"{"a":-Infinity}"#,
+            "`-Infinity` is no number of JSON; write `null`",
+        ),
         (r#"{"a":1e400}"#, "number out of range"),
         (r#"{"a":-1,"b":2}"#, weight),
         (r#"{"a":-0.0}"#, weight),
@@ -99,10 +152,15 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
         ("[null]", shape),
         ("\"words\"", shape),
         ("7", shape),
-        (r#"["\ud800"]"#, "an escape is half of a surrogate pair, which is no character"),
+        (
+            r#"["\ud800"]"#,
+            "an escape is half of a surrogate pair, which is no character",
+        ),
     ];
     // A text beside them is not used instead.
-    let line = |features: &str| format!("{{\"id\":\"bad\",\"text\":\"{TEXT}\",\"features\":{features}}}\n");
+    let line = |features: &str| {
+        format!("{{\"id\":\"bad\",\"text\":\"{TEXT}\",\"features\":{features}}}\n")
+    };
     let nested = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
     let mut lines: String = records.iter().map(|(features, _)| line(features)).collect();
     lines += &line(&nested);
@@ -110,28 +168,71 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
     lines += &line("null").replace("bad", "text");
     lines += &line("{}").replace("bad", "few");
     lines += &line(r#"["a","b","c","d","e","f","g","h"]"#).replace("bad", "list");
-    lines += &line(r#"{"\u0061":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1}"#).replace("bad", "object");
+    lines +=
+        &line(r#"{"\u0061":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1}"#).replace("bad", "object");
     // Where a fingerprint stands, features are not looked at.
-    let ready =
-        line("[0.5]").replace("bad", "ready").replace("text", "fingerprint").replace(TEXT, &digits(8));
+    let ready = line("[0.5]")
+        .replace("bad", "ready")
+        .replace("text", "fingerprint")
+        .replace(TEXT, &digits(8));
     let sketch = format!("{{\"sketch\":\"{}\",\"shingles\":9,\"id\"", digits(16));
     let ready = ready.replace("{\"id\"", &sketch);
     let database = folder.path("d.simdb");
     let input = folder.file("in.jsonl", lines + &ready)?;
-    let ran = run!("ingest", &database, &input, "--scheme", "minwise-1", "--json").expect(0);
-    let rejected: Vec<_> = ran.json()?.into_iter().filter(|it| it["rejected"].is_string()).collect();
+    let ran = run!(
+        "ingest",
+        &database,
+        &input,
+        "--scheme",
+        "minwise-1",
+        "--json"
+    )
+    .expect(0);
+    let rejected: Vec<_> = ran
+        .json()?
+        .into_iter()
+        .filter(|it| it["rejected"].is_string())
+        .collect();
     for (at, (features, says)) in records.iter().enumerate() {
-        let told = rejected.iter().find(|it| it["line"] == at + 1).ok_or("each is told")?;
-        assert!(told["rejected"].as_str().is_some_and(|it| it.contains(says)), "{features}: {told}");
+        let told = rejected
+            .iter()
+            .find(|it| it["line"] == at + 1)
+            .ok_or("each is told")?;
+        assert!(
+            told["rejected"]
+                .as_str()
+                .is_some_and(|it| it.contains(says)),
+            "{features}: {told}"
+        );
     }
     // A person is told the first of a kind.
-    assert!(ran.err.contains("more records like this one"), "{}", ran.err);
-    assert!(ran.err.contains("line 18: not a JSON record: recursion limit exceeded"), "{}", ran.err);
-    let near = ran.json()?.into_iter().find(|it| it["matches"].is_array()).ok_or("one is near")?;
-    assert_eq!((&near["key"], &near["matches"][0]["key"]), (&"object".into(), &"list".into()));
+    assert!(
+        ran.err.contains("more records like this one"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err
+            .contains("line 18: not a JSON record: recursion limit exceeded"),
+        "{}",
+        ran.err
+    );
+    let near = ran
+        .json()?
+        .into_iter()
+        .find(|it| it["matches"].is_array())
+        .ok_or("one is near")?;
+    assert_eq!(
+        (&near["key"], &near["matches"][0]["key"]),
+        (&"object".into(), &"list".into())
+    );
     let totals = ran.last()?;
     assert_eq!(
-        (&totals["inserted"], &totals["rejected"], &totals["too_short"]),
+        (
+            &totals["inserted"],
+            &totals["rejected"],
+            &totals["too_short"]
+        ),
         (&5.into(), &18.into(), &1.into())
     );
     run!("check", &database).expect(0);
@@ -143,7 +244,10 @@ fn features_of_another_shape_are_rejected_and_the_message_says_what_to_do() -> T
 fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    run!("create", &database, "--scheme", "external", "--sketch", "16").expect(0);
+    run!(
+        "create", &database, "--scheme", "external", "--sketch", "16"
+    )
+    .expect(0);
     let line = |key: &str, sketch: Value, shingles: Value| {
         format!(
             "{}\n",
@@ -162,15 +266,34 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         line("number", 7.into(), 9.into()),
     ];
     let bare = line("bare", Value::Null, 9.into());
-    let input = folder.file("asked.jsonl", good.clone() + &wrong.concat() + &bare + &good)?;
+    let input = folder.file(
+        "asked.jsonl",
+        good.clone() + &wrong.concat() + &bare + &good,
+    )?;
     let ran = run!("query", &database, "--input", &input).expect(2);
-    assert_eq!(ran.out.matches("\nrejected: ").count(), wrong.len(), "{}", ran.out);
-    assert!(ran.out.contains("bare is near good (distance 0)\n"), "{}", ran.out);
+    assert_eq!(
+        ran.out.matches("\nrejected: ").count(),
+        wrong.len(),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("bare is near good (distance 0)\n"),
+        "{}",
+        ran.out
+    );
     for asked in [["--min-similarity", "0.5"], ["--order", "similarity"]] {
         let ran = run!("query", &database, "--input", &input, asked[0], asked[1]).expect(2);
-        assert_eq!(ran.out.matches("\nrejected: ").count(), wrong.len() + 1, "{}", ran.out);
         assert_eq!(
-            ran.out.matches("good is near good (distance 0, similarity 1.00)\n").count(),
+            ran.out.matches("\nrejected: ").count(),
+            wrong.len() + 1,
+            "{}",
+            ran.out
+        );
+        assert_eq!(
+            ran.out
+                .matches("good is near good (distance 0, similarity 1.00)\n")
+                .count(),
             2,
             "{}",
             ran.out
@@ -178,15 +301,31 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
         ran.says("asked.jsonl, line 9: a similarity is asked for, but no sketch is given");
     }
     for given in ["nan", "NaN", "inf", "1.1", "-0.1", "", "half"] {
-        run!("query", &database, "--input", &input, "--min-similarity", given).expect(2).says("from 0 to 1");
+        run!(
+            "query",
+            &database,
+            "--input",
+            &input,
+            "--min-similarity",
+            given
+        )
+        .expect(2)
+        .says("from 0 to 1");
     }
     // A database without sketches can answer none of them.
     let plain = folder.path("plain.simdb");
     run!("create", &plain, "--scheme", "external").expect(0);
     let input = folder.file("bare.jsonl", bare)?;
-    run!("query", &plain, "--input", &input, "--min-similarity", "0.5")
-        .expect(2)
-        .says("the database has no sketches");
+    run!(
+        "query",
+        &plain,
+        "--input",
+        &input,
+        "--min-similarity",
+        "0.5"
+    )
+    .expect(2)
+    .says("the database has no sketches");
     Ok(())
 }
 
@@ -216,12 +355,22 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
         lines += &format!("{{\"text\":\"{own} {}\"}}\n", at * 7919);
     }
     let input = folder.file("in.jsonl", &lines)?;
-    let totals = run!("dedup", &input, "-o", folder.path("out.jsonl"), "--json").expect(0).last()?;
+    let totals = run!("dedup", &input, "-o", folder.path("out.jsonl"), "--json")
+        .expect(0)
+        .last()?;
     let counts = ["records", "removed", "rejected"].map(|field| totals[field].as_u64());
     assert_eq!(counts, [22, 11, 0].map(Some), "{totals}");
     // Where ranks decide because the caller says so, one that cannot be compared is told.
-    let ran =
-        run!("dedup", &input, "-o", folder.path("ranked.jsonl"), "--survivor", "rank", "--json").expect(0);
+    let ran = run!(
+        "dedup",
+        &input,
+        "-o",
+        folder.path("ranked.jsonl"),
+        "--survivor",
+        "rank",
+        "--json"
+    )
+    .expect(0);
     assert_eq!(ran.last()?["rejected"], 2, "{}", ran.err);
     ran.says("field `rank`: a whole number or a list of them is wanted; if it means something else, `--ignore-field rank`");
     Ok(())
@@ -231,15 +380,32 @@ fn fields_of_others_do_not_keep_a_corpus_from_being_cleaned() -> TestResult {
 fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() -> TestResult {
     let folder = Folder::new()?;
     let fields = r#""time":"","rank":0.5,"scope":[],"payload":7,"features":"red","fingerprint":"00000000000000ff","html":5"#;
-    let input = folder.file("in.jsonl", format!("{{\"id\":1,{fields},\"text\":\"{TEXT}\"}}\n"))?;
-    let names = ["time", "rank", "scope", "payload", "features", "fingerprint"];
+    let input = folder.file(
+        "in.jsonl",
+        format!("{{\"id\":1,{fields},\"text\":\"{TEXT}\"}}\n"),
+    )?;
+    let names = [
+        "time",
+        "rank",
+        "scope",
+        "payload",
+        "features",
+        "fingerprint",
+    ];
     let database = folder.path("d.simdb");
     // Without one of the options the record is rejected, and the message names the option.
     for left_out in names {
         let others: Vec<&str> = names.into_iter().filter(|name| *name != left_out).collect();
         let mut command = simdb();
-        command.arg("ingest").arg(&database).arg(&input).args(["--scheme", "minwise-1", "--sketch", "16"]);
-        others.iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+        command.arg("ingest").arg(&database).arg(&input).args([
+            "--scheme",
+            "minwise-1",
+            "--sketch",
+            "16",
+        ]);
+        others
+            .iter()
+            .for_each(|name| _ = command.args(["--ignore-field", name]));
         let ran = run_with_input(&mut command, b"")?;
         if left_out == "fingerprint" {
             // A fingerprint of the right form is taken for one of the scheme that was named.
@@ -249,18 +415,50 @@ fn a_field_that_means_something_else_can_be_ignored_wherever_records_are_read() 
         }
     }
     let mut command = simdb();
-    command.arg("ingest").arg(&database).arg(&input).args(["--scheme", "minwise-1"]);
-    names.iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+    command
+        .arg("ingest")
+        .arg(&database)
+        .arg(&input)
+        .args(["--scheme", "minwise-1"]);
+    names
+        .iter()
+        .for_each(|name| _ = command.args(["--ignore-field", name]));
     run_with_input(&mut command, b"")?.expect(0);
     let mut command = simdb();
-    command.arg("query").arg(&database).arg("--input").arg(&input);
-    ["features", "fingerprint"].iter().for_each(|name| _ = command.args(["--ignore-field", name]));
+    command
+        .arg("query")
+        .arg(&database)
+        .arg("--input")
+        .arg(&input);
+    ["features", "fingerprint"]
+        .iter()
+        .for_each(|name| _ = command.args(["--ignore-field", name]));
     run_with_input(&mut command, b"")?.expect(0);
     // A field that is named as the text is read all the same.
     let named = folder.path("named.simdb");
-    let text = folder.file("payload.jsonl", format!("{{\"id\":1,\"payload\":\"{TEXT}\"}}\n"))?;
-    run!("ingest", &named, &text, "--text-field", "payload", "--ignore-field", "payload").expect(0);
-    let ran = run!("dedup", &text, "--text-field", "payload", "-o", folder.path("out.jsonl")).expect(0);
+    let text = folder.file(
+        "payload.jsonl",
+        format!("{{\"id\":1,\"payload\":\"{TEXT}\"}}\n"),
+    )?;
+    run!(
+        "ingest",
+        &named,
+        &text,
+        "--text-field",
+        "payload",
+        "--ignore-field",
+        "payload"
+    )
+    .expect(0);
+    let ran = run!(
+        "dedup",
+        &text,
+        "--text-field",
+        "payload",
+        "-o",
+        folder.path("out.jsonl")
+    )
+    .expect(0);
     assert!(ran.out.contains("0 kept unjudged"), "{}", ran.out);
     Ok(())
 }
@@ -274,10 +472,20 @@ fn a_record_without_content_names_the_fields_that_it_has() -> TestResult {
         "it has `id`, `body`, `title`; `--text-field` or `--html-field` names the one that holds the text",
     );
     let many: String = (0..100).map(|at| format!("\"f{at}\":{at},")).collect();
-    let ran =
-        run!("ingest", &database, folder.file("many.jsonl", format!("{{{many}\"id\":1}}\n"))?).expect(2);
-    assert!(ran.err.contains("`f11`; ") && !ran.err.contains("`f12`"), "{}", ran.err);
-    run!("ingest", &database, folder.file("none.jsonl", "{}\n")?).expect(2).says("is wanted\n");
+    let ran = run!(
+        "ingest",
+        &database,
+        folder.file("many.jsonl", format!("{{{many}\"id\":1}}\n"))?
+    )
+    .expect(2);
+    assert!(
+        ran.err.contains("`f11`; ") && !ran.err.contains("`f12`"),
+        "{}",
+        ran.err
+    );
+    run!("ingest", &database, folder.file("none.jsonl", "{}\n")?)
+        .expect(2)
+        .says("is wanted\n");
     Ok(())
 }
 
@@ -292,11 +500,17 @@ fn numbers_that_json_does_not_have_are_named() -> TestResult {
         ] {
             let input = folder.file("in.jsonl", &line)?;
             let ran = run!("ingest", folder.path("d.simdb"), &input).expect(2);
-            assert!(ran.err.contains(&format!("`{word}` is no number of JSON")), "{line}{}", ran.err);
+            assert!(
+                ran.err.contains(&format!("`{word}` is no number of JSON")),
+                "{line}{}",
+                ran.err
+            );
         }
     }
     // Other words keep the message of the parser.
     let input = folder.file("in.jsonl", "{\"id\":1,\"text\":nothing}\n")?;
-    run!("ingest", folder.path("d.simdb"), &input).expect(2).says("not a JSON record: expected ident");
+    run!("ingest", folder.path("d.simdb"), &input)
+        .expect(2)
+        .says("not a JSON record: expected ident");
     Ok(())
 }

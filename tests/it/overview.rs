@@ -10,7 +10,10 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
     let spread = |i: u64| document(format!("k{i}"), i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let database = folder.database("d.simdb")?;
     insert_all(&database, (0..1_500).map(spread))?;
-    insert_all(&database, (0..40).map(|i| document(format!("error {i}"), 7)))?;
+    insert_all(
+        &database,
+        (0..40).map(|i| document(format!("error {i}"), 7)),
+    )?;
     drop(database);
     let path = folder.path("d.simdb");
     let told = run!("stats", &path).expect(0).out;
@@ -23,13 +26,19 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
         "40 documents have the fingerprint of error 39",
         "the tables fit",
     ] {
-        assert!(told.contains(part) || told.contains(&part.replace("seconds", "second")), "{part}: {told}");
+        assert!(
+            told.contains(part) || told.contains(&part.replace("seconds", "second")),
+            "{part}: {told}"
+        );
     }
     assert!(!told.contains("advice") && !told.contains('\t'), "{told}");
     let object = run!("stats", &path, "--json").expect(0).object()?;
     let group = json!({"key": "error 39", "fingerprint": "0000000000000007", "documents": 40});
     assert_eq!(object["largest_groups"], json!([group]));
-    assert_eq!((&object["pinned_bytes"], &object["advice"]), (&json!(null), &json!([])));
+    assert_eq!(
+        (&object["pinned_bytes"], &object["advice"]),
+        (&json!(null), &json!([]))
+    );
     assert_eq!(object["fullest_prefixes"].as_array().map(Vec::len), Some(3));
     Ok(())
 }
@@ -37,11 +46,21 @@ fn stats_tell_a_person_in_words_and_units_what_there_is() -> TestResult {
 #[test]
 fn stats_say_what_to_do_if_something_is_off() -> TestResult {
     let folder = Folder::new()?;
-    insert_all(&folder.database("d.simdb")?, (0..100).map(|i| document(format!("k{i}"), i << 40)))?;
-    let told = run!("stats", folder.path("d.simdb"), "--cache", "0%").expect(0).out;
+    insert_all(
+        &folder.database("d.simdb")?,
+        (0..100).map(|i| document(format!("k{i}"), i << 40)),
+    )?;
+    let told = run!("stats", folder.path("d.simdb"), "--cache", "0%")
+        .expect(0)
+        .out;
     let advice = "advice            the permuted tables do not fit into the cache of 0 B";
-    assert!(told.contains(advice) && told.contains("give the program"), "{told}");
-    let object = run!("stats", folder.path("d.simdb"), "--cache", "0%", "--json").expect(0).object()?;
+    assert!(
+        told.contains(advice) && told.contains("give the program"),
+        "{told}"
+    );
+    let object = run!("stats", folder.path("d.simdb"), "--cache", "0%", "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(object["advice"].as_array().map(Vec::len), Some(1));
     Ok(())
 }

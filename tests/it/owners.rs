@@ -26,7 +26,10 @@ fn open_folder() -> io::Result<Option<Folder>> {
     let may_give = fs::metadata(folder.path("."))?.uid() == 0;
     if !may_give {
         // Not with `eprintln!`, which the test harness captures, so the skipped test is seen.
-        _ = writeln!(io::stderr(), "skipped, since only the superuser can give files away");
+        _ = writeln!(
+            io::stderr(),
+            "skipped, since only the superuser can give files away"
+        );
     }
     Ok(may_give.then_some(folder))
 }
@@ -35,7 +38,10 @@ fn open_folder() -> io::Result<Option<Folder>> {
 fn database_of_somebody(folder: &Folder, mode: u32) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let path = folder.path("d.simdb");
     _ = fs::remove_file(&path);
-    insert_all(&folder.tiny_database("d.simdb")?, (0..100).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(
+        &folder.tiny_database("d.simdb")?,
+        (0..100).map(|i| document(i.to_string(), i << 40)),
+    )?;
     chown(&path, Some(SOMEBODY), Some(SOMEBODY))?;
     fs::set_permissions(&path, Permissions::from_mode(mode))?;
     Ok(path)
@@ -63,7 +69,9 @@ fn access(path: &Path) -> io::Result<(u32, u32, u32)> {
 /// belonged to the user who had compacted it, and its owner could no longer open it.
 #[test]
 fn a_compacted_file_keeps_its_owner_and_its_mode() -> TestResult {
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     for mode in [0o600, 0o640, 0o664] {
         let path = database_of_somebody(&folder, mode)?;
         run!("compact", &path).expect(0);
@@ -82,18 +90,38 @@ fn a_compacted_file_keeps_its_owner_and_its_mode() -> TestResult {
 
 #[test]
 fn a_file_whose_owner_cannot_be_kept_is_not_compacted() -> TestResult {
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     let path = database_of_somebody(&folder, 0o666)?;
     let before = fs::metadata(&path)?.ino();
-    Ran::from(as_another(&folder, ANOTHER).arg("compact").arg(&path).output()?)
-        .expect(2)
-        .says("belongs to another user or group")
-        .says("nothing was done");
-    assert_eq!((fs::metadata(&path)?.ino(), access(&path)?), (before, (SOMEBODY, SOMEBODY, 0o666)));
-    assert_eq!(fs::read_dir(folder.path("."))?.count(), 2, "something is left");
+    Ran::from(
+        as_another(&folder, ANOTHER)
+            .arg("compact")
+            .arg(&path)
+            .output()?,
+    )
+    .expect(2)
+    .says("belongs to another user or group")
+    .says("nothing was done");
+    assert_eq!(
+        (fs::metadata(&path)?.ino(), access(&path)?),
+        (before, (SOMEBODY, SOMEBODY, 0o666))
+    );
+    assert_eq!(
+        fs::read_dir(folder.path("."))?.count(),
+        2,
+        "something is left"
+    );
     // Its own files can be compacted by anybody.
     chown(&path, Some(ANOTHER), Some(ANOTHER))?;
-    Ran::from(as_another(&folder, ANOTHER).arg("compact").arg(&path).output()?).expect(0);
+    Ran::from(
+        as_another(&folder, ANOTHER)
+            .arg("compact")
+            .arg(&path)
+            .output()?,
+    )
+    .expect(0);
     assert_eq!(access(&path)?, (ANOTHER, ANOTHER, 0o666));
     Ok(())
 }
@@ -101,7 +129,9 @@ fn a_file_whose_owner_cannot_be_kept_is_not_compacted() -> TestResult {
 /// Everybody could read the backup of a private file.
 #[test]
 fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     let to = folder.path("b.simdb");
     let assert_backup = |command: &mut Command, mode, expected| -> TestResult {
         let path = database_of_somebody(&folder, mode)?;
@@ -114,14 +144,30 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
         assert_backup(simdb().arg("backup"), mode, (SOMEBODY, SOMEBODY, mode))?;
     }
     // A member of the group keeps the group.
-    assert_backup(as_another(&folder, SOMEBODY).arg("backup"), 0o640, (ANOTHER, SOMEBODY, 0o640))?;
+    assert_backup(
+        as_another(&folder, SOMEBODY).arg("backup"),
+        0o640,
+        (ANOTHER, SOMEBODY, 0o640),
+    )?;
     // For others it is another group, which gets nothing. The old group may get what all others get, if it
     // could read the original.
-    assert_backup(as_another(&folder, ANOTHER).arg("backup"), 0o644, (ANOTHER, ANOTHER, 0o604))?;
-    assert_backup(as_another(&folder, ANOTHER).arg("backup"), 0o604, (ANOTHER, ANOTHER, 0o600))?;
+    assert_backup(
+        as_another(&folder, ANOTHER).arg("backup"),
+        0o644,
+        (ANOTHER, ANOTHER, 0o604),
+    )?;
+    assert_backup(
+        as_another(&folder, ANOTHER).arg("backup"),
+        0o604,
+        (ANOTHER, ANOTHER, 0o600),
+    )?;
     // The umask counts too.
     let mut careful = Command::new("sh");
-    careful.args(["-c", "umask 077; exec \"$0\" backup \"$@\"", env!("CARGO_BIN_EXE_simdb")]);
+    careful.args([
+        "-c",
+        "umask 077; exec \"$0\" backup \"$@\"",
+        env!("CARGO_BIN_EXE_simdb"),
+    ]);
     assert_backup(&mut careful, 0o644, (SOMEBODY, SOMEBODY, 0o600))
 }
 
@@ -130,7 +176,12 @@ fn a_backup_can_be_read_by_no_more_people_than_the_original() -> TestResult {
 #[cfg(target_os = "linux")]
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, mode: u16, id: u32| {
-        [&tag.to_le_bytes()[..], &mode.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
+        [
+            &tag.to_le_bytes()[..],
+            &mode.to_le_bytes()[..],
+            &id.to_le_bytes()[..],
+        ]
+        .concat()
     };
     let (owner, user, group, mask, others) = (1, 2, 4, 16, 32);
     let entries = [
@@ -151,7 +202,9 @@ fn access_list() -> Vec<u8> {
 fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
     use rustix::fs::{XattrFlags, getxattr, setxattr};
     let (list, of_directory) = ("system.posix_acl_access", "system.posix_acl_default");
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     let (from, to) = (folder.path("d.simdb"), folder.path("b.simdb"));
     let length = |path: &Path| getxattr(path, list, &mut [0; 1_000]).unwrap_or(0);
     let copy = || -> TestResult {
@@ -161,7 +214,10 @@ fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
     };
     database_of_somebody(&folder, 0o600)?;
     if setxattr(&from, list, &access_list(), XattrFlags::empty()).is_err() {
-        _ = writeln!(io::stderr(), "skipped, since this file system has no access lists");
+        _ = writeln!(
+            io::stderr(),
+            "skipped, since this file system has no access lists"
+        );
         return Ok(());
     }
     copy()?;
@@ -170,7 +226,12 @@ fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
     fs::remove_file(&to)?;
 
     database_of_somebody(&folder, 0o640)?;
-    setxattr(folder.path("."), of_directory, &access_list(), XattrFlags::empty())?;
+    setxattr(
+        folder.path("."),
+        of_directory,
+        &access_list(),
+        XattrFlags::empty(),
+    )?;
     copy()?;
     assert_eq!([length(&from), length(&to)], [0, 0]);
     assert_eq!([access(&from)?.2, access(&to)?.2], [0o640; 2]);
@@ -181,15 +242,29 @@ fn a_copy_has_the_access_list_of_the_original_and_no_other() -> TestResult {
 /// message was that permission was denied, and not what has to be done.
 #[test]
 fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     let path = folder.path("d.simdb");
     let database = folder.tiny_database("open.simdb")?;
-    insert_all(&database, (0..100).map(|i| document(i.to_string(), i << 40)))?;
+    insert_all(
+        &database,
+        (0..100).map(|i| document(i.to_string(), i << 40)),
+    )?;
     // The copy looks as if its writer had been killed.
     fs::copy(folder.path("open.simdb"), &path)?;
     fs::set_permissions(&path, Permissions::from_mode(0o644))?;
-    let stats = || as_another(&folder, ANOTHER).arg("stats").arg(&path).output().map(Ran::from);
-    stats()?.expect(2).says("was not closed in order").says("open it for writing once");
+    let stats = || {
+        as_another(&folder, ANOTHER)
+            .arg("stats")
+            .arg(&path)
+            .output()
+            .map(Ran::from)
+    };
+    stats()?
+        .expect(2)
+        .says("was not closed in order")
+        .says("open it for writing once");
     drop(Database::open(&path, &tiny())?);
     stats()?.expect(0);
     Ok(())
@@ -199,14 +274,27 @@ fn a_file_that_must_be_recovered_and_cannot_be_written_says_so() -> TestResult {
 /// was not checked at all.
 #[test]
 fn a_file_that_may_only_be_read_is_checked_but_for_its_pages() -> TestResult {
-    let Some(folder) = open_folder()? else { return Ok(()) };
+    let Some(folder) = open_folder()? else {
+        return Ok(());
+    };
     let path = database_of_somebody(&folder, 0o644)?;
     let checked = |arguments: &[&str]| {
         let mut command = as_another(&folder, ANOTHER);
-        command.arg("check").args(arguments).arg(&path).output().map(Ran::from)
+        command
+            .arg("check")
+            .args(arguments)
+            .arg(&path)
+            .output()
+            .map(Ran::from)
     };
     let said = checked(&[])?.expect(0).out;
-    assert!(said.contains("sound") && said.contains("checksums of the pages were not verified"), "{said}");
-    assert_eq!(checked(&["--json"])?.expect(0).object()?["pages_verified"], false);
+    assert!(
+        said.contains("sound") && said.contains("checksums of the pages were not verified"),
+        "{said}"
+    );
+    assert_eq!(
+        checked(&["--json"])?.expect(0).object()?["pages_verified"],
+        false
+    );
     Ok(())
 }

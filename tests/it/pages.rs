@@ -24,25 +24,59 @@ fn pages_and_texts_of_a_folder_are_read_in_the_encoding_that_they_are_in() -> Te
     let folder = Folder::new()?;
     std::fs::create_dir(folder.path("site"))?;
     folder.file("site/0.txt", ARTICLE)?;
-    for label in ["windows-1251", "koi8-r", "iso-8859-5", "x-mac-cyrillic", "utf-8"] {
-        let said = page(&format!("<!-- <meta charset=gbk> --><meta charset={label}>"));
+    for label in [
+        "windows-1251",
+        "koi8-r",
+        "iso-8859-5",
+        "x-mac-cyrillic",
+        "utf-8",
+    ] {
+        let said = page(&format!(
+            "<!-- <meta charset=gbk> --><meta charset={label}>"
+        ));
         folder.file(&format!("site/said-{label}.html"), encoded(label, &said))?;
-        folder.file(&format!("site/index.php?said={label}"), encoded(label, &said))?;
+        folder.file(
+            &format!("site/index.php?said={label}"),
+            encoded(label, &said),
+        )?;
     }
     for label in ["windows-1251", "koi8-r"] {
-        folder.file(&format!("site/unsaid-{label}.html"), encoded(label, &page("")))?;
-        folder.file(&format!("site/wrong-{label}.html"), encoded(label, &page("<meta charset=utf-8>")))?;
+        folder.file(
+            &format!("site/unsaid-{label}.html"),
+            encoded(label, &page("")),
+        )?;
+        folder.file(
+            &format!("site/wrong-{label}.html"),
+            encoded(label, &page("<meta charset=utf-8>")),
+        )?;
         folder.file(&format!("site/plain-{label}.txt"), encoded(label, ARTICLE))?;
     }
     folder.file("site/wide.html", utf_16(&page("")))?;
     folder.file("site/marked.html", utf_16(&format!("\u{feff}{}", page(""))))?;
     folder.file("site/marked.txt", utf_16(&format!("\u{feff}{ARTICLE}")))?;
-    folder.file("site/mark.html", format!("\u{feff}{}", page("<meta charset=windows-1251>")))?;
-    let totals = run!("ingest", folder.path("d.simdb"), folder.path("site"), "--json").expect(0).last()?;
-    assert_eq!((&totals["documents"], &totals["rejected"]), (&21.into(), &0.into()));
-    let dump = run!("dump", folder.path("d.simdb"), "--json").expect(0).json()?;
-    let first =
-        &dump.iter().find(|it| it["fingerprint"].is_string()).ok_or("there are documents")?["fingerprint"];
+    folder.file(
+        "site/mark.html",
+        format!("\u{feff}{}", page("<meta charset=windows-1251>")),
+    )?;
+    let totals = run!(
+        "ingest",
+        folder.path("d.simdb"),
+        folder.path("site"),
+        "--json"
+    )
+    .expect(0)
+    .last()?;
+    assert_eq!(
+        (&totals["documents"], &totals["rejected"]),
+        (&21.into(), &0.into())
+    );
+    let dump = run!("dump", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .json()?;
+    let first = &dump
+        .iter()
+        .find(|it| it["fingerprint"].is_string())
+        .ok_or("there are documents")?["fingerprint"];
     for document in dump.iter().filter(|it| it["fingerprint"].is_string()) {
         assert_eq!(&document["fingerprint"], first, "{document}");
     }
@@ -60,12 +94,23 @@ fn a_page_is_known_by_its_content_wherever_it_comes_from() -> TestResult {
         Ok(run!("fingerprint", path, "--json").expect(0).object()?["fingerprint"].clone())
     };
     assert_eq!(of(&named)?, of(&other)?);
-    assert_ne!(of(&named)?, of(&plain)?, "a plain text by its name has tags as its author wrote them");
-    let piped = run_with_input(simdb().args(["fingerprint", "-", "--json"]), html.as_bytes())?.expect(0);
+    assert_ne!(
+        of(&named)?,
+        of(&plain)?,
+        "a plain text by its name has tags as its author wrote them"
+    );
+    let piped = run_with_input(
+        simdb().args(["fingerprint", "-", "--json"]),
+        html.as_bytes(),
+    )?
+    .expect(0);
     assert_eq!(piped.object()?["fingerprint"], of(&named)?);
     run!("ingest", folder.path("d.simdb"), &named).expect(0);
     let mut asked = simdb();
-    asked.arg("query").arg(folder.path("d.simdb")).args(["--file", "-"]);
+    asked
+        .arg("query")
+        .arg(folder.path("d.simdb"))
+        .args(["--file", "-"]);
     let answer = run_with_input(&mut asked, &encoded("windows-1251", &html))?.expect(0);
     assert!(answer.out.starts_with("0\t1.00\t"), "{}", answer.out);
     Ok(())
@@ -74,25 +119,45 @@ fn a_page_is_known_by_its_content_wherever_it_comes_from() -> TestResult {
 #[test]
 fn lines_are_documents_if_that_is_said_and_reading_goes_on_behind_the_last() -> TestResult {
     let folder = Folder::new()?;
-    let line =
-        |number: u32| format!("line {number} has words of its own: {}\n", "word".repeat(number as usize));
+    let line = |number: u32| {
+        format!(
+            "line {number} has words of its own: {}\n",
+            "word".repeat(number as usize)
+        )
+    };
     let all: String = (1..=4).map(line).collect();
     let input = folder.file("lines", format!("\u{feff}{}\n{}", line(1), line(2)))?;
     let ingest = || -> Result<_, Box<dyn std::error::Error>> {
-        run!("ingest", folder.path("d.simdb"), &input, "--input-format", "lines", "--json").expect(0).last()
+        run!(
+            "ingest",
+            folder.path("d.simdb"),
+            &input,
+            "--input-format",
+            "lines",
+            "--json"
+        )
+        .expect(0)
+        .last()
     };
     ingest()?;
     let key = |number: u32| format!("{}:{number}", input.display());
     run!("get", folder.path("d.simdb"), key(1)).expect(0);
     run!("get", folder.path("d.simdb"), key(2)).expect(1);
     run!("get", folder.path("d.simdb"), key(3)).expect(0);
-    folder.file("lines", format!("\u{feff}{}\n{}{}", line(1), line(2), line(4)))?;
+    folder.file(
+        "lines",
+        format!("\u{feff}{}\n{}{}", line(1), line(2), line(4)),
+    )?;
     ingest()?;
     run!("get", folder.path("d.simdb"), key(4)).expect(0);
-    let stats = run!("stats", folder.path("d.simdb"), "--json").expect(0).object()?;
+    let stats = run!("stats", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(stats["documents"], 3);
-    let piped =
-        run_with_input(simdb().args(["fingerprint", "-", "--input-format", "lines"]), all.as_bytes())?;
+    let piped = run_with_input(
+        simdb().args(["fingerprint", "-", "--input-format", "lines"]),
+        all.as_bytes(),
+    )?;
     assert_eq!(piped.expect(0).out.lines().count(), 4);
     Ok(())
 }
@@ -101,10 +166,23 @@ fn lines_are_documents_if_that_is_said_and_reading_goes_on_behind_the_last() -> 
 #[test]
 fn dedup_of_lines_keeps_lines() -> TestResult {
     let folder = Folder::new()?;
-    let (one, two) =
-        (format!("{ARTICLE}\n"), "Other words stand here, of which none is in the first line at all.\n");
+    let (one, two) = (
+        format!("{ARTICLE}\n"),
+        "Other words stand here, of which none is in the first line at all.\n",
+    );
     let input = folder.file("lines", format!("{one}{two}{one}"))?;
-    run!("dedup", &input, "--input-format", "lines", "--output", folder.path("kept")).expect(0);
-    assert_eq!(std::fs::read_to_string(folder.path("kept"))?, format!("{one}{two}"));
+    run!(
+        "dedup",
+        &input,
+        "--input-format",
+        "lines",
+        "--output",
+        folder.path("kept")
+    )
+    .expect(0);
+    assert_eq!(
+        std::fs::read_to_string(folder.path("kept"))?,
+        format!("{one}{two}")
+    );
     Ok(())
 }

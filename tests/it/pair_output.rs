@@ -10,22 +10,41 @@ use simdb::{CreateOptions, Database, Scheme};
 use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
 
 fn spread(i: u64) -> u64 {
-    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    (i + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// A database with many pairs and groups, in many small parts.
 fn database(folder: &Folder, name: &str, count: u64) -> TestResult {
-    let options = CreateOptions::new().scheme(Scheme::External).max_distance(3);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .max_distance(3);
     let database = Database::create(folder.path(name), &options)?;
-    let bits = |i: u64| (0..i % 4).fold(spread(i / 16), |bits, j| bits ^ 1 << (spread(7 * i + j) % 64));
-    insert_all(&database, (0..count).map(|i| document(format!("k{i}"), bits(i))))?;
+    let bits = |i: u64| {
+        (0..i % 4).fold(spread(i / 16), |bits, j| {
+            bits ^ 1 << (spread(7 * i + j) % 64)
+        })
+    };
+    insert_all(
+        &database,
+        (0..count).map(|i| document(format!("k{i}"), bits(i))),
+    )?;
     Ok(())
 }
 
 fn command(folder: &Folder, format: &str, output: &Path) -> Command {
     let mut command = simdb();
-    command.arg("pairs").arg(folder.path("d.simdb")).args(["--format", format, "--output"]).arg(output);
-    command.args(["--max-distance", "6", "-q"]).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("pairs")
+        .arg(folder.path("d.simdb"))
+        .args(["--format", format, "--output"])
+        .arg(output);
+    command
+        .args(["--max-distance", "6", "-q"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
@@ -39,19 +58,36 @@ fn a_file_holds_what_standard_output_would() -> TestResult {
         let mut printed = simdb();
         let printed = printed.arg("pairs").arg(&path).args(json).output()?;
         run!("pairs", &path, "--format", format, "--output", &output).expect(0);
-        assert!(!printed.stdout.is_empty() && fs::read(&output)? == printed.stdout, "{format}");
+        assert!(
+            !printed.stdout.is_empty() && fs::read(&output)? == printed.stdout,
+            "{format}"
+        );
         // A command that was killed at its very end finds its own file.
         run!("pairs", &path, "--format", format, "--output", &output)
             .expect(0)
             .says("already there and complete");
-        run!("pairs", &path, "--max-distance", "0", "--format", format, "--output", &output, "--replace")
-            .expect(0);
+        run!(
+            "pairs",
+            &path,
+            "--max-distance",
+            "0",
+            "--format",
+            format,
+            "--output",
+            &output,
+            "--replace"
+        )
+        .expect(0);
         assert!(fs::read(&output)?.len() < printed.stdout.len());
     }
     // Nothing is left beside them.
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 3);
-    run!("pairs", &path, "--format", "parquet").expect(2).says("needs a file");
-    run!("pairs", &path, "--format", "tsv", "--json").expect(2).says("--format asks for tsv");
+    run!("pairs", &path, "--format", "parquet")
+        .expect(2)
+        .says("needs a file");
+    run!("pairs", &path, "--format", "tsv", "--json")
+        .expect(2)
+        .says("--format asks for tsv");
     Ok(())
 }
 
@@ -81,19 +117,29 @@ fn a_killed_search_goes_on_and_ends_as_if_it_had_not_been_killed() -> TestResult
             if let Some(status) = ended {
                 // A search that was killed when it had just ended has left nothing to do.
                 let was_done = killed.exists() && !sidecar.exists();
-                assert!(status.success() || was_done, "it failed after {kills} kills");
+                assert!(
+                    status.success() || was_done,
+                    "it failed after {kills} kills"
+                );
                 break;
             }
             child.kill()?;
             child.wait()?;
             kills += 1;
             went_on += u64::from(
-                fs::read_to_string(&sidecar).is_ok_and(|it| !it.ends_with(" 0\n") && it.lines().count() == 3),
+                fs::read_to_string(&sidecar)
+                    .is_ok_and(|it| !it.ends_with(" 0\n") && it.lines().count() == 3),
             );
             patience += time / 16;
         }
-        assert!(kills > 2 && went_on > 0, "{kills} kills, {went_on} of them with a position");
-        assert!(fs::read(&whole)? == fs::read(&killed)?, "{format}: the files differ after {kills} kills");
+        assert!(
+            kills > 2 && went_on > 0,
+            "{kills} kills, {went_on} of them with a position"
+        );
+        assert!(
+            fs::read(&whole)? == fs::read(&killed)?,
+            "{format}: the files differ after {kills} kills"
+        );
         assert!(!sidecar.exists() && !folder.path("killed.position.new").exists());
         fs::remove_file(&whole)?;
         fs::remove_file(&killed)?;
@@ -114,20 +160,34 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     run!("pairs", &path, "--max-distance", "4", "--output", &output)
         .expect(2)
         .says("begun for another question");
-    run!("pairs", &path, "--json", "--output", &output).expect(2).says("begun for another question");
+    run!("pairs", &path, "--json", "--output", &output)
+        .expect(2)
+        .says("begun for another question");
     // A position of another database, and a file that is too short.
-    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"))?;
-    run!("pairs", &path, "--output", &output).expect(2).says("the database has changed since");
+    fs::write(
+        &sidecar,
+        format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+    )?;
+    run!("pairs", &path, "--output", &output)
+        .expect(2)
+        .says("the database has changed since");
     fs::write(
         &sidecar,
         format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n"),
     )?;
-    run!("pairs", &path, "--output", &output).expect(2).says("shorter than it was");
+    run!("pairs", &path, "--output", &output)
+        .expect(2)
+        .says("shorter than it was");
     fs::write(&sidecar, "nonsense")?;
-    run!("pairs", &path, "--output", &output).expect(2).says("of another release, or damaged");
+    run!("pairs", &path, "--output", &output)
+        .expect(2)
+        .says("of another release, or damaged");
     fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n"))?;
     run!("pairs", &path, "--output", &output).expect(0);
-    assert_eq!(fs::read_to_string(&output)?, run!("pairs", &path).expect(0).out);
+    assert_eq!(
+        fs::read_to_string(&output)?,
+        run!("pairs", &path).expect(0).out
+    );
     assert!(!sidecar.exists());
     Ok(())
 }
@@ -148,25 +208,50 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
         &Database::open(&path, &simdb::OpenOptions::new())?,
         [document("x", u64::MAX), document("y", 1 << 63)],
     )?;
-    run!("pairs", &path, "--groups", "--format", "parquet", "--output", &output).expect(0);
+    run!(
+        "pairs", &path, "--groups", "--format", "parquet", "--output", &output
+    )
+    .expect(0);
     let mut found = BTreeSet::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
         let batch = batch?;
-        let number = |name: &str| batch.column_by_name(name).map(|it| it.as_primitive::<Int64Type>().clone());
-        let text = |name: &str| batch.column_by_name(name).map(|it| it.as_string::<i32>().clone());
-        let distance =
-            batch.column_by_name("distance").ok_or("no distance")?.as_primitive::<Int32Type>().clone();
-        let (a, b) = number("fp_a").zip(number("fp_b")).ok_or("no fingerprints")?;
+        let number = |name: &str| {
+            batch
+                .column_by_name(name)
+                .map(|it| it.as_primitive::<Int64Type>().clone())
+        };
+        let text = |name: &str| {
+            batch
+                .column_by_name(name)
+                .map(|it| it.as_string::<i32>().clone())
+        };
+        let distance = batch
+            .column_by_name("distance")
+            .ok_or("no distance")?
+            .as_primitive::<Int32Type>()
+            .clone();
+        let (a, b) = number("fp_a")
+            .zip(number("fp_b"))
+            .ok_or("no fingerprints")?;
         let (documents, keys) = number("documents_a").zip(text("key_a")).ok_or("no sides")?;
         for row in 0..batch.num_rows() {
             assert!(a.value(row) <= b.value(row));
-            assert_eq!((a.value(row) ^ b.value(row)).count_ones().cast_signed(), distance.value(row));
+            assert_eq!(
+                (a.value(row) ^ b.value(row)).count_ones().cast_signed(),
+                distance.value(row)
+            );
             assert!(documents.value(row) > 0 && keys.value(row).starts_with('k'));
-            assert!(found.insert((a.value(row), b.value(row), distance.value(row))), "a pair came twice");
+            assert!(
+                found.insert((a.value(row), b.value(row), distance.value(row))),
+                "a pair came twice"
+            );
         }
     }
     let mut expected = BTreeSet::new();
-    for line in run!("pairs", &path, "--groups", "--json").expect(0).json()? {
+    for line in run!("pairs", &path, "--groups", "--json")
+        .expect(0)
+        .json()?
+    {
         let bits = |side: &serde_json::Value| {
             let digits = side["fingerprint"].as_str().unwrap_or_default();
             u64::from_str_radix(digits, 16).map(u64::cast_signed)
@@ -179,12 +264,20 @@ fn a_parquet_file_has_the_pairs_and_the_groups() -> TestResult {
             None => (bits(&line)?, bits(&line)?, 0),
         });
     }
-    assert!(expected.len() > 1000 && found == expected, "{} and {}", found.len(), expected.len());
+    assert!(
+        expected.len() > 1000 && found == expected,
+        "{} and {}",
+        found.len(),
+        expected.len()
+    );
     insert_all(
         &Database::open(&path, &simdb::OpenOptions::new())?,
         [document(vec![0xff], 1), document("z", 1)],
     )?;
-    insert_all(&Database::open(&path, &simdb::OpenOptions::new())?, [document(vec![0xfe], 1)])?;
+    insert_all(
+        &Database::open(&path, &simdb::OpenOptions::new())?,
+        [document(vec![0xfe], 1)],
+    )?;
     let again = ["--format", "parquet", "--replace", "--output"];
     let mut command = simdb();
     command.arg("pairs").arg(&path).args(again).arg(&output);
@@ -204,29 +297,61 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
     let folder = Folder::new()?;
     database(&folder, "d.simdb", 2_000)?;
     let path = folder.path("d.simdb");
-    let lines: String = (0..400).map(|i| format!("k{}\t{:016x}\n", i % 3, spread(i / 4))).collect();
+    let lines: String = (0..400)
+        .map(|i| format!("k{}\t{:016x}\n", i % 3, spread(i / 4)))
+        .collect();
     let input = folder.file("queries.tsv", lines)?;
     let (output, sidecar) = (folder.path("out"), folder.path("out.position"));
     let with = ["--input-format", "fingerprints", "--max-distance", "3"];
-    let ran = run!("pairs", &path, "--with", &input, with[0], with[1], with[2], with[3]).expect(0);
+    let ran = run!(
+        "pairs", &path, "--with", &input, with[0], with[1], with[2], with[3]
+    )
+    .expect(0);
     // Of each four records of a fingerprint, all match what the first one does.
     let lines: Vec<&str> = ran.out.lines().collect();
-    assert!(lines.len() > 400 && lines.len().is_multiple_of(4), "{} pairs", lines.len());
-    assert!(lines.iter().all(|it| it.split('\t').nth(2).is_some_and(|it| ["k0", "k1", "k2"].contains(&it))));
+    assert!(
+        lines.len() > 400 && lines.len().is_multiple_of(4),
+        "{} pairs",
+        lines.len()
+    );
+    assert!(lines.iter().all(|it| {
+        it.split('\t')
+            .nth(2)
+            .is_some_and(|it| ["k0", "k1", "k2"].contains(&it))
+    }));
     let arguments = || {
         let mut command = simdb();
-        command.arg("pairs").arg(&path).arg("--with").arg(&input).args(with).arg("--output").arg(&output);
+        command
+            .arg("pairs")
+            .arg(&path)
+            .arg("--with")
+            .arg(&input)
+            .args(with)
+            .arg("--output")
+            .arg(&output);
         command
     };
     fs::write(&output, "half a li")?;
     let question = format!("3 None None [] Some({input:?}) false");
-    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"))?;
+    fs::write(
+        &sidecar,
+        format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+    )?;
     assert!(arguments().status()?.success());
     assert_eq!(fs::read_to_string(&output)?, ran.out);
     assert!(!sidecar.exists());
-    run!("pairs", &path, "--with", &input, with[0], with[1], "--from", "1:0/0:0/0:0:0.16.0:00000000000000aa")
-        .expect(2)
-        .says("an input is read anew");
+    run!(
+        "pairs",
+        &path,
+        "--with",
+        &input,
+        with[0],
+        with[1],
+        "--from",
+        "1:0/0:0/0:0:0.16.0:00000000000000aa"
+    )
+    .expect(2)
+    .says("an input is read anew");
     Ok(())
 }
 
@@ -243,27 +368,60 @@ fn pairs_are_never_written_over_what_they_are_of() -> TestResult {
     fs::write(&input, format!("q\t{:016x}\n", spread(1)))?;
     fs::hard_link(&path, folder.path("other name"))?;
     let before = [&path, &other, &input].map(fs::read);
-    let formats =
-        if cfg!(feature = "parquet") { &["tsv", "jsonl", "parquet"][..] } else { &["tsv", "jsonl"] };
+    let formats = if cfg!(feature = "parquet") {
+        &["tsv", "jsonl", "parquet"][..]
+    } else {
+        &["tsv", "jsonl"]
+    };
     for format in formats {
         for name in ["d.simdb", "other name"] {
-            run!("pairs", &path, "--format", format, "--replace", "--output", folder.path(name))
-                .expect(2)
-                .says("is the database itself");
+            run!(
+                "pairs",
+                &path,
+                "--format",
+                format,
+                "--replace",
+                "--output",
+                folder.path(name)
+            )
+            .expect(2)
+            .says("is the database itself");
         }
-        for (with, output) in [(&other, &other), (&input, &input), (&folder.path("in"), &input)] {
-            let command = ["--input-format", "fingerprints", "--format", format, "--replace"];
+        for (with, output) in [
+            (&other, &other),
+            (&input, &input),
+            (&folder.path("in"), &input),
+        ] {
+            let command = [
+                "--input-format",
+                "fingerprints",
+                "--format",
+                format,
+                "--replace",
+            ];
             let mut program = simdb();
-            program.arg("pairs").arg(&path).arg("--with").arg(with).args(command).arg("--output").arg(output);
+            program
+                .arg("pairs")
+                .arg(&path)
+                .arg("--with")
+                .arg(with)
+                .args(command)
+                .arg("--output")
+                .arg(output);
             let ran = program.output()?;
             let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-            assert!(ran.status.code() == Some(2) && told.contains("is one of the inputs"), "{told}");
+            assert!(
+                ran.status.code() == Some(2) && told.contains("is one of the inputs"),
+                "{told}"
+            );
         }
     }
     for (path, before) in [&path, &other, &input].into_iter().zip(before) {
         assert!(fs::read(path)? == before?, "{path:?} was changed");
     }
     assert!(!folder.path("d.simdb.position").exists());
-    run!("report", &path, "--html", &path, "--replace").expect(2).says("is the database itself");
+    run!("report", &path, "--html", &path, "--replace")
+        .expect(2)
+        .says("is the database itself");
     Ok(())
 }

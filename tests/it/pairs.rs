@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use simdb::{
-    Clustering, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent, PairPosition,
-    Pairs, Scheme, Sketch, SketchSize, Snapshot,
+    Clustering, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent,
+    PairPosition, Pairs, Scheme, Sketch, SketchSize, Snapshot,
 };
 
 use crate::support::{
@@ -34,16 +34,30 @@ fn found(pairs: &Pairs<'_>) -> simdb::Result<Found> {
     pairs.run(|event| {
         match event {
             PairEvent::Group(group) => {
-                assert_eq!(found.groups.insert(text(&group.newest_key), group.documents), None);
+                assert_eq!(
+                    found
+                        .groups
+                        .insert(text(&group.newest_key), group.documents),
+                    None
+                );
             }
             PairEvent::Pair(pair) => {
                 assert!(pair.a.fingerprint <= pair.b.fingerprint, "{pair:?}");
-                assert_eq!(pair.a.fingerprint.distance(pair.b.fingerprint), pair.distance);
+                assert_eq!(
+                    pair.a.fingerprint.distance(pair.b.fingerprint),
+                    pair.distance
+                );
                 let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key));
-                *found.pairs.entry((a.clone().min(b.clone()), a.max(b), pair.distance)).or_default() += 1;
+                *found
+                    .pairs
+                    .entry((a.clone().min(b.clone()), a.max(b), pair.distance))
+                    .or_default() += 1;
             }
             PairEvent::Progress { done, all, .. } => {
-                assert!(last.0 <= done && done <= all, "{done} of {all} after {last:?}");
+                assert!(
+                    last.0 <= done && done <= all,
+                    "{done} of {all} after {last:?}"
+                );
                 last = (done, all);
             }
             other => panic!("{other:?}"),
@@ -59,7 +73,9 @@ fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u
     let mut pairs = BTreeMap::new();
     for (index, a) in documents.iter().enumerate() {
         for b in &documents[index + 1..] {
-            let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else { continue };
+            let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
+                continue;
+            };
             if x.distance(y) <= max_distance {
                 let [a, b] = [a, b].map(|it| text(it.key()));
                 pairs.insert((a.clone().min(b.clone()), a.max(b), x.distance(y)), 1);
@@ -71,13 +87,22 @@ fn brute_force(documents: &[Document], max_distance: u32) -> BTreeMap<KeyPair, u
 
 /// A scattered number for each `i`.
 fn spread(i: u64) -> u64 {
-    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    (i + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// Fingerprints of which many are near to each other, or equal.
 fn uniform(i: u64) -> u64 {
-    let near = (0..i % 5).fold(spread(i / 8), |bits, j| bits ^ 1 << (spread(7 * i + j) % 64));
-    if i.is_multiple_of(11) { spread(i / 22) } else { near }
+    let near = (0..i % 5).fold(spread(i / 8), |bits, j| {
+        bits ^ 1 << (spread(7 * i + j) % 64)
+    });
+    if i.is_multiple_of(11) {
+        spread(i / 22)
+    } else {
+        near
+    }
 }
 
 /// Fingerprints that share many bits.
@@ -123,8 +148,10 @@ fn database(path: &Path, plan: &str) -> simdb::Result<Database> {
 }
 
 /// Plans of every family.
-const PLANS: [&str; 12] =
-    ["2x32", "3x42", "3x21", "7x36", "4x16", "6x21", "10x25", "11x28", "14x32", "5x12", "8x8", "30x16"];
+const PLANS: [&str; 12] = [
+    "2x32", "3x42", "3x21", "7x36", "4x16", "6x21", "10x25", "11x28", "14x32", "5x12", "8x8",
+    "30x16",
+];
 
 #[test]
 fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
@@ -132,8 +159,13 @@ fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
     let real = fingerprints(&bundled("fp-real/fp.u64le"))?;
     // Real fingerprints that are near to others, and some that are not.
     let real: Vec<u64> = real.iter().copied().take(700).collect();
-    for (kind, bits) in
-        [(0..700).map(uniform).collect::<Vec<u64>>(), (0..700).map(skewed).collect(), real].iter().enumerate()
+    for (kind, bits) in [
+        (0..700).map(uniform).collect::<Vec<u64>>(),
+        (0..700).map(skewed).collect(),
+        real,
+    ]
+    .iter()
+    .enumerate()
     {
         for plan in PLANS {
             let database = database(&folder.path(&format!("{plan}-{kind}.simdb")), plan)?;
@@ -143,7 +175,10 @@ fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
                 let expected = brute_force(&documents, max_distance);
                 let found = found(&snapshot.pairs(max_distance).each_document(true))?;
                 assert!(found.groups.is_empty());
-                assert!(found.pairs == expected, "{plan}, kind {kind}, distance {max_distance}");
+                assert!(
+                    found.pairs == expected,
+                    "{plan}, kind {kind}, distance {max_distance}"
+                );
             }
         }
     }
@@ -156,26 +191,61 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     // Of 7 there are a few, of 6 there are more than are listed one by one, of 1 << 40 there is one.
     let few = ["a", "b", "c"].map(|key| document(key, 7));
-    let many =
-        (0..300).map(|i| document(format!("m{i:03}"), 6).with_scope(if i % 2 == 0 { "even" } else { "" }));
-    insert_all(&database, few.into_iter().chain(many).chain([document("far", 1 << 40)]))?;
+    let many = (0..300)
+        .map(|i| document(format!("m{i:03}"), 6).with_scope(if i % 2 == 0 { "even" } else { "" }));
+    insert_all(
+        &database,
+        few.into_iter()
+            .chain(many)
+            .chain([document("far", 1 << 40)]),
+    )?;
     let snapshot = database.snapshot()?;
     let all = found(&snapshot.pairs(3))?;
-    assert_eq!(all.groups, BTreeMap::from([("c".to_owned(), 3), ("m299".to_owned(), 300)]));
+    assert_eq!(
+        all.groups,
+        BTreeMap::from([("c".to_owned(), 3), ("m299".to_owned(), 300)])
+    );
     let pairs = [("c", "m299", 1), ("c", "far", 4), ("far", "m299", 3)]
         .map(|(a, b, distance)| ((a.min(b).to_owned(), a.max(b).to_owned(), distance), 1));
     assert_eq!(found(&snapshot.pairs(4))?.pairs, BTreeMap::from(pairs));
     // Scopes and times leave out documents, and with them groups and pairs.
     let even = found(&snapshot.pairs(64).scopes(["even"]))?;
-    assert_eq!(even, Found { groups: BTreeMap::from([("m298".to_owned(), 150)]), ..Found::default() });
-    assert_eq!(found(&snapshot.pairs(64).scopes(["none"]))?, Found::default());
-    insert_all(&database, [document("m007", 6).with_seen(50), document("m008", 6).with_seen(49)])?;
+    assert_eq!(
+        even,
+        Found {
+            groups: BTreeMap::from([("m298".to_owned(), 150)]),
+            ..Found::default()
+        }
+    );
+    assert_eq!(
+        found(&snapshot.pairs(64).scopes(["none"]))?,
+        Found::default()
+    );
+    insert_all(
+        &database,
+        [
+            document("m007", 6).with_seen(50),
+            document("m008", 6).with_seen(49),
+        ],
+    )?;
     let recent = found(&database.snapshot()?.pairs(64).since(49))?;
-    assert_eq!(recent, Found { groups: BTreeMap::from([("m008".to_owned(), 2)]), ..Found::default() });
-    assert_eq!(found(&database.snapshot()?.pairs(64).since(51))?, Found::default());
+    assert_eq!(
+        recent,
+        Found {
+            groups: BTreeMap::from([("m008".to_owned(), 2)]),
+            ..Found::default()
+        }
+    );
+    assert_eq!(
+        found(&database.snapshot()?.pairs(64).since(51))?,
+        Found::default()
+    );
     // Each pair of documents, if that is wanted.
     let each = found(&snapshot.pairs(0).each_document(true))?;
-    assert_eq!((each.pairs.len(), each.groups.len()), (3 + 300 * 299 / 2, 0));
+    assert_eq!(
+        (each.pairs.len(), each.groups.len()),
+        (3 + 300 * 299 / 2, 0)
+    );
     Ok(())
 }
 
@@ -193,7 +263,11 @@ fn times_and_scopes_leave_out_pairs() -> TestResult {
             .collect();
         let expected = brute_force(&kept, 5);
         assert!(!expected.is_empty());
-        let search = snapshot.pairs(5).since(since).scopes(scopes.iter().copied()).each_document(true);
+        let search = snapshot
+            .pairs(5)
+            .since(since)
+            .scopes(scopes.iter().copied())
+            .each_document(true);
         assert!(found(&search)?.pairs == expected, "{since}, {scopes:?}");
     }
     Ok(())
@@ -205,9 +279,12 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     let database = folder.tiny_database("d.simdb")?;
     let documents: Vec<Document> = (0..400u64)
         .map(|i| {
-            let bytes: Vec<u8> =
-                (0..2).flat_map(|j| (spread(i / 4 + j) ^ spread(i + j) >> 58).to_le_bytes()).collect();
-            let sketch = (i % 13 != 0).then(|| Sketch::new(&bytes, 20 + (i % 3) as u32)).transpose();
+            let bytes: Vec<u8> = (0..2)
+                .flat_map(|j| (spread(i / 4 + j) ^ spread(i + j) >> 58).to_le_bytes())
+                .collect();
+            let sketch = (i % 13 != 0)
+                .then(|| Sketch::new(&bytes, 20 + (i % 3) as u32))
+                .transpose();
             sketch.map(|sketch| document(i.to_string(), uniform(i / 2)).with_sketch(sketch))
         })
         .collect::<simdb::Result<_>>()?;
@@ -217,11 +294,16 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         let mut expected = brute_force(&documents, 6);
         let sketch_of = |key: &str| key.parse().ok().and_then(|i: usize| documents[i].sketch());
         expected.retain(|(a, b, _), _| {
-            sketch_of(a).zip(sketch_of(b)).is_some_and(|(a, b)| jaccard(a, b) >= least)
+            sketch_of(a)
+                .zip(sketch_of(b))
+                .is_some_and(|(a, b)| jaccard(a, b) >= least)
         });
         assert!(expected.len() > 10, "{least}: {}", expected.len());
         let search = snapshot.pairs(6).min_similarity(least);
-        assert!(found(&search.clone().each_document(true))?.pairs == expected, "{least}");
+        assert!(
+            found(&search.clone().each_document(true))?.pairs == expected,
+            "{least}"
+        );
         // The groups stand for pairs of documents that have the same sketch.
         let mut of_groups = 0;
         search.run(|event| {
@@ -243,16 +325,32 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
         Err(Error::MaxDistance { given: 65 })
     ));
     for wrong in [-0.1, 1.1, f64::NAN] {
-        let refused = snapshot.pairs(3).min_similarity(wrong).run(|_| ControlFlow::Continue(()));
-        assert!(matches!(refused, Err(Error::MinSimilarity { .. })), "{refused:?}");
+        let refused = snapshot
+            .pairs(3)
+            .min_similarity(wrong)
+            .run(|_| ControlFlow::Continue(()));
+        assert!(
+            matches!(refused, Err(Error::MinSimilarity { .. })),
+            "{refused:?}"
+        );
         // Less than nothing was no similarity for clusters.
         let clustering = Clustering::new().min_similarity(wrong);
         let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
-        assert!(matches!(refused, Err(Error::MinSimilarity { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::MinSimilarity { .. })),
+            "{refused:?}"
+        );
     }
     let plain = folder.database("plain.simdb")?;
-    let refused = plain.snapshot()?.pairs(3).min_similarity(0.7).run(|_| ControlFlow::Continue(()));
-    assert!(matches!(refused, Err(Error::SketchSizes { .. })), "{refused:?}");
+    let refused = plain
+        .snapshot()?
+        .pairs(3)
+        .min_similarity(0.7)
+        .run(|_| ControlFlow::Continue(()));
+    assert!(
+        matches!(refused, Err(Error::SketchSizes { .. })),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -283,14 +381,26 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
             }
             ControlFlow::Continue(())
         })?;
-        assert!(left.len() >= events.len() - known && events.ends_with(&left), "from {position}");
+        assert!(
+            left.len() >= events.len() - known && events.ends_with(&left),
+            "from {position}"
+        );
     }
     let (_, last) = &positions[positions.len() - 1];
     let refused = |pairs: Pairs<'_>| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
-    assert!(matches!(refused(snapshot.pairs(5)), Err(Error::PairPosition)));
-    assert!(matches!(refused(snapshot.pairs(6).since(1)), Err(Error::PairPosition)));
+    assert!(matches!(
+        refused(snapshot.pairs(5)),
+        Err(Error::PairPosition)
+    ));
+    assert!(matches!(
+        refused(snapshot.pairs(6).since(1)),
+        Err(Error::PairPosition)
+    ));
     insert_all(&database, [document("new", 5)])?;
-    assert!(matches!(refused(database.snapshot()?.pairs(6)), Err(Error::PairPosition)));
+    assert!(matches!(
+        refused(database.snapshot()?.pairs(6)),
+        Err(Error::PairPosition)
+    ));
     assert!(refused(search).is_ok());
     Ok(())
 }
@@ -308,7 +418,11 @@ fn until(search: &Pairs<'_>, most: usize) -> simdb::Result<Given> {
     let (mut given, mut reached, mut is_whole) = (Vec::new(), None, false);
     search.run(|event| {
         match event {
-            PairEvent::Progress { done, all, position } => {
+            PairEvent::Progress {
+                done,
+                all,
+                position,
+            } => {
                 is_whole = done == all;
                 if reached.as_ref().is_none_or(|(known, _)| *known != position) {
                     reached = Some((position, given.len()));
@@ -316,12 +430,18 @@ fn until(search: &Pairs<'_>, most: usize) -> simdb::Result<Given> {
             }
             event => given.push(format!("{event:?}")),
         }
-        if given.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if given.len() > most {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
     if is_whole {
         return Ok(Given::Whole(given));
     }
-    let Some((position, known)) = reached else { return Ok(Given::Nothing) };
+    let Some((position, known)) = reached else {
+        return Ok(Given::Nothing);
+    };
     given.truncate(known);
     Ok(Given::UpTo(given, position))
 }
@@ -335,7 +455,9 @@ fn given_over(
 ) -> simdb::Result<Vec<String>> {
     let (mut all, mut from) = (Vec::new(), None);
     for (index, (snapshot, other)) in snapshots.iter().enumerate() {
-        let mut search = snapshot.pairs(max_distance).each_document(max_distance.is_multiple_of(2));
+        let mut search = snapshot
+            .pairs(max_distance)
+            .each_document(max_distance.is_multiple_of(2));
         if let Some(other) = other {
             search = search.with(other);
         }
@@ -367,13 +489,24 @@ fn assert_goes_on(snapshots: &[(&Snapshot, Option<&Snapshot>)]) -> TestResult {
         whole.dedup();
         assert!(all > 50 && whole.len() == all, "{all} at {max_distance}");
         for most in (0..all).step_by(all / 7 + 1) {
-            for order in [snapshots.to_vec(), snapshots.iter().rev().copied().collect()] {
+            for order in [
+                snapshots.to_vec(),
+                snapshots.iter().rev().copied().collect(),
+            ] {
                 let given = given_over(&order, max_distance, most)?;
-                assert!(given == whole, "{} of {all} at {max_distance}, {most} each", given.len());
+                assert!(
+                    given == whole,
+                    "{} of {all} at {max_distance}, {most} each",
+                    given.len()
+                );
             }
             for &later in &snapshots[1..] {
                 let given = given_over(&[snapshots[0], later], max_distance, most)?;
-                assert!(given == whole, "{} of {all} at {max_distance}, {most} first", given.len());
+                assert!(
+                    given == whole,
+                    "{} of {all} at {max_distance}, {most} first",
+                    given.len()
+                );
             }
         }
     }
@@ -386,10 +519,18 @@ fn assert_goes_on(snapshots: &[(&Snapshot, Option<&Snapshot>)]) -> TestResult {
 #[test]
 fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distance() -> TestResult {
     let folder = Folder::new()?;
-    let kinds = [(0..500).map(uniform).collect::<Vec<u64>>(), (0..500).map(skewed).collect()];
-    for (number, (plan, bits)) in [("4x16", &kinds[0]), ("6x21", &kinds[1])].into_iter().enumerate() {
-        let (path, copy) =
-            (folder.path(&format!("{number}.simdb")), folder.path(&format!("copy{number}.simdb")));
+    let kinds = [
+        (0..500).map(uniform).collect::<Vec<u64>>(),
+        (0..500).map(skewed).collect(),
+    ];
+    for (number, (plan, bits)) in [("4x16", &kinds[0]), ("6x21", &kinds[1])]
+        .into_iter()
+        .enumerate()
+    {
+        let (path, copy) = (
+            folder.path(&format!("{number}.simdb")),
+            folder.path(&format!("copy{number}.simdb")),
+        );
         let database = database(&path, plan)?;
         fill(&database, bits)?;
         let fresh = database.snapshot()?;
@@ -405,7 +546,11 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
             return Err("no position".into());
         };
         database.compact_with_plan("8x8", |_, _| ControlFlow::Continue(()))?;
-        let refused = database.snapshot()?.pairs(6).from(position).run(|_| ControlFlow::Continue(()));
+        let refused = database
+            .snapshot()?
+            .pairs(6)
+            .from(position)
+            .run(|_| ControlFlow::Continue(()));
         assert!(matches!(refused, Err(Error::PairPosition)), "{refused:?}");
     }
     Ok(())
@@ -419,10 +564,16 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
         let [one, two] =
             ["one", "two"].map(|it| database(&folder.path(&format!("{it}{number}.simdb")), "4x16"));
         let (one, two) = (one?, two?);
-        insert_all(&one, (0..more).map(|i| document(format!("k{i}"), uniform(i))))?;
+        insert_all(
+            &one,
+            (0..more).map(|i| document(format!("k{i}"), uniform(i))),
+        )?;
         // Each fingerprint is put again and again, so the table seems to be longer than it is.
         for round in 0..4 {
-            insert_all(&two, (0..less).map(|i| document(format!("k{round}-{i}"), uniform(3 * i) ^ (i % 2))))?;
+            insert_all(
+                &two,
+                (0..less).map(|i| document(format!("k{round}-{i}"), uniform(3 * i) ^ (i % 2))),
+            )?;
         }
         let fresh = [one.snapshot()?, two.snapshot()?];
         for database in [&one, &two] {
@@ -440,7 +591,10 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
                 let whole = given_over(&snapshots[..1], max_distance, 0)?;
                 assert!(whole.len() > 20);
                 for most in (0..whole.len()).step_by(whole.len() / 4) {
-                    assert!(given_over(&snapshots, max_distance, most)? == whole, "{max_distance}, {most}");
+                    assert!(
+                        given_over(&snapshots, max_distance, most)? == whole,
+                        "{max_distance}, {most}"
+                    );
                 }
             }
         }
@@ -457,7 +611,11 @@ fn a_search_ends_when_nobody_wants_more() -> TestResult {
         let mut given = 0;
         database.snapshot()?.pairs(4).run(|event| {
             given += u64::from(matches!(event, PairEvent::Pair(_)));
-            if given > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if given > most {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         assert_eq!(given, most + 1);
     }
@@ -477,18 +635,38 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
     let database = folder.database("d.simdb")?;
     insert_all(
         &database,
-        [("a", 7), ("b", 6), ("c", 7), ("esc\u{1b}", 4), ("far", u64::MAX)]
-            .map(|(key, bits)| document(key, bits)),
+        [
+            ("a", 7),
+            ("b", 6),
+            ("c", 7),
+            ("esc\u{1b}", 4),
+            ("far", u64::MAX),
+        ]
+        .map(|(key, bits)| document(key, bits)),
     )?;
     drop(database);
     let ran = run!("pairs", &path).expect(0).says("6 pairs\n");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
     let esc = "esc\\u{1b}";
-    let pairs = [(0, "c", "a"), (1, "b", "c"), (1, "b", "a"), (1, esc, "b"), (2, esc, "c"), (2, esc, "a")];
+    let pairs = [
+        (0, "c", "a"),
+        (1, "b", "c"),
+        (1, "b", "a"),
+        (1, esc, "b"),
+        (2, esc, "c"),
+        (2, esc, "a"),
+    ];
     let expected = pairs.map(|(distance, a, b)| format!("{distance}\t{a}\t{b}\t-"));
     assert_eq!(lines, expected.iter().map(String::as_str).collect());
-    assert_eq!(run!("pairs", &path, "--max-distance", "0", "--quiet").expect(0).out, "0\tc\ta\t-\n");
-    let objects = run!("pairs", &path, "--max-distance", "0", "--json").expect(0).json()?;
+    assert_eq!(
+        run!("pairs", &path, "--max-distance", "0", "--quiet")
+            .expect(0)
+            .out,
+        "0\tc\ta\t-\n"
+    );
+    let objects = run!("pairs", &path, "--max-distance", "0", "--json")
+        .expect(0)
+        .json()?;
     assert!(objects.len() == 1 && objects[0]["a"]["key"] == "c" && objects[0]["b"]["key"] == "a");
     assert!(objects[0]["a"].get("documents").is_none() && objects[0].get("similarity").is_none());
     // As groups.
@@ -496,29 +674,79 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         .expect(0)
         .says("3 pairs, 1 groups of documents with one fingerprint");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
-    let groups =
-        ["0\tc\t\t2\t0\t-", "1\tb\tc\t1\t2\t-", "1\tesc\\u{1b}\tb\t1\t1\t-", "2\tesc\\u{1b}\tc\t1\t2\t-"];
+    let groups = [
+        "0\tc\t\t2\t0\t-",
+        "1\tb\tc\t1\t2\t-",
+        "1\tesc\\u{1b}\tb\t1\t1\t-",
+        "2\tesc\\u{1b}\tc\t1\t2\t-",
+    ];
     assert_eq!(lines, groups.into());
-    let objects = run!("pairs", &path, "--max-distance", "1", "--json", "--groups").expect(0).json()?;
+    let objects = run!("pairs", &path, "--max-distance", "1", "--json", "--groups")
+        .expect(0)
+        .json()?;
     assert_eq!(objects[0]["documents"], 2);
     assert!(
-        objects.iter().any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
+        objects
+            .iter()
+            .any(|it| it["a"]["key"] == "b" && it["b"]["documents"] == 2 && it["distance"] == 1)
     );
-    run!("pairs", &path, "--from", "1:0/0:0/0:0:0.16.0:00000000000000ff").expect(2).says("begin anew");
-    run!("pairs", &path, "--from", "seven").expect(2).says("position");
-    run!("pairs", &path, "--min-similarity", "0.7").expect(2).says("sketches");
-    run!("pairs", folder.path("none.simdb")).expect(2).says("no such");
+    run!(
+        "pairs",
+        &path,
+        "--from",
+        "1:0/0:0/0:0:0.16.0:00000000000000ff"
+    )
+    .expect(2)
+    .says("begin anew");
+    run!("pairs", &path, "--from", "seven")
+        .expect(2)
+        .says("position");
+    run!("pairs", &path, "--min-similarity", "0.7")
+        .expect(2)
+        .says("sketches");
+    run!("pairs", folder.path("none.simdb"))
+        .expect(2)
+        .says("no such");
     // With another database, and with an input.
     let other = folder.file("other.tsv", "x\t0000000000000005\ny\t00ff00000000ff00\n")?;
-    let ran = run!("pairs", &path, "--with", &other, "--input-format", "fingerprints", "--max-distance", "1")
-        .expect(0)
-        .says("3 pairs");
+    let ran = run!(
+        "pairs",
+        &path,
+        "--with",
+        &other,
+        "--input-format",
+        "fingerprints",
+        "--max-distance",
+        "1"
+    )
+    .expect(0)
+    .says("3 pairs");
     let lines: BTreeSet<&str> = ran.out.lines().collect();
-    assert_eq!(lines, ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into());
-    run!("ingest", folder.path("o.simdb"), &other, "--input-format", "fingerprints").expect(0);
-    let same = run!("pairs", &path, "--with", folder.path("o.simdb"), "--max-distance", "1").expect(0);
+    assert_eq!(
+        lines,
+        ["1\tc\tx\t-", "1\ta\tx\t-", "1\tesc\\u{1b}\tx\t-"].into()
+    );
+    run!(
+        "ingest",
+        folder.path("o.simdb"),
+        &other,
+        "--input-format",
+        "fingerprints"
+    )
+    .expect(0);
+    let same = run!(
+        "pairs",
+        &path,
+        "--with",
+        folder.path("o.simdb"),
+        "--max-distance",
+        "1"
+    )
+    .expect(0);
     assert_eq!(same.out.lines().collect::<BTreeSet<_>>(), lines);
-    run!("pairs", &path, "--with", folder.path("none")).expect(2).says("none: no such file");
+    run!("pairs", &path, "--with", folder.path("none"))
+        .expect(2)
+        .says("none: no such file");
     // Also of a file that another process has open.
     let held = Database::open(&path, &OpenOptions::new().admin(true))?;
     assert_eq!(run!("pairs", &path).expect(0).out.lines().count(), 6);
@@ -529,25 +757,39 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
 /// The million real fingerprints, against the pairs that brute force has found.
 #[test]
 fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
-    let Some(data) = real_data("all pairs of a million real fingerprints") else { return Ok(()) };
+    let Some(data) = real_data("all pairs of a million real fingerprints") else {
+        return Ok(());
+    };
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::None);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::None);
     let stored = fingerprints(&data.join("fp-real/fp.u64le"))?;
-    let documents = stored.iter().enumerate().map(|(i, &bits)| Ok(document(i.to_string(), bits)));
+    let documents = stored
+        .iter()
+        .enumerate()
+        .map(|(i, &bits)| Ok(document(i.to_string(), bits)));
     let database = Database::build(folder.path("d.simdb"), &options, documents, 256 << 20)?;
     let mut found = Vec::new();
-    database.snapshot()?.pairs(3).each_document(true).run(|event| {
-        if let PairEvent::Pair(pair) = event {
-            let [a, b] = [&pair.a, &pair.b].map(|it| text(&it.newest_key).parse::<u32>().unwrap_or(u32::MAX));
-            found.push((a.min(b), a.max(b), pair.distance));
-        }
-        ControlFlow::Continue(())
-    })?;
+    database
+        .snapshot()?
+        .pairs(3)
+        .each_document(true)
+        .run(|event| {
+            if let PairEvent::Pair(pair) = event {
+                let [a, b] = [&pair.a, &pair.b]
+                    .map(|it| text(&it.newest_key).parse::<u32>().unwrap_or(u32::MAX));
+                found.push((a.min(b), a.max(b), pair.distance));
+            }
+            ControlFlow::Continue(())
+        })?;
     found.sort_unstable();
     assert_eq!(found.len(), 1_334_848);
     let mut expected = Vec::new();
     for row in &rows(&data.join("fp-real/pairs_le_3.tsv.gz"))? {
-        let [a, b, distance] = &row[..] else { return Err(format!("not a pair: {row:?}").into()) };
+        let [a, b, distance] = &row[..] else {
+            return Err(format!("not a pair: {row:?}").into());
+        };
         let (a, b): (u32, u32) = (a.parse()?, b.parse()?);
         expected.push((a.min(b), a.max(b), distance.parse::<u32>()?));
     }
@@ -560,8 +802,13 @@ fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
 fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
     let folder = Folder::new()?;
     let near = |i: u64| uniform(i * 3) ^ 1 << (i % 64);
-    for (number, (plan, other_plan, most)) in
-        [("4x16", "6x21", 90), ("2x32", "14x32", 600), ("8x8", "4x16", 600)].into_iter().enumerate()
+    for (number, (plan, other_plan, most)) in [
+        ("4x16", "6x21", 90),
+        ("2x32", "14x32", 600),
+        ("8x8", "4x16", 600),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let one = database(&folder.path(&format!("{number}.simdb")), plan)?;
         let two = database(&folder.path(&format!("other-{number}.simdb")), other_plan)?;
@@ -570,8 +817,13 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
         let (snapshot, other) = (one.snapshot()?, two.snapshot()?);
         for max_distance in [0, 1, 3, 5, 8, 16] {
             let mut expected = BTreeMap::new();
-            for (a, b) in documents.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
-                let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else { continue };
+            for (a, b) in documents
+                .iter()
+                .flat_map(|a| others.iter().map(move |b| (a, b)))
+            {
+                let Some((x, y)) = a.fingerprint().zip(b.fingerprint()) else {
+                    continue;
+                };
                 if x.distance(y) <= max_distance {
                     expected.insert((text(a.key()), text(b.key()), x.distance(y)), 1);
                 }
@@ -582,15 +834,24 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
             search.clone().each_document(true).run(|event| {
                 match event {
                     PairEvent::Pair(pair) => {
-                        let key = (text(&pair.a.newest_key), text(&pair.b.newest_key), pair.distance);
+                        let key = (
+                            text(&pair.a.newest_key),
+                            text(&pair.b.newest_key),
+                            pair.distance,
+                        );
                         *found.entry(key).or_default() += 1;
                     }
-                    PairEvent::Progress { position, .. } => middle = middle.take().or(Some(position)),
+                    PairEvent::Progress { position, .. } => {
+                        middle = middle.take().or(Some(position))
+                    }
                     other => panic!("{other:?}"),
                 }
                 ControlFlow::Continue(())
             })?;
-            assert!(found == expected, "{plan} with {other_plan} at {max_distance}");
+            assert!(
+                found == expected,
+                "{plan} with {other_plan} at {max_distance}"
+            );
             // Groups stand for all of their documents.
             let mut documents_of_pairs = 0;
             search.run(|event| {
@@ -601,7 +862,11 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
             })?;
             assert_eq!(documents_of_pairs, expected.len() as u64);
             let from = middle.ok_or("no position")?;
-            let left = snapshot.pairs(max_distance).with(&other).each_document(true).from(from.clone());
+            let left = snapshot
+                .pairs(max_distance)
+                .with(&other)
+                .each_document(true)
+                .from(from.clone());
             assert!(left.run(|_| ControlFlow::Continue(())).is_ok());
             assert!(matches!(
                 snapshot
@@ -617,7 +882,10 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
     let plain = folder.database("plain.simdb")?;
     let (one, two) = (texts.snapshot()?, plain.snapshot()?);
     let refused = one.pairs(3).with(&two).run(|_| ControlFlow::Continue(()));
-    assert!(matches!(refused, Err(Error::SchemeMismatch { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::SchemeMismatch { .. })),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -628,17 +896,31 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
     let one = Database::create(folder.path("one.simdb"), &small)?;
     let large = CreateOptions::new().sketch_size(SketchSize::Bytes32);
     let two = Database::create(folder.path("two.simdb"), &large)?;
-    let none =
-        Database::create(folder.path("none.simdb"), &CreateOptions::new().sketch_size(SketchSize::None))?;
+    let none = Database::create(
+        folder.path("none.simdb"),
+        &CreateOptions::new().sketch_size(SketchSize::None),
+    )?;
     let snapshot = one.snapshot()?;
     for (other, bytes) in [(&two, 32), (&none, 0)] {
         let other = other.snapshot()?;
         let search = snapshot.pairs(3).with(&other);
-        assert!(search.clone().min_similarity(0.0).run(|_| ControlFlow::Continue(())).is_ok());
+        assert!(
+            search
+                .clone()
+                .min_similarity(0.0)
+                .run(|_| ControlFlow::Continue(()))
+                .is_ok()
+        );
         // Like a query without a sketch, a side without sketches is compared by the distance alone.
-        assert_eq!(search.run(|_| ControlFlow::Continue(())).is_ok(), bytes == 0);
-        let refused = search.min_similarity(0.5).run(|_| ControlFlow::Continue(()));
-        let expected = matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
+        assert_eq!(
+            search.run(|_| ControlFlow::Continue(())).is_ok(),
+            bytes == 0
+        );
+        let refused = search
+            .min_similarity(0.5)
+            .run(|_| ControlFlow::Continue(()));
+        let expected =
+            matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
         assert!(expected, "{refused:?}");
     }
     Ok(())
@@ -648,28 +930,55 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
 #[test]
 fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options.clone().min_similarity(0.7))?;
     let sketch = |byte: u8| Sketch::new(&[byte; 16], 9).ok();
     let of = |key: &str, byte: Option<u8>| document(key, 7).with_sketch(byte.and_then(sketch));
-    insert_all(&database, [of("a", Some(1)), of("b", Some(1)), of("unlike", Some(254)), of("bare", None)])?;
+    insert_all(
+        &database,
+        [
+            of("a", Some(1)),
+            of("b", Some(1)),
+            of("unlike", Some(254)),
+            of("bare", None),
+        ],
+    )?;
     let snapshot = database.snapshot()?;
     let keys = |pairs: Pairs<'_>| -> simdb::Result<BTreeSet<String>> {
-        Ok(found(&pairs)?.pairs.into_keys().map(|(a, b, _)| format!("{a} {b}")).collect())
+        Ok(found(&pairs)?
+            .pairs
+            .into_keys()
+            .map(|(a, b, _)| format!("{a} {b}"))
+            .collect())
     };
     let each = snapshot.pairs(0).each_document(true);
     assert_eq!(keys(each.clone())?, ["a b".to_owned()].into());
-    assert_eq!(keys(each.clone().min_similarity(0.7))?, ["a b".to_owned()].into());
+    assert_eq!(
+        keys(each.clone().min_similarity(0.7))?,
+        ["a b".to_owned()].into()
+    );
     assert_eq!(keys(each.clone().min_similarity(0.0))?.len(), 6);
     // As groups: those of one sketch, and with 0 those of one fingerprint.
-    assert_eq!(found(&snapshot.pairs(0))?.groups, BTreeMap::from([("b".to_owned(), 2)]));
+    assert_eq!(
+        found(&snapshot.pairs(0))?.groups,
+        BTreeMap::from([("b".to_owned(), 2)])
+    );
     assert_eq!(
         found(&snapshot.pairs(0).min_similarity(0.0))?.groups,
         BTreeMap::from([("bare".to_owned(), 4)])
     );
     // Of another side, documents without a sketch are compared as queries are: by the distance alone.
     let other = Database::create(folder.path("o.simdb"), &options.min_similarity(0.0))?;
-    insert_all(&other, [of("like", Some(1)), of("other", Some(170)), of("without", None)])?;
+    insert_all(
+        &other,
+        [
+            of("like", Some(1)),
+            of("other", Some(170)),
+            of("without", None),
+        ],
+    )?;
     let other = other.snapshot()?;
     let with = each.with(&other);
     let mine = ["a", "b", "unlike", "bare"];
@@ -677,7 +986,10 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
     let mut expected: BTreeSet<String> = without.into_iter().collect();
     expected.extend(["a like".to_owned(), "b like".to_owned()]);
     assert_eq!(keys(with.clone())?, expected);
-    assert_eq!(keys(with.clone().min_similarity(0.7))?, ["a like".to_owned(), "b like".to_owned()].into());
+    assert_eq!(
+        keys(with.clone().min_similarity(0.7))?,
+        ["a like".to_owned(), "b like".to_owned()].into()
+    );
     assert_eq!(keys(with.min_similarity(0.0))?.len(), 12);
     Ok(())
 }
@@ -686,23 +998,35 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
 #[test]
 fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
     let bits = |i: u64| [0b0, 0b1, 0b11, 0b111, u64::MAX][(i % 5) as usize];
     let sketch = |i: u64| Sketch::new(&[(i % 10 / 5) as u8 + 1; 16], 9).ok();
-    let documents = (0..90_000u64)
-        .map(|i| Ok(Document::new(format!("k{i}"), Fingerprint::from_bits(bits(i))).with_sketch(sketch(i))));
+    let documents = (0..90_000u64).map(|i| {
+        Ok(Document::new(format!("k{i}"), Fingerprint::from_bits(bits(i))).with_sketch(sketch(i)))
+    });
     let database = Database::build(folder.path("d.simdb"), &options, documents, 64 << 20)?;
     let (mut groups, mut pairs) = (Vec::new(), Vec::new());
-    database.snapshot()?.pairs(1).min_similarity(0.01).run(|event| {
-        match event {
-            PairEvent::Group(group) => groups.push(group.documents),
-            PairEvent::Pair(pair) => pairs.push((pair.distance, pair.a.documents * pair.b.documents)),
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    })?;
+    database
+        .snapshot()?
+        .pairs(1)
+        .min_similarity(0.01)
+        .run(|event| {
+            match event {
+                PairEvent::Group(group) => groups.push(group.documents),
+                PairEvent::Pair(pair) => {
+                    pairs.push((pair.distance, pair.a.documents * pair.b.documents))
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        })?;
     assert_eq!(groups, [9_000; 10]);
     let near = pairs.iter().filter(|it| it.0 == 1).count();
-    assert!(near >= 6 && pairs.iter().all(|it| it.1 == 81_000_000), "{pairs:?}");
+    assert!(
+        near >= 6 && pairs.iter().all(|it| it.1 == 81_000_000),
+        "{pairs:?}"
+    );
     Ok(())
 }

@@ -16,7 +16,9 @@ use crate::support::{Folder, TestResult, assert_sound, document, go_on, going_on
 #[track_caller]
 fn assert_reaches_the_caller<T>(operation: impl FnOnce() -> simdb::Result<T>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| operation().map(drop)));
-    let Err(payload) = outcome else { panic!("no panic, but {outcome:?}") };
+    let Err(payload) = outcome else {
+        panic!("no panic, but {outcome:?}")
+    };
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"mine"));
 }
 
@@ -45,7 +47,11 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
         let snapshot = database.snapshot()?;
         assert_reaches_the_caller(|| snapshot.backup(folder.path("b.simdb"), progress()));
         drop(snapshot);
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 1, "something is left");
+        assert_eq!(
+            fs::read_dir(folder.path("."))?.count(),
+            1,
+            "something is left"
+        );
         // Writing, compacting and checking go on.
         insert_all(&database, [spread(1_000 + allowed)])?;
         database.compact(go_on)?;
@@ -60,13 +66,30 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
 fn a_panic_of_the_documents_reaches_the_caller_and_leaves_nothing() -> TestResult {
     let folder = Folder::new()?;
     for whole in [0, 400] {
-        let documents = (0..=whole).map(|i| if i == whole { panic!("mine") } else { Ok(spread(i)) });
+        let documents = (0..=whole).map(|i| {
+            if i == whole {
+                panic!("mine")
+            } else {
+                Ok(spread(i))
+            }
+        });
         let options = CreateOptions::new().scheme(Scheme::External).tiny_blocks();
-        assert_reaches_the_caller(|| Database::build(folder.path("d.simdb"), &options, documents, 1_000));
-        assert_eq!(fs::read_dir(folder.path("."))?.count(), 0, "something is left");
+        assert_reaches_the_caller(|| {
+            Database::build(folder.path("d.simdb"), &options, documents, 1_000)
+        });
+        assert_eq!(
+            fs::read_dir(folder.path("."))?.count(),
+            0,
+            "something is left"
+        );
     }
     let documents = (0..400).map(|i| Ok(spread(i)));
     let options = CreateOptions::new().scheme(Scheme::External);
-    assert_sound(&Database::build(folder.path("d.simdb"), &options, documents, 1_000)?)?;
+    assert_sound(&Database::build(
+        folder.path("d.simdb"),
+        &options,
+        documents,
+        1_000,
+    )?)?;
     Ok(())
 }

@@ -16,7 +16,8 @@ use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData};
 use simdb::parquet::{Export, Import};
 use simdb::{
-    CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize, UnixSeconds,
+    CreateOptions, Database, Document, Fingerprint, OpenOptions, Scheme, Sketch, SketchSize,
+    UnixSeconds,
 };
 
 use crate::support::int96::write_int96;
@@ -24,7 +25,9 @@ use crate::support::{Folder, TestResult, document, insert_all, run};
 
 /// Options for ready fingerprints, of which some have a sketch.
 fn ready() -> CreateOptions {
-    CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16)
+    CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16)
 }
 
 /// Documents with all that a document can have.
@@ -33,18 +36,26 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
     let spread = |i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut all: Vec<Document> = Vec::new();
     for i in 0..20_000u64 {
-        let document =
-            document(format!("https://example.org/{i}"), spread(i / 2)).with_seen(1_700_000_000 + i as i64);
+        let document = document(format!("https://example.org/{i}"), spread(i / 2))
+            .with_seen(1_700_000_000 + i as i64);
         all.push(document.with_sketch((i % 3 > 0).then(|| sketch(i as u8 % 200)).transpose()?));
     }
     all.extend([
         Document::new("short", None).with_seen(0),
         document("negative", u64::MAX).with_seen(-1),
-        document("scoped", 1 << 63).with_scope("é").with_rank([i64::MIN, i64::MAX]),
+        document("scoped", 1 << 63)
+            .with_scope("é")
+            .with_rank([i64::MIN, i64::MAX]),
         document(vec![0xff, 0, 0x80], 0).with_payload(vec![0; 60_000]),
-        document("far", 5).with_seen(UnixSeconds::MIN).with_rank([0]),
-        document("farther", 5).with_seen(UnixSeconds::MAX).with_rank([1, 2, 3, 4]),
-        document("", 5).with_seen(UnixSeconds::MAX / 2).with_scope("s".repeat(255)),
+        document("far", 5)
+            .with_seen(UnixSeconds::MIN)
+            .with_rank([0]),
+        document("farther", 5)
+            .with_seen(UnixSeconds::MAX)
+            .with_rank([1, 2, 3, 4]),
+        document("", 5)
+            .with_seen(UnixSeconds::MAX / 2)
+            .with_scope("s".repeat(255)),
     ]);
     all.retain(|it| !it.key().is_empty());
     Ok(all)
@@ -63,20 +74,37 @@ fn a_database_comes_back_from_parquet_as_it_was() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
     let options = ready().max_distance(7).min_similarity(0.25).plan("6x21");
-    insert_all(&Database::create(&database, &options.created(1234))?, odd_documents()?)?;
+    insert_all(
+        &Database::create(&database, &options.created(1234))?,
+        odd_documents()?,
+    )?;
     run!("export", &database, &exported, "--payload").expect(0);
     run!("import", folder.path("copy.simdb"), &exported).expect(0);
-    let [before, after] =
-        [run!("dump", &database), run!("dump", folder.path("copy.simdb"))].map(|it| it.expect(0).out);
+    let [before, after] = [
+        run!("dump", &database),
+        run!("dump", folder.path("copy.simdb")),
+    ]
+    .map(|it| it.expect(0).out);
     assert!(before == after, "the copy differs");
     run!("check", folder.path("copy.simdb")).expect(0);
     // Without payloads, all but them.
-    run!("export", &database, &exported).expect(2).says("already exists");
-    run!("export", &database, &exported, "--replace").expect(0).says("payloads of 1 documents were left out");
+    run!("export", &database, &exported)
+        .expect(2)
+        .says("already exists");
+    run!("export", &database, &exported, "--replace")
+        .expect(0)
+        .says("payloads of 1 documents were left out");
     run!("import", folder.path("bare.simdb"), &exported).expect(0);
     let bare = run!("dump", folder.path("bare.simdb")).expect(0).out;
-    let without = |line: &str| line.split(",\"payload").next().map(|it| it.trim_end_matches('}').to_owned());
-    assert!(bare.lines().map(without).eq(before.lines().map(without)), "more than payloads was left out");
+    let without = |line: &str| {
+        line.split(",\"payload")
+            .next()
+            .map(|it| it.trim_end_matches('}').to_owned())
+    };
+    assert!(
+        bare.lines().map(without).eq(before.lines().map(without)),
+        "more than payloads was left out"
+    );
     // Nothing else is left in the folder.
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 4);
     Ok(())
@@ -90,12 +118,22 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
         let database = Database::create(folder.path(&format!("{name}.simdb")), &options)?;
         insert_all(&database, [document(name, bits), document("both", bits)])?;
         drop(database);
-        run!("export", folder.path(&format!("{name}.simdb")), folder.path(&format!("{name}.parquet")))
-            .expect(0);
+        run!(
+            "export",
+            folder.path(&format!("{name}.simdb")),
+            folder.path(&format!("{name}.parquet"))
+        )
+        .expect(0);
     }
     run!("import", folder.path("a.simdb"), folder.path("b.parquet")).expect(0);
     for (key, bits) in [("both", "0000000000000002"), ("a", "0000000000000001")] {
-        assert!(run!("get", folder.path("a.simdb"), key).expect(0).out.contains(bits), "{key}");
+        assert!(
+            run!("get", folder.path("a.simdb"), key)
+                .expect(0)
+                .out
+                .contains(bits),
+            "{key}"
+        );
     }
     // A directory, as Spark writes it; the same key twice is no new database.
     fs::create_dir(folder.path("many"))?;
@@ -103,10 +141,15 @@ fn an_import_into_a_database_inserts_and_replaces() -> TestResult {
     for name in ["a.parquet", "b.parquet"] {
         fs::rename(folder.path(name), folder.path("many").join(name))?;
     }
-    run!("import", folder.path("n.simdb"), folder.path("many")).expect(2).says("\"both\"");
+    run!("import", folder.path("n.simdb"), folder.path("many"))
+        .expect(2)
+        .says("\"both\"");
     assert!(!folder.path("n.simdb").exists());
     // Fingerprints of another make are not mixed in.
-    drop(Database::create(folder.path("e.simdb"), &CreateOptions::new().scheme(Scheme::External))?);
+    drop(Database::create(
+        folder.path("e.simdb"),
+        &CreateOptions::new().scheme(Scheme::External),
+    )?);
     run!("import", folder.path("e.simdb"), folder.path("many"))
         .expect(2)
         .says("scheme external, not minwise-1");
@@ -126,11 +169,21 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     write(&input, vec![("key", keys()), ("fp", bits())])?;
     run!("import", &database, &input).expect(0);
     let opened = Database::open(&database, &OpenOptions::new())?;
-    assert_eq!((opened.scheme(), opened.sketch_size()), (Scheme::External, SketchSize::None));
+    assert_eq!(
+        (opened.scheme(), opened.sketch_size()),
+        (Scheme::External, SketchSize::None)
+    );
     let snapshot = opened.snapshot()?;
-    let found = ["a", "b", "c"].map(|key| snapshot.get(key).map(|it| it.and_then(|it| it.fingerprint())));
+    let found = ["a", "b", "c"].map(|key| {
+        snapshot
+            .get(key)
+            .map(|it| it.and_then(|it| it.fingerprint()))
+    });
     let expected = [Some(7), None, Some(u64::MAX)].map(|bits| bits.map(Fingerprint::from_bits));
-    assert_eq!(found.into_iter().collect::<simdb::Result<Vec<_>>>()?, expected);
+    assert_eq!(
+        found.into_iter().collect::<simdb::Result<Vec<_>>>()?,
+        expected
+    );
     drop((snapshot, opened));
     // Numbers without a sign have the same bits.
     let unsigned = Arc::new(UInt64Array::from(vec![7, 8, u64::MAX])) as ArrayRef;
@@ -138,24 +191,41 @@ fn a_file_of_another_program_needs_a_key_and_a_fingerprint() -> TestResult {
     run!("import", &database, &input).expect(0);
     // What is wrong with a file is said.
     write(&input, vec![("url", keys()), ("fp", bits())])?;
-    run!("import", &database, &input).expect(2).says("it has no column `key`; it has url, fp");
+    run!("import", &database, &input)
+        .expect(2)
+        .says("it has no column `key`; it has url, fp");
     write(&input, vec![("key", keys()), ("fp", keys())])?;
-    run!("import", &database, &input).expect(2).says("its column `fp` is of the type Utf8; INT64");
+    run!("import", &database, &input)
+        .expect(2)
+        .says("its column `fp` is of the type Utf8; INT64");
     let holes = Arc::new(StringArray::from(vec![Some("x"), None, Some("y")])) as ArrayRef;
     write(&input, vec![("key", holes), ("fp", bits())])?;
-    run!("import", folder.path("new.simdb"), &input).expect(2).says("in.parquet: row 2: its key is null");
+    run!("import", folder.path("new.simdb"), &input)
+        .expect(2)
+        .says("in.parquet: row 2: its key is null");
     assert!(!folder.path("new.simdb").exists());
-    run!("import", folder.path("new.simdb"), folder.path("none.parquet")).expect(2).says("none.parquet");
+    run!(
+        "import",
+        folder.path("new.simdb"),
+        folder.path("none.parquet")
+    )
+    .expect(2)
+    .says("none.parquet");
     Ok(())
 }
 
 /// The sets of fingerprints that lines of clusters tell: of the survivor, its members with their distances.
-fn sets(lines: &str, fingerprint_of: impl Fn(&str) -> String) -> BTreeMap<String, BTreeSet<(String, u32)>> {
+fn sets(
+    lines: &str,
+    fingerprint_of: impl Fn(&str) -> String,
+) -> BTreeMap<String, BTreeSet<(String, u32)>> {
     let mut sets: BTreeMap<String, BTreeSet<(String, u32)>> = BTreeMap::new();
     for line in lines.lines() {
         let parts: Vec<&str> = line.split('\t').collect();
         let distance = parts[3].parse().expect("a distance");
-        sets.entry(fingerprint_of(parts[2])).or_default().insert((fingerprint_of(parts[1]), distance));
+        sets.entry(fingerprint_of(parts[2]))
+            .or_default()
+            .insert((fingerprint_of(parts[1]), distance));
     }
     sets
 }
@@ -165,39 +235,74 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
     let folder = Folder::new()?;
     let (database, pairs) = (folder.path("d.simdb"), folder.path("pairs.parquet"));
     let spread = |i: u64| {
-        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        (i + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93)
     };
     // Chains of up to eight, and some fingerprints that several documents have.
-    let bits = |i: u64| (0..i % 8).fold(spread(i / 16), |bits, j| bits ^ 0b11 << ((i / 16 + 2 * j) % 62));
-    let options = CreateOptions::new().scheme(Scheme::External).max_distance(3);
+    let bits = |i: u64| {
+        (0..i % 8).fold(spread(i / 16), |bits, j| {
+            bits ^ 0b11 << ((i / 16 + 2 * j) % 62)
+        })
+    };
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .max_distance(3);
     insert_all(
         &Database::create(&database, &options)?,
         (0..3_000).map(|i| document(format!("k{i}"), bits(i))),
     )?;
-    run!("pairs", &database, "--format", "parquet", "--output", &pairs).expect(0);
+    run!(
+        "pairs", &database, "--format", "parquet", "--output", &pairs
+    )
+    .expect(0);
 
     // Connected, they are the same sets.
     let of_key = |key: &str| format!("{:016x}", bits(key[1..].parse().expect("a number")));
-    let expected = sets(&run!("clusters", &database, "--connected").expect(0).out, of_key);
-    let found = sets(&run!("clusters", &pairs, "--pairs", "--connected").expect(0).out, str::to_owned);
+    let expected = sets(
+        &run!("clusters", &database, "--connected").expect(0).out,
+        of_key,
+    );
+    let found = sets(
+        &run!("clusters", &pairs, "--pairs", "--connected")
+            .expect(0)
+            .out,
+        str::to_owned,
+    );
     let members = |sets: &BTreeMap<String, BTreeSet<(String, u32)>>| -> BTreeSet<BTreeSet<String>> {
-        sets.values().map(|set| set.iter().map(|it| it.0.clone()).collect()).collect()
+        sets.values()
+            .map(|set| set.iter().map(|it| it.0.clone()).collect())
+            .collect()
     };
     assert_eq!(members(&found), members(&expected));
     assert!(found.len() > 150 && found.values().any(|set| set.len() == 8));
 
     // Stars: each is near to its centre, no two centres are near, and each fingerprint is in one.
-    let stars = sets(&run!("clusters", &pairs, "--pairs").expect(0).out, str::to_owned);
+    let stars = sets(
+        &run!("clusters", &pairs, "--pairs").expect(0).out,
+        str::to_owned,
+    );
     let all: Vec<&(String, u32)> = stars.values().flatten().collect();
-    assert_eq!(all.len(), members(&found).iter().map(BTreeSet::len).sum::<usize>());
+    assert_eq!(
+        all.len(),
+        members(&found).iter().map(BTreeSet::len).sum::<usize>()
+    );
     assert!(stars.len() > found.len() && all.iter().all(|it| it.1 <= 3));
-    let centres: Vec<u64> = stars.keys().map(|it| u64::from_str_radix(it, 16)).collect::<Result<_, _>>()?;
+    let centres: Vec<u64> = stars
+        .keys()
+        .map(|it| u64::from_str_radix(it, 16))
+        .collect::<Result<_, _>>()?;
     for (index, a) in centres.iter().enumerate() {
         assert!(centres[..index].iter().all(|b| (a ^ b).count_ones() > 3));
     }
     // Fewer pairs count.
-    let nearer =
-        sets(&run!("clusters", &pairs, "--pairs", "--max-distance", "2").expect(0).out, str::to_owned);
+    let nearer = sets(
+        &run!("clusters", &pairs, "--pairs", "--max-distance", "2")
+            .expect(0)
+            .out,
+        str::to_owned,
+    );
     assert!(nearer.values().flatten().all(|it| it.1 <= 2));
     let summary = run!("clusters", &pairs, "--pairs", "--summary").expect(0);
     assert_eq!(summary.out.lines().count(), stars.len());
@@ -206,22 +311,55 @@ fn clusters_of_a_file_of_pairs_are_those_of_the_database() -> TestResult {
     fs::create_dir(folder.path("parts"))?;
     fs::copy(&pairs, folder.path("parts/a.parquet"))?;
     let output = folder.path("clusters.parquet");
-    run!("clusters", folder.path("parts"), "--pairs", "--output", &output).expect(0).says("fingerprints");
-    run!("clusters", &pairs, "--pairs", "--max-distance", "0", "--output", &output)
-        .expect(2)
-        .says("already exists");
-    run!("clusters", &pairs, "--pairs", "--output", &output, "--replace").expect(0);
+    run!(
+        "clusters",
+        folder.path("parts"),
+        "--pairs",
+        "--output",
+        &output
+    )
+    .expect(0)
+    .says("fingerprints");
+    run!(
+        "clusters",
+        &pairs,
+        "--pairs",
+        "--max-distance",
+        "0",
+        "--output",
+        &output
+    )
+    .expect(2)
+    .says("already exists");
+    run!(
+        "clusters",
+        &pairs,
+        "--pairs",
+        "--output",
+        &output,
+        "--replace"
+    )
+    .expect(0);
     let mut written: BTreeMap<String, BTreeSet<(String, u32)>> = BTreeMap::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&output)?)?.build()? {
         let batch = batch?;
         let bits = |name: &str, row| {
-            let column = batch.column_by_name(name).expect("the column").as_primitive::<Int64Type>();
+            let column = batch
+                .column_by_name(name)
+                .expect("the column")
+                .as_primitive::<Int64Type>();
             format!("{:016x}", column.value(row))
         };
-        let distances = batch.column_by_name("distance").expect("the column").as_primitive::<Int32Type>();
+        let distances = batch
+            .column_by_name("distance")
+            .expect("the column")
+            .as_primitive::<Int32Type>();
         for row in 0..batch.num_rows() {
             let distance = distances.value(row).cast_unsigned();
-            written.entry(bits("survivor", row)).or_default().insert((bits("fp", row), distance));
+            written
+                .entry(bits("survivor", row))
+                .or_default()
+                .insert((bits("fp", row), distance));
         }
     }
     assert_eq!(written, stars);
@@ -234,18 +372,40 @@ fn what_is_no_file_of_pairs_is_refused() -> TestResult {
     let path = folder.path("x.parquet");
     let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
     let [a, b] = [numbers(vec![1, 5]), numbers(vec![3, 5])];
-    run!("clusters", &path, "--pairs").expect(2).says("x.parquet");
-    run!("clusters", folder.path("."), "--pairs").expect(2).says("no file in it ends in .parquet");
+    run!("clusters", &path, "--pairs")
+        .expect(2)
+        .says("x.parquet");
+    run!("clusters", folder.path("."), "--pairs")
+        .expect(2)
+        .says("no file in it ends in .parquet");
     fs::write(&path, "no Parquet")?;
-    run!("clusters", &path, "--pairs").expect(2).says("no Parquet file");
+    run!("clusters", &path, "--pairs")
+        .expect(2)
+        .says("no Parquet file");
     write(&path, vec![("fp_a", a.clone()), ("fp_b", b.clone())])?;
-    run!("clusters", &path, "--pairs").expect(2).says("no column `distance`");
-    write(&path, vec![("fp_a", a.clone()), ("fp_b", b.clone()), ("distance", numbers(vec![1, 1]))])?;
-    run!("clusters", &path, "--pairs").expect(2).says("differ in 0 bits, and not in 1");
-    write(&path, vec![("fp_a", a), ("fp_b", b), ("distance", numbers(vec![1, 0]))])?;
+    run!("clusters", &path, "--pairs")
+        .expect(2)
+        .says("no column `distance`");
+    write(
+        &path,
+        vec![
+            ("fp_a", a.clone()),
+            ("fp_b", b.clone()),
+            ("distance", numbers(vec![1, 1])),
+        ],
+    )?;
+    run!("clusters", &path, "--pairs")
+        .expect(2)
+        .says("differ in 0 bits, and not in 1");
+    write(
+        &path,
+        vec![("fp_a", a), ("fp_b", b), ("distance", numbers(vec![1, 0]))],
+    )?;
     let told = run!("clusters", &path, "--pairs").expect(0);
     assert_eq!(told.out.lines().count(), 3);
-    run!("clusters", &path, "--pairs", "--since", "2d").expect(2).says("cannot be used with");
+    run!("clusters", &path, "--pairs", "--since", "2d")
+        .expect(2)
+        .says("cannot be used with");
     run!("clusters", &path).expect(2);
     Ok(())
 }
@@ -255,13 +415,18 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
     drop(Database::create(&database, &ready())?);
-    insert_all(&Database::open(&database, &OpenOptions::new())?, odd_documents()?.into_iter().take(300))?;
+    insert_all(
+        &Database::open(&database, &OpenOptions::new())?,
+        odd_documents()?.into_iter().take(300),
+    )?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
     let damaged = folder.path("damaged.parquet");
     for length in [0, 4, 11, whole.len() / 2, whole.len() - 1] {
         fs::write(&damaged, &whole[..length])?;
-        run!("import", folder.path("n.simdb"), &damaged).expect(2).says("make it again");
+        run!("import", folder.path("n.simdb"), &damaged)
+            .expect(2)
+            .says("make it again");
     }
     // The format has no checksum that is always there, so a flipped bit of a fingerprint may go unseen.
     for place in (0..whole.len()).step_by(whole.len() / 150) {
@@ -270,7 +435,11 @@ fn a_damaged_file_is_an_error_and_no_panic() -> TestResult {
         fs::write(&damaged, &bytes)?;
         let ran = run!("import", folder.path("n.simdb"), &damaged);
         assert!(!ran.err.contains("panicked"), "byte {place}: {}", ran.err);
-        assert_eq!(folder.path("n.simdb").exists(), ran.code == Some(0), "byte {place}");
+        assert_eq!(
+            folder.path("n.simdb").exists(),
+            ran.code == Some(0),
+            "byte {place}"
+        );
         _ = fs::remove_file(folder.path("n.simdb"));
     }
     Ok(())
@@ -292,18 +461,29 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
     }
     let go_on = |_, _| std::ops::ControlFlow::Continue(());
     for name in &names {
-        let exported = Export::of(&database.snapshot()?).replace(true).run(name, go_on);
-        assert!(exported.is_err_and(|it| it.to_string().contains("is the database itself")), "{name:?}");
+        let exported = Export::of(&database.snapshot()?)
+            .replace(true)
+            .run(name, go_on);
+        assert!(
+            exported.is_err_and(|it| it.to_string().contains("is the database itself")),
+            "{name:?}"
+        );
     }
     drop(database);
     for name in &names {
-        run!("export", &path, name, "--replace").expect(2).says("is the database itself");
+        run!("export", &path, name, "--replace")
+            .expect(2)
+            .says("is the database itself");
     }
     // The same by a process that has it open.
     let live = Database::open(&path, &OpenOptions::new().admin(true))?;
     for name in &names {
-        run!("export", &path, name, "--replace").expect(2).says("is the database itself");
-        run!("pairs", &path, "--output", name, "--replace").expect(2).says("is the database itself");
+        run!("export", &path, name, "--replace")
+            .expect(2)
+            .says("is the database itself");
+        run!("pairs", &path, "--output", name, "--replace")
+            .expect(2)
+            .says("is the database itself");
     }
     drop(live);
     run!("get", &path, "b").expect(0);
@@ -315,13 +495,20 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
 #[test]
 fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
     let folder = Folder::new()?;
-    let directories =
-        ["scope=a%2Fb%20%C3%A9", "year=1/scope=x", "scope=__HIVE_DEFAULT_PARTITION__", "_of=1/scope=y"];
+    let directories = [
+        "scope=a%2Fb%20%C3%A9",
+        "year=1/scope=x",
+        "scope=__HIVE_DEFAULT_PARTITION__",
+        "_of=1/scope=y",
+    ];
     for (index, directory) in directories.iter().enumerate() {
         fs::create_dir_all(folder.path("in").join(directory))?;
         let key = Arc::new(StringArray::from(vec![format!("k{index}")])) as ArrayRef;
         let bits = Arc::new(Int64Array::from(vec![index as i64])) as ArrayRef;
-        write(&folder.path("in").join(directory).join("p.parquet"), vec![("key", key), ("fp", bits)])?;
+        write(
+            &folder.path("in").join(directory).join("p.parquet"),
+            vec![("key", key), ("fp", bits)],
+        )?;
     }
     run!("import", folder.path("d.simdb"), folder.path("in")).expect(0);
     let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
@@ -343,9 +530,20 @@ fn the_scope_may_be_in_the_names_of_directories() -> TestResult {
 #[test]
 fn times_of_int96_are_read_as_they_are() -> TestResult {
     let folder = Folder::new()?;
-    let times = [1_700_000_000, 0, -1, 16_725_225_600, -62_135_596_800, 253_402_300_799];
+    let times = [
+        1_700_000_000,
+        0,
+        -1,
+        16_725_225_600,
+        -62_135_596_800,
+        253_402_300_799,
+    ];
     let keys = ["a", "b", "c", "d", "e", "f"];
-    let rows: Vec<_> = keys.iter().zip(times).map(|(key, time)| (*key, time, "", time)).collect();
+    let rows: Vec<_> = keys
+        .iter()
+        .zip(times)
+        .map(|(key, time)| (*key, time, "", time))
+        .collect();
     write_int96(&folder.path("in.parquet"), &rows)?;
     for document in Import::open([folder.path("in.parquet")])?.documents() {
         let document = document?;
@@ -363,12 +561,24 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
     let [foreign, minwise, external] =
         ["foreign.parquet", "minwise.parquet", "external.parquet"].map(|it| folder.path(it));
     let key = Arc::new(StringArray::from(vec!["f"])) as ArrayRef;
-    write(&foreign, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![7])) as ArrayRef)])?;
-    for (name, scheme, file) in
-        [("m.simdb", Scheme::Minwise1, &minwise), ("e.simdb", Scheme::External, &external)]
-    {
-        let options = CreateOptions::new().scheme(scheme).sketch_size(SketchSize::None);
-        insert_all(&Database::create(folder.path(name), &options)?, [document(name, 1)])?;
+    write(
+        &foreign,
+        vec![
+            ("key", key),
+            ("fp", Arc::new(Int64Array::from(vec![7])) as ArrayRef),
+        ],
+    )?;
+    for (name, scheme, file) in [
+        ("m.simdb", Scheme::Minwise1, &minwise),
+        ("e.simdb", Scheme::External, &external),
+    ] {
+        let options = CreateOptions::new()
+            .scheme(scheme)
+            .sketch_size(SketchSize::None);
+        insert_all(
+            &Database::create(folder.path(name), &options)?,
+            [document(name, 1)],
+        )?;
         run!("export", folder.path(name), file).expect(0);
     }
     let new = folder.path("n.simdb");
@@ -387,9 +597,29 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
     run!("import", folder.path("m.simdb"), &foreign)
         .expect(2)
         .says("give --scheme minwise-1 if they were made so");
-    run!("import", folder.path("m.simdb"), &foreign, "--scheme", "minwise-1").expect(0);
-    let other = run!("import", folder.path("n2.simdb"), &minwise, "--scheme", "external").expect(2);
-    assert!(other.err.contains("exported from a database of scheme minwise-1"), "{}", other.err);
+    run!(
+        "import",
+        folder.path("m.simdb"),
+        &foreign,
+        "--scheme",
+        "minwise-1"
+    )
+    .expect(0);
+    let other = run!(
+        "import",
+        folder.path("n2.simdb"),
+        &minwise,
+        "--scheme",
+        "external"
+    )
+    .expect(2);
+    assert!(
+        other
+            .err
+            .contains("exported from a database of scheme minwise-1"),
+        "{}",
+        other.err
+    );
     assert!(!other.err.contains("the database holds"), "{}", other.err);
     Ok(())
 }
@@ -399,7 +629,10 @@ fn files_that_say_no_scheme_are_not_mixed_with_those_that_do() -> TestResult {
 fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
     let folder = Folder::new()?;
     let (database, exported) = (folder.path("d.simdb"), folder.path("d.parquet"));
-    insert_all(&Database::create(&database, &ready())?, odd_documents()?.into_iter().take(30))?;
+    insert_all(
+        &Database::create(&database, &ready())?,
+        odd_documents()?.into_iter().take(30),
+    )?;
     run!("export", &database, &exported).expect(0);
     let whole = fs::read(&exported)?;
     let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into()?) as usize;
@@ -410,7 +643,8 @@ fn no_byte_of_a_footer_makes_an_import_panic() -> TestResult {
         // The last bit of a number is its sign.
         bytes[place] ^= 1;
         fs::write(&damaged, &bytes)?;
-        let read = Import::open([&damaged]).and_then(|it| it.documents().collect::<simdb::Result<Vec<_>>>());
+        let read = Import::open([&damaged])
+            .and_then(|it| it.documents().collect::<simdb::Result<Vec<_>>>());
         errors += u64::from(read.is_err());
     }
     assert!(errors > 100, "{errors} errors");
@@ -429,8 +663,13 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
         Arc::new(UInt64Array::from(vec![1 << 62, 9])),
     ];
     let [first, second, third] = ranks;
-    let columns =
-        vec![("key", keys()), ("fp", bits()), ("rank_1", first), ("rank_2", second), ("rank_3", third)];
+    let columns = vec![
+        ("key", keys()),
+        ("fp", bits()),
+        ("rank_1", first),
+        ("rank_2", second),
+        ("rank_3", third),
+    ];
     write(&input, columns)?;
     run!("import", &database, &input).expect(0);
     let opened = Database::open(&database, &OpenOptions::new())?;
@@ -438,7 +677,10 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
     assert_eq!(found.rank(), [-1, 65_535, 1 << 62]);
     drop(opened);
     let large: ArrayRef = Arc::new(UInt64Array::from(vec![1, 1 << 63]));
-    write(&input, vec![("key", keys()), ("fp", bits()), ("rank_1", large)])?;
+    write(
+        &input,
+        vec![("key", keys()), ("fp", bits()), ("rank_1", large)],
+    )?;
     run!("import", &database, &input)
         .expect(2)
         .says("row 2: its `rank_1` is 9223372036854775808, which is more");
@@ -453,9 +695,16 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
     write(&input, columns)?;
     let told = run!("clusters", &input, "--pairs").expect(0);
     assert_eq!(told.out.lines().count(), 2);
-    run!("clusters", &input, "--pairs", "--output", &input, "--replace")
-        .expect(2)
-        .says("is one of the inputs");
+    run!(
+        "clusters",
+        &input,
+        "--pairs",
+        "--output",
+        &input,
+        "--replace"
+    )
+    .expect(2)
+    .says("is one of the inputs");
     Ok(())
 }
 
@@ -465,24 +714,45 @@ fn a_packing_that_is_not_read_is_named() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("in.parquet");
     let key = Arc::new(StringArray::from(vec!["a"])) as ArrayRef;
-    write(&path, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef)])?;
+    write(
+        &path,
+        vec![
+            ("key", key),
+            ("fp", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+        ],
+    )?;
     let bytes = fs::read(&path)?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&path)?)?;
     let groups = metadata.row_groups().iter().map(|group| {
         let columns = group.columns().iter().map(|column| {
-            column.clone().into_builder().set_compression(Compression::BROTLI(Default::default())).build()
+            column
+                .clone()
+                .into_builder()
+                .set_compression(Compression::BROTLI(Default::default()))
+                .build()
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        group.clone().into_builder().set_column_metadata(columns).build()
+        group
+            .clone()
+            .into_builder()
+            .set_column_metadata(columns)
+            .build()
     });
     let groups = groups.collect::<Result<Vec<_>, _>>()?;
     let length = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into()?) as usize;
     let mut footer = Vec::new();
     let metadata = metadata.into_builder().set_row_groups(groups).build();
     ParquetMetaDataWriter::new(&mut footer, &metadata).finish()?;
-    fs::write(&path, [&bytes[..bytes.len() - 8 - length], &footer].concat())?;
+    fs::write(
+        &path,
+        [&bytes[..bytes.len() - 8 - length], &footer].concat(),
+    )?;
     let ran = run!("import", folder.path("d.simdb"), &path).expect(2);
-    assert!(ran.err.contains("`key` is packed with BROTLI") && !ran.err.contains("damaged"), "{}", ran.err);
+    assert!(
+        ran.err.contains("`key` is packed with BROTLI") && !ran.err.contains("damaged"),
+        "{}",
+        ran.err
+    );
     Ok(())
 }
 
@@ -505,8 +775,15 @@ fn groups_of_large_payloads_are_bounded() -> TestResult {
     insert_all(&Database::create(&database, &ready())?, documents)?;
     run!("export", &database, &exported, "--payload").expect(0);
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&fs::File::open(&exported)?)?;
-    let sizes: Vec<i64> = metadata.row_groups().iter().map(RowGroupMetaData::compressed_size).collect();
-    assert!(sizes.len() == 2 && sizes.iter().all(|&it| it < 140 << 20), "{sizes:?}");
+    let sizes: Vec<i64> = metadata
+        .row_groups()
+        .iter()
+        .map(RowGroupMetaData::compressed_size)
+        .collect();
+    assert!(
+        sizes.len() == 2 && sizes.iter().all(|&it| it < 140 << 20),
+        "{sizes:?}"
+    );
     Ok(())
 }
 
@@ -517,10 +794,19 @@ fn fingerprints_of_another_program_without_sketches_come_into_a_database_without
     let folder = Folder::new()?;
     let (foreign, database) = (folder.path("foreign.parquet"), folder.path("d.simdb"));
     let key = Arc::new(StringArray::from(vec!["a", "f"])) as ArrayRef;
-    write(&foreign, vec![("key", key), ("fp", Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef)])?;
+    write(
+        &foreign,
+        vec![
+            ("key", key),
+            ("fp", Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef),
+        ],
+    )?;
     run!("import", &database, &foreign, "--scheme", "minwise-1").expect(0);
     let stats = run!("stats", &database, "--json").expect(0).object()?;
-    assert_eq!((&stats["documents"], &stats["sketch_bytes"]), (&2.into(), &0.into()));
+    assert_eq!(
+        (&stats["documents"], &stats["sketch_bytes"]),
+        (&2.into(), &0.into())
+    );
     let texts = folder.path("t.simdb");
     run!("create", &texts).expect(0);
     run!("import", &texts, &foreign, "--scheme", "minwise-1")
@@ -537,7 +823,10 @@ fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
     let key = Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
     let bits = Arc::new(Int64Array::from(vec![5, 7])) as ArrayRef;
     let seen = Arc::new(Int64Array::from(vec![1_700_000_000, 1_700_000_000_000])) as ArrayRef;
-    write(&input, vec![("key", key), ("fp", bits), ("seen_seconds", seen)])?;
+    write(
+        &input,
+        vec![("key", key), ("fp", bits), ("seen_seconds", seen)],
+    )?;
     run!("import", folder.path("d.simdb"), &input)
         .expect(2)
         .says("in.parquet: row 2")

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int64Array, RecordBatch,
-    StringArray, TimestampMicrosecondArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int64Array,
+    RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -25,28 +25,53 @@ use crate::support::{Folder, TestResult, run, run_with_input, simdb};
 fn text(i: u64) -> String {
     let word = |j: u64| ((i / 3 + 1) * 7919 + j * 104_729) % 5_003;
     (0..80)
-        .map(|j| if j == i % 3 * 20 + 5 { format!("other{i} ") } else { format!("w{} ", word(j)) })
+        .map(|j| {
+            if j == i % 3 * 20 + 5 {
+                format!("other{i} ")
+            } else {
+                format!("w{} ", word(j))
+            }
+        })
         .collect()
 }
 
 fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
     let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
     vec![
-        ("id", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i as i64 + 1_000)))),
-        ("quality", Arc::new(Float64Array::from_iter_values((0..rows).map(|i| i as f64 / 3.0)))),
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(
+                (0..rows).map(|i| i as i64 + 1_000),
+            )),
+        ),
+        (
+            "quality",
+            Arc::new(Float64Array::from_iter_values(
+                (0..rows).map(|i| i as f64 / 3.0),
+            )),
+        ),
         (text_column, Arc::new(StringArray::from_iter(texts))),
         (
             "seen",
-            Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows).map(|i| i as i64 * 1_500_000))),
+            Arc::new(TimestampMicrosecondArray::from_iter_values(
+                (0..rows).map(|i| i as i64 * 1_500_000),
+            )),
         ),
-        ("good", Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1))))),
+        (
+            "good",
+            Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
+        ),
     ]
 }
 
 /// The same records as lines.
 fn lines(rows: u64) -> String {
     let line = |i: u64| {
-        let text = if i % 50 == 7 { serde_json::Value::Null } else { text(i).into() };
+        let text = if i % 50 == 7 {
+            serde_json::Value::Null
+        } else {
+            text(i).into()
+        };
         serde_json::json!({"id": i + 1_000, "text": text, "seen": i * 3 / 2}).to_string() + "\n"
     };
     (0..rows).map(line).collect()
@@ -57,7 +82,10 @@ fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) 
     let properties = WriterProperties::builder()
         .set_compression(compression)
         .set_max_row_group_row_count(Some(700))
-        .set_key_value_metadata(Some(vec![KeyValue::new("made.by".to_owned(), "a test".to_owned())]))
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            "made.by".to_owned(),
+            "a test".to_owned(),
+        )]))
         .build();
     let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
     writer.write(&batch)?;
@@ -69,17 +97,28 @@ fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) 
 fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
     let metadata = builder.metadata();
-    let texts = metadata.file_metadata().key_value_metadata().cloned().unwrap_or_default();
+    let texts = metadata
+        .file_metadata()
+        .key_value_metadata()
+        .cloned()
+        .unwrap_or_default();
     let packing: Vec<Vec<Compression>> = metadata
         .row_groups()
         .iter()
-        .map(|it| it.columns().iter().map(ColumnChunkMetaData::compression).collect())
+        .map(|it| {
+            it.columns()
+                .iter()
+                .map(ColumnChunkMetaData::compression)
+                .collect()
+        })
         .collect();
     let told = format!("{:?} {:?} {texts:?}", builder.schema(), packing.first());
     let mut rows = Vec::new();
     for batch in builder.build()? {
         let batch = batch?;
-        rows.extend((0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1).columns())));
+        rows.extend(
+            (0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1).columns())),
+        );
     }
     Ok((rows, told))
 }
@@ -89,16 +128,26 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
     let folder = Folder::new()?;
     let [parquet, other, jsonl] = ["a.parquet", "b.parquet", "a.jsonl"].map(|it| folder.path(it));
     write(&parquet, columns(2_000, "text"), Compression::SNAPPY)?;
-    write(&other, columns(2_000, "content"), Compression::GZIP(Default::default()))?;
+    write(
+        &other,
+        columns(2_000, "content"),
+        Compression::GZIP(Default::default()),
+    )?;
     fs::write(&jsonl, lines(2_000))?;
     let dump = |name: &str| -> Result<String, Box<dyn std::error::Error>> {
         let dump = run!("dump", folder.path(name)).expect(0).out;
-        Ok(dump.split_once('\n').map_or(String::new(), |it| it.1.to_owned()))
+        Ok(dump
+            .split_once('\n')
+            .map_or(String::new(), |it| it.1.to_owned()))
     };
-    for (name, input, field) in
-        [("1.simdb", &parquet, "text"), ("2.simdb", &other, "content"), ("3.simdb", &jsonl, "text")]
-    {
-        run!("ingest", folder.path(name), input, "--text-field", field).expect(0).says("35 more");
+    for (name, input, field) in [
+        ("1.simdb", &parquet, "text"),
+        ("2.simdb", &other, "content"),
+        ("3.simdb", &jsonl, "text"),
+    ] {
+        run!("ingest", folder.path(name), input, "--text-field", field)
+            .expect(0)
+            .says("35 more");
     }
     assert_eq!(dump("1.simdb")?, dump("3.simdb")?);
     assert_eq!(dump("2.simdb")?, dump("3.simdb")?);
@@ -109,13 +158,15 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
     loop {
         let records = Records::open([&parquet], ReadOptions::new())?;
         let before = commits;
-        Ingest::new(&database).batch(300).run(records, |event| match event {
-            Event::Committed { .. } => {
-                commits += 1;
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        })?;
+        Ingest::new(&database)
+            .batch(300)
+            .run(records, |event| match event {
+                Event::Committed { .. } => {
+                    commits += 1;
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            })?;
         if commits == before {
             break;
         }
@@ -129,18 +180,42 @@ fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
 #[test]
 fn rows_that_survive_are_copied_unchanged() -> TestResult {
     let folder = Folder::new()?;
-    let [input, jsonl, output] = ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
+    let [input, jsonl, output] =
+        ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
     let [removed, of_lines] = ["removed.jsonl", "of-lines.jsonl"].map(|it| folder.path(it));
-    write(&input, columns(3_000, "text"), Compression::ZSTD(Default::default()))?;
+    write(
+        &input,
+        columns(3_000, "text"),
+        Compression::ZSTD(Default::default()),
+    )?;
     fs::write(&jsonl, lines(3_000))?;
-    run!("dedup", &input, "--output", &output, "--removed", &removed, "--report", folder.path("r.html"))
-        .expect(0);
-    run!("dedup", &jsonl, "--output", folder.path("out.jsonl"), "--removed", &of_lines).expect(0);
+    run!(
+        "dedup",
+        &input,
+        "--output",
+        &output,
+        "--removed",
+        &removed,
+        "--report",
+        folder.path("r.html")
+    )
+    .expect(0);
+    run!(
+        "dedup",
+        &jsonl,
+        "--output",
+        folder.path("out.jsonl"),
+        "--removed",
+        &of_lines
+    )
+    .expect(0);
     // The same records are removed as of lines.
     let list = |path: &Path, place: &str| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
         let lines = fs::read_to_string(path)?;
         let numbers = lines.lines().map(|line| -> Result<u64, serde_json::Error> {
-            Ok(serde_json::from_str::<serde_json::Value>(line)?[place].as_u64().unwrap_or(0))
+            Ok(serde_json::from_str::<serde_json::Value>(line)?[place]
+                .as_u64()
+                .unwrap_or(0))
         });
         Ok(numbers.collect::<Result<_, _>>()?)
     };
@@ -148,9 +223,17 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
     assert_eq!(gone, list(&of_lines, "line")?);
     assert!(gone.len() > 1_500 && !gone.contains(&0));
     let ((all, told), (kept, told_of_kept)) = (rows(&input)?, rows(&output)?);
-    let expected: Vec<String> =
-        (1..).zip(all).filter(|(row, _)| !gone.contains(row)).map(|it| it.1).collect();
-    assert!(kept == expected, "{} rows, {} expected", kept.len(), expected.len());
+    let expected: Vec<String> = (1..)
+        .zip(all)
+        .filter(|(row, _)| !gone.contains(row))
+        .map(|it| it.1)
+        .collect();
+    assert!(
+        kept == expected,
+        "{} rows, {} expected",
+        kept.len(),
+        expected.len()
+    );
     assert_eq!(told_of_kept, told);
     assert!(fs::read_to_string(folder.path("r.html"))?.contains("<del>[-other"));
 
@@ -173,25 +256,53 @@ fn rows_that_survive_are_copied_unchanged() -> TestResult {
 #[test]
 fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     let folder = Folder::new()?;
-    let [input, other, output] = ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
+    let [input, other, output] =
+        ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
     write(&input, columns(30, "body"), Compression::SNAPPY)?;
-    run!("dedup", &input, "--output", &output).expect(2).says("--text-field").says("quality, body, seen");
+    run!("dedup", &input, "--output", &output)
+        .expect(2)
+        .says("--text-field")
+        .says("quality, body, seen");
     // The right command is not taken for another run.
     run!("dedup", &input, "--output", &output, "--text-field", "body").expect(0);
-    run!("ingest", folder.path("d.simdb"), &input, "--text-field", "body", "--input-format", "tsv")
-        .expect(2)
-        .says("is a Parquet file");
+    run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--text-field",
+        "body",
+        "--input-format",
+        "tsv"
+    )
+    .expect(2)
+    .says("is a Parquet file");
     // Files of other columns do not fit into one.
     write(&other, columns(30, "text"), Compression::SNAPPY)?;
-    let both = run!("dedup", &input, &other, "--output", folder.path("2.parquet"), "--text-field", "body");
+    let both = run!(
+        "dedup",
+        &input,
+        &other,
+        "--output",
+        folder.path("2.parquet"),
+        "--text-field",
+        "body"
+    );
     both.expect(2).says("other.parquet");
     let jsonl = folder.file("a.jsonl", lines(9))?;
-    run!("dedup", &other, &jsonl, "--output", folder.path("3.parquet"))
-        .expect(2)
-        .says("let the output be a directory");
+    run!(
+        "dedup",
+        &other,
+        &jsonl,
+        "--output",
+        folder.path("3.parquet")
+    )
+    .expect(2)
+    .says("let the output be a directory");
     // A text that is no UTF-8 is rejected, and its row stays.
-    let texts: ArrayRef =
-        Arc::new(BinaryArray::from_iter_values([&b"\xff\xfe no text"[..], text(1).as_bytes()]));
+    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+        &b"\xff\xfe no text"[..],
+        text(1).as_bytes(),
+    ]));
     let odd = folder.path("odd.parquet");
     write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
     let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
@@ -199,14 +310,21 @@ fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
     assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
     // Damage and cut files are errors.
     let bytes = fs::read(&other)?;
-    for (name, bytes) in [("cut.parquet", &bytes[..bytes.len() / 2]), ("four.parquet", &bytes[..4])] {
+    for (name, bytes) in [
+        ("cut.parquet", &bytes[..bytes.len() / 2]),
+        ("four.parquet", &bytes[..4]),
+    ] {
         let path = folder.file(name, bytes)?;
-        run!("dedup", &path, "--output", folder.path("cut.out")).expect(2).says(name);
+        run!("dedup", &path, "--output", folder.path("cut.out"))
+            .expect(2)
+            .says(name);
     }
     // Nothing at all is fine.
     let none = folder.path("none.parquet");
     write(&none, columns(0, "text"), Compression::SNAPPY)?;
-    run!("dedup", &none, "--output", folder.path("none.out")).expect(0).says("");
+    run!("dedup", &none, "--output", folder.path("none.out"))
+        .expect(0)
+        .says("");
     assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
     Ok(())
 }
@@ -228,7 +346,9 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
     let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
     let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
     let decimals = || -> Result<ArrayRef, Box<dyn std::error::Error>> {
-        Ok(Arc::new(Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?))
+        Ok(Arc::new(
+            Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?,
+        ))
     };
     let list = "its column `text` is a list (type List";
     let no_key = "number (type ";
@@ -247,13 +367,21 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
         ),
         (vec![("id", decimals()?), ("text", texts())], &[], no_key),
         (vec![("id", floats()), ("text", texts())], &[], no_key),
-        (vec![("name", lists()), ("text", texts())], &["--key-field", "name"], "its column `name` is a list"),
+        (
+            vec![("name", lists()), ("text", texts())],
+            &["--key-field", "name"],
+            "its column `name` is a list",
+        ),
     ];
     for (columns, arguments, says) in refused {
         write(&input, columns, Compression::SNAPPY)?;
         let database = folder.path("d.simdb");
         let mut command = simdb();
-        command.arg("ingest").arg(&database).arg(&input).args(arguments);
+        command
+            .arg("ingest")
+            .arg(&database)
+            .arg(&input)
+            .args(arguments);
         let ran = run_with_input(&mut command, b"")?.expect(2);
         assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
         assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
@@ -261,11 +389,20 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
     // What is beside a column that can be read does not matter, nor do keys where places name the records.
     write(
         &input,
-        vec![("id", ids()), ("key", decimals()?), ("text", texts()), ("html", lists())],
+        vec![
+            ("id", ids()),
+            ("key", decimals()?),
+            ("text", texts()),
+            ("html", lists()),
+        ],
         Compression::SNAPPY,
     )?;
     run!("ingest", folder.path("d.simdb"), &input).expect(0);
-    write(&input, vec![("id", decimals()?), ("text", texts())], Compression::SNAPPY)?;
+    write(
+        &input,
+        vec![("id", decimals()?), ("text", texts())],
+        Compression::SNAPPY,
+    )?;
     run!("dedup", &input, "--output", folder.path("out.parquet")).expect(0);
     Ok(())
 }
@@ -274,10 +411,16 @@ fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
 fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    run!("ingest", &database, folder.file("empty.parquet", "")?).expect(2).says("Parquet file, but is empty");
-    run!("ingest", &database, folder.file("text.parquet", "a\n")?).expect(2).says("does not begin as one");
+    run!("ingest", &database, folder.file("empty.parquet", "")?)
+        .expect(2)
+        .says("Parquet file, but is empty");
+    run!("ingest", &database, folder.file("text.parquet", "a\n")?)
+        .expect(2)
+        .says("does not begin as one");
     let encrypted = folder.file("secret.parquet", b"PARE....PARE")?;
-    run!("ingest", &database, &encrypted).expect(2).says("is an encrypted Parquet file");
+    run!("ingest", &database, &encrypted)
+        .expect(2)
+        .says("is an encrypted Parquet file");
     Ok(())
 }
 
@@ -287,7 +430,10 @@ fn a_column_of_int96_is_refused_before_the_cleaning() -> TestResult {
     let folder = Folder::new()?;
     let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
     let texts = [text(0), text(3)];
-    let rows = [("a", 1, texts[0].as_str(), 16_725_225_600), ("b", 2, texts[1].as_str(), -62_135_596_800)];
+    let rows = [
+        ("a", 1, texts[0].as_str(), 16_725_225_600),
+        ("b", 2, texts[1].as_str(), -62_135_596_800),
+    ];
     write_int96(&input, &rows)?;
     run!("dedup", &input, "--output", &output)
         .expect(2)
@@ -298,7 +444,13 @@ fn a_column_of_int96_is_refused_before_the_cleaning() -> TestResult {
     run!("dedup", &input, "--list").expect(0);
     run!("ingest", folder.path("d.simdb"), &input).expect(0);
     for (key, _, _, seen) in rows {
-        assert!(run!("get", folder.path("d.simdb"), key).expect(0).out.contains(&seen.to_string()), "{key}");
+        assert!(
+            run!("get", folder.path("d.simdb"), key)
+                .expect(0)
+                .out
+                .contains(&seen.to_string()),
+            "{key}"
+        );
     }
     Ok(())
 }
@@ -309,11 +461,18 @@ fn whole_numbers_of_every_width_are_keys() -> TestResult {
     let input = folder.path("in.parquet");
     let texts = || Arc::new(StringArray::from(vec![text(0), text(3)])) as ArrayRef;
     let ids: [(ArrayRef, [&str; 2]); 2] = [
-        (Arc::new(UInt64Array::from(vec![7, u64::MAX])), ["7", "18446744073709551615"]),
+        (
+            Arc::new(UInt64Array::from(vec![7, u64::MAX])),
+            ["7", "18446744073709551615"],
+        ),
         (Arc::new(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
     ];
     for (column, keys) in ids {
-        write(&input, vec![("id", column), ("text", texts())], Compression::SNAPPY)?;
+        write(
+            &input,
+            vec![("id", column), ("text", texts())],
+            Compression::SNAPPY,
+        )?;
         run!("ingest", folder.path("d.simdb"), &input).expect(0);
         for key in keys {
             run!("get", folder.path("d.simdb"), "--", key).expect(0);
@@ -327,14 +486,32 @@ fn whole_numbers_of_every_width_are_keys() -> TestResult {
 fn the_marks_of_a_job_are_no_documents() -> TestResult {
     let folder = Folder::new()?;
     fs::create_dir(folder.path("job"))?;
-    write(&folder.path("job/part-0.parquet"), columns(40, "text"), Compression::SNAPPY)?;
-    for name in ["_SUCCESS", "_committed_1", "_started_1", ".part-0.parquet.crc"] {
+    write(
+        &folder.path("job/part-0.parquet"),
+        columns(40, "text"),
+        Compression::SNAPPY,
+    )?;
+    for name in [
+        "_SUCCESS",
+        "_committed_1",
+        "_started_1",
+        ".part-0.parquet.crc",
+    ] {
         fs::write(folder.path("job").join(name), "")?;
     }
     run!("ingest", folder.path("d.simdb"), folder.path("job")).expect(0);
     let sources = run!("sources", folder.path("d.simdb")).expect(0).out;
-    assert!(sources.lines().count() == 1 && sources.contains("part-0.parquet"), "{sources}");
-    run!("dedup", folder.path("job"), "--output", folder.path("clean")).expect(0);
+    assert!(
+        sources.lines().count() == 1 && sources.contains("part-0.parquet"),
+        "{sources}"
+    );
+    run!(
+        "dedup",
+        folder.path("job"),
+        "--output",
+        folder.path("clean")
+    )
+    .expect(0);
     assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
     Ok(())
 }

@@ -37,7 +37,12 @@ fn pipe(folder: &Folder, name: &str) -> std::io::Result<PathBuf> {
 }
 
 fn terminate(child: &Child) -> std::io::Result<()> {
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?.success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()?
+            .success()
+    );
     Ok(())
 }
 
@@ -55,7 +60,10 @@ fn assert_ends(child: Child) -> Option<i32> {
 /// A database in use with much to print.
 fn large(folder: &Folder) -> simdb::Result<Database> {
     let database = answering(folder, "d.simdb")?;
-    insert_all(&database, (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)))?;
+    insert_all(
+        &database,
+        (0..25_000).map(|i| document(format!("one of many copies {i}"), u64::MAX)),
+    )?;
     Ok(database)
 }
 
@@ -71,17 +79,35 @@ fn a_client_that_does_not_read_keeps_nobody_from_writing() -> TestResult {
         &["pairs", "d.simdb", "--expand", "--max-distance", "0"],
         &["dump", "d.simdb"],
         &["compact", "d.simdb"],
-        &["expire", "d.simdb", "--before", "1970-01-01", "--dry-run", "--json"],
+        &[
+            "expire",
+            "d.simdb",
+            "--before",
+            "1970-01-01",
+            "--dry-run",
+            "--json",
+        ],
     ];
-    let clients = commands.iter().map(|it| begin(&path, it, false)).collect::<Result<Vec<_>, _>>()?;
+    let clients = commands
+        .iter()
+        .map(|it| begin(&path, it, false))
+        .collect::<Result<Vec<_>, _>>()?;
     for round in 0..10 {
         thread::sleep(Duration::from_millis(200));
         let begun = Instant::now();
         insert_all(&database, [document(format!("new {round}"), round << 7)])?;
-        assert!(begun.elapsed() < SOON, "round {round} took {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < SOON,
+            "round {round} took {:?}",
+            begun.elapsed()
+        );
     }
     run!("get", &path, "new 9").expect(0);
-    assert_eq!(database.snapshot()?.stats()?.documents, 25_030, "what nobody was told is deleted");
+    assert_eq!(
+        database.snapshot()?.stats()?.documents,
+        25_030,
+        "what nobody was told is deleted"
+    );
     // Nor from closing the database.
     let begun = Instant::now();
     drop(database);
@@ -113,8 +139,18 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
     let folder = Folder::new()?;
     let database = answering(&folder, "d.simdb")?;
     let path = folder.path("d.simdb");
-    insert_all(&database, (0..6).map(|i| document(format!("copy {i}"), u64::MAX)))?;
-    let command = ["delete", "d.simdb", "--duplicates", "--max-distance", "0", "--json"];
+    insert_all(
+        &database,
+        (0..6).map(|i| document(format!("copy {i}"), u64::MAX)),
+    )?;
+    let command = [
+        "delete",
+        "d.simdb",
+        "--duplicates",
+        "--max-distance",
+        "0",
+        "--json",
+    ];
     // Who leaves instead of answering has nothing deleted.
     let stream = begin(&path, &command, false)?;
     read_to_confirm(&mut BufReader::new(&stream).lines())?;
@@ -130,11 +166,19 @@ fn what_others_change_between_its_line_and_its_deletion_stays_and_is_told() -> T
     writeln!(&stream, "{{\"written\":true}}")?;
     let mut out = String::new();
     for line in lines {
-        out += serde_json::from_str::<Value>(&line?)?["out"].as_str().unwrap_or_default();
+        out += serde_json::from_str::<Value>(&line?)?["out"]
+            .as_str()
+            .unwrap_or_default();
     }
-    let kept: Vec<Value> = out.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let kept: Vec<Value> = out
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
     assert_eq!(kept.len(), 1, "{out}");
-    assert_eq!((&kept[0]["key"], &kept[0]["deleted"]), (&"copy 3".into(), &false.into()));
+    assert_eq!(
+        (&kept[0]["key"], &kept[0]["deleted"]),
+        (&"copy 3".into(), &false.into())
+    );
     let snapshot = database.snapshot()?;
     assert!(snapshot.get("copy 3")?.is_some() && snapshot.get("copy 0")?.is_some());
     assert_eq!(snapshot.stats()?.documents, 22);
@@ -148,29 +192,52 @@ fn inputs_without_an_end_are_refused_in_a_request() -> TestResult {
     let path = folder.path("d.simdb");
     let pipe = pipe(&folder, "pipe")?;
     fs::create_dir(folder.path("files"))?;
-    assert!(Command::new("mkfifo").arg(folder.path("files/pipe")).status()?.success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(folder.path("files/pipe"))
+            .status()?
+            .success()
+    );
     folder.file("files/a.tsv", "x\t0000000000000001\n")?;
     let ingesting = Ingesting::start(&path)?;
-    for input in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+    for input in [
+        pipe.as_path(),
+        Path::new("/dev/zero"),
+        Path::new("/dev/tty"),
+    ] {
         let path = path.clone();
         let input = input.to_owned();
         within(6 * SOON, move || -> std::io::Result<()> {
             for _ in 0..3 {
                 for option in ["--file", "--input"] {
-                    run!("query", &path, option, &input).expect(2).says("and standard input");
+                    run!("query", &path, option, &input)
+                        .expect(2)
+                        .says("and standard input");
                 }
-                run!("pairs", &path, "--with", &input).expect(2).says("and standard input");
-                let texts = ["--verify", "words", "--texts"];
-                run!("query", &path, "--key", "first", texts[0], texts[1], texts[2], &input)
+                run!("pairs", &path, "--with", &input)
                     .expect(2)
                     .says("and standard input");
+                let texts = ["--verify", "words", "--texts"];
+                run!(
+                    "query", &path, "--key", "first", texts[0], texts[1], texts[2], &input
+                )
+                .expect(2)
+                .says("and standard input");
             }
             Ok(())
         })?;
     }
     // A directory is read without what is no file in it.
     let format = ["--input-format", "fingerprints"];
-    run!("query", &path, "--input", folder.path("files"), format[0], format[1]).expect(0);
+    run!(
+        "query",
+        &path,
+        "--input",
+        folder.path("files"),
+        format[0],
+        format[1]
+    )
+    .expect(0);
     run!("stats", &path).expect(0);
     assert!(ingesting.end()?);
     Ok(())
@@ -184,11 +251,24 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
         let path = folder.path(&format!("{is_terminated}.simdb"));
         let ingesting = Ingesting::start(&path)?;
         let name = format!("{is_terminated}.simdb");
-        let asking = ["query", &name, "--input", "-", "--input-format", "fingerprints"];
-        let clients = (0..8).map(|_| begin(&path, &asking, true)).collect::<Result<Vec<_>, _>>()?;
+        let asking = [
+            "query",
+            &name,
+            "--input",
+            "-",
+            "--input-format",
+            "fingerprints",
+        ];
+        let clients = (0..8)
+            .map(|_| begin(&path, &asking, true))
+            .collect::<Result<Vec<_>, _>>()?;
         thread::sleep(Duration::from_millis(300));
         run!("stats", &path).expect(2).says("8 requests");
-        let Ingesting { child, input, output } = ingesting;
+        let Ingesting {
+            child,
+            input,
+            output,
+        } = ingesting;
         let input = Some(input).filter(|_| is_terminated);
         if is_terminated {
             terminate(&child)?;
@@ -234,9 +314,21 @@ fn the_first_signal_ends_a_command_that_waits_for_its_input() -> TestResult {
     assert!(!new.exists());
     run!("check", &there).expect(0);
     // It is still read as a pipe.
-    let writer = thread::spawn(move || fs::write(pipe, "a\t0000000000000001\nb\t0000000000000003\n"));
-    let ran = run!("ingest", &there, folder.path("pipe"), "--input-format", "fingerprints").expect(0);
-    assert!(ran.out.starts_with("b is near a (distance 1)\n2 documents"), "{}", ran.out);
+    let writer =
+        thread::spawn(move || fs::write(pipe, "a\t0000000000000001\nb\t0000000000000003\n"));
+    let ran = run!(
+        "ingest",
+        &there,
+        folder.path("pipe"),
+        "--input-format",
+        "fingerprints"
+    )
+    .expect(0);
+    assert!(
+        ran.out.starts_with("b is near a (distance 1)\n2 documents"),
+        "{}",
+        ran.out
+    );
     assert!(writer.join().is_ok_and(|written| written.is_ok()));
     Ok(())
 }
@@ -259,15 +351,23 @@ fn what_is_no_file_is_no_output() -> TestResult {
     let before = names()?;
     for output in [socket_of(&path), pipe] {
         for replace in [&["--replace"][..], &[]] {
-            let mut commands =
-                vec![vec!["pairs", "d.simdb", "--output"], vec!["report", "d.simdb", "--html"]];
+            let mut commands = vec![
+                vec!["pairs", "d.simdb", "--output"],
+                vec!["report", "d.simdb", "--html"],
+            ];
             if cfg!(feature = "parquet") {
                 commands.push(vec!["export", "d.simdb"]);
                 commands.push(vec!["pairs", "d.simdb", "--format", "parquet", "--output"]);
             }
             if replace.is_empty() {
                 commands.push(vec!["backup", "d.simdb"]);
-                commands.push(vec!["dedup", "in.tsv", "--input-format", "fingerprints", "--output"]);
+                commands.push(vec![
+                    "dedup",
+                    "in.tsv",
+                    "--input-format",
+                    "fingerprints",
+                    "--output",
+                ]);
             }
             for command in commands {
                 let ran = simdb()
@@ -277,13 +377,24 @@ fn what_is_no_file_is_no_output() -> TestResult {
                     .current_dir(folder.path("."))
                     .stdin(Stdio::null())
                     .output()?;
-                assert_eq!(ran.status.code(), Some(2), "{command:?} {replace:?}: {ran:?}");
+                assert_eq!(
+                    ran.status.code(),
+                    Some(2),
+                    "{command:?} {replace:?}: {ran:?}"
+                );
                 assert_eq!(names()?, before, "{command:?} {replace:?}: {ran:?}");
-                assert!(!fs::symlink_metadata(&output)?.is_file(), "{command:?} {replace:?}");
+                assert!(
+                    !fs::symlink_metadata(&output)?.is_file(),
+                    "{command:?} {replace:?}"
+                );
             }
         }
     }
-    assert!(fs::symlink_metadata(socket_of(&path))?.file_type().is_socket());
+    assert!(
+        fs::symlink_metadata(socket_of(&path))?
+            .file_type()
+            .is_socket()
+    );
     run!("stats", &path).expect(0);
     drop(database);
     Ok(())
@@ -299,7 +410,9 @@ fn nothing_is_told_of_a_process_that_there_is_not() -> TestResult {
     assert!(text.contains("simdb_documents_stored_total 20\n"), "{text}");
     assert!(run!("stats", &path, "--json").expect(0).object()?["snapshots"].is_u64());
     drop(database);
-    let ran = run!("stats", &path, "--prometheus").expect(2).says("no process has it open");
+    let ran = run!("stats", &path, "--prometheus")
+        .expect(2)
+        .says("no process has it open");
     assert_eq!(ran.out, "");
     let object = run!("stats", &path, "--json").expect(0).object()?;
     for field in ["snapshots", "pinned_bytes", "oldest_pin_seconds"] {

@@ -24,60 +24,111 @@ fn manual(folder: &Folder) -> std::io::Result<(PathBuf, PathBuf)> {
 /// A page without what is not shown, and that of it which could act.
 fn ensure_harmless(page: &str) {
     let lower = page.to_lowercase();
-    for risky in ["<script", "<img", "<link", "<iframe", "http:", "https:", "url(", "@import", "javascript:"]
-    {
+    for risky in [
+        "<script",
+        "<img",
+        "<link",
+        "<iframe",
+        "http:",
+        "https:",
+        "url(",
+        "@import",
+        "javascript:",
+    ] {
         assert!(!lower.contains(risky), "{risky}");
     }
     assert!(!page.contains(|c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')));
-    for tag in ["table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div"] {
-        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+    for tag in [
+        "table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div",
+    ] {
+        let opened =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
 }
 
 fn number(object: &Value, field: &str) -> u64 {
-    object[field].as_u64().unwrap_or_else(|| panic!("{field}: {}", object[field]))
+    object[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{field}: {}", object[field]))
 }
 
 fn counts(object: &Value) -> BTreeMap<u64, u64> {
     let distances = object["distances"].as_array().expect("a list");
-    distances.iter().map(|it| (number(it, "distance"), number(it, "pairs"))).filter(|it| it.1 > 0).collect()
+    distances
+        .iter()
+        .map(|it| (number(it, "distance"), number(it, "pairs")))
+        .filter(|it| it.1 > 0)
+        .collect()
 }
 
 #[test]
 fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
     let folder = Folder::new()?;
     let (database, texts) = manual(&folder)?;
-    let report = run!("report", &database, "--texts", &texts, "--json").expect(0).object()?;
+    let report = run!("report", &database, "--texts", &texts, "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(number(&report, "documents"), 368);
 
     let mut expected = BTreeMap::new();
     // A report also counts pairs that are not similar enough.
-    for pair in run!("pairs", &database, "--min-similarity", "0", "--json").expect(0).json()? {
+    for pair in run!("pairs", &database, "--min-similarity", "0", "--json")
+        .expect(0)
+        .json()?
+    {
         *expected.entry(number(&pair, "distance")).or_insert(0) += 1;
     }
     assert!(expected.len() > 5);
     assert_eq!(counts(&report), expected);
 
-    let clusters = run!("clusters", &database, "--summary", "--json").expect(0).json()?;
+    let clusters = run!("clusters", &database, "--summary", "--json")
+        .expect(0)
+        .json()?;
     let documents: u64 = clusters.iter().map(|it| number(it, "documents")).sum();
     assert_eq!(number(&report, "clusters"), clusters.len() as u64);
     assert_eq!(number(&report, "clustered_documents"), documents);
-    assert_eq!(number(&report, "duplicates"), documents - clusters.len() as u64);
+    assert_eq!(
+        number(&report, "duplicates"),
+        documents - clusters.len() as u64
+    );
     let sizes = report["cluster_sizes"].as_array().expect("a list");
-    assert_eq!(sizes.iter().map(|it| number(it, "clusters")).sum::<u64>(), clusters.len() as u64);
-    assert_eq!(sizes.iter().map(|it| number(it, "documents")).sum::<u64>(), documents);
+    assert_eq!(
+        sizes.iter().map(|it| number(it, "clusters")).sum::<u64>(),
+        clusters.len() as u64
+    );
+    assert_eq!(
+        sizes.iter().map(|it| number(it, "documents")).sum::<u64>(),
+        documents
+    );
     let largest = clusters.iter().map(|it| number(it, "documents")).max();
-    assert_eq!(Some(number(&report["largest_clusters"][0], "documents")), largest);
+    assert_eq!(
+        Some(number(&report["largest_clusters"][0], "documents")),
+        largest
+    );
 
     // The samples are near pairs, up to three of each distance, and their texts differ as they are said to.
     let samples = report["samples"].as_array().expect("a list");
     for (distance, pairs) in &expected {
-        let drawn = samples.iter().filter(|it| number(it, "distance") == *distance).count();
-        assert!(drawn > 0 && drawn <= 3 && drawn <= *pairs as usize, "{drawn} of distance {distance}");
+        let drawn = samples
+            .iter()
+            .filter(|it| number(it, "distance") == *distance)
+            .count();
+        assert!(
+            drawn > 0 && drawn <= 3 && drawn <= *pairs as usize,
+            "{drawn} of distance {distance}"
+        );
     }
-    assert!(samples.iter().all(|it| it["a"] != it["b"] && it["differences"].is_array()));
-    assert!(samples.iter().any(|it| it["differences"].as_array().is_some_and(|it| it.len() > 2)));
+    assert!(
+        samples
+            .iter()
+            .all(|it| it["a"] != it["b"] && it["differences"].is_array())
+    );
+    assert!(
+        samples
+            .iter()
+            .any(|it| it["differences"].as_array().is_some_and(|it| it.len() > 2))
+    );
     Ok(())
 }
 
@@ -98,15 +149,28 @@ fn text_and_page_tell_the_same() -> TestResult {
         shown += part.split_once('>').map_or(part, |it| it.1);
         shown.push(' ');
     }
-    for (escaped, c) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")] {
+    for (escaped, c) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ] {
         shown = shown.replace(escaped, c);
     }
     // Headings are in capitals, and bars are made of one sign.
     let plain = |text: &str| -> String {
-        text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '#').collect()
+        text.to_lowercase()
+            .chars()
+            .filter(|c| !c.is_whitespace() && *c != '#')
+            .collect()
     };
     let (shown, told) = (plain(&shown), plain(&text));
-    let differs = shown.char_indices().zip(told.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+    let differs = shown
+        .char_indices()
+        .zip(told.chars())
+        .find(|((_, a), b)| a != b)
+        .map(|((at, _), _)| at);
     assert!(
         differs.is_none() && shown.len() == told.len(),
         "{:?}",
@@ -115,7 +179,9 @@ fn text_and_page_tell_the_same() -> TestResult {
     assert!(text.contains("[-") && text.contains("{+") && html.contains("<del>[-"));
 
     // What is there is not lost.
-    run!("report", &database, "--html", &page).expect(2).says("already exists");
+    run!("report", &database, "--html", &page)
+        .expect(2)
+        .says("already exists");
     assert_eq!(fs::read_to_string(&page)?, html);
     let told = run!("report", &database, "--html", &page, "--replace", "--json").expect(0);
     assert_eq!(number(&told.object()?, "documents"), 368);
@@ -123,9 +189,18 @@ fn text_and_page_tell_the_same() -> TestResult {
     // It was found out after all the work, and a temporary file was named.
     let (missing, none) = (folder.path("no/such.html"), folder.path("none.tsv"));
     let ran = run!("report", &database, "--html", &missing, "--texts", &none).expect(2);
-    assert!(ran.err.contains(&format!("{}: the page cannot be written", missing.display())), "{}", ran.err);
+    assert!(
+        ran.err.contains(&format!(
+            "{}: the page cannot be written",
+            missing.display()
+        )),
+        "{}",
+        ran.err
+    );
     assert!(!ran.err.contains(".simdb-"), "{}", ran.err);
-    run!("report", &database, "--html", folder.path("."), "--replace").expect(2).says("cannot be written");
+    run!("report", &database, "--html", folder.path("."), "--replace")
+        .expect(2)
+        .says("cannot be written");
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 2);
     Ok(())
 }
@@ -133,12 +208,16 @@ fn text_and_page_tell_the_same() -> TestResult {
 #[test]
 fn keys_and_texts_do_no_harm() -> TestResult {
     let folder = Folder::new()?;
-    let hostile =
-        "</style><script>alert(1)</script> \u{202e}drow \u{1b}[31mred <img src=x onerror=alert(1)> ]] ";
+    let hostile = "</style><script>alert(1)</script> \u{202e}drow \u{1b}[31mred <img src=x onerror=alert(1)> ]] ";
     let mut lines = String::new();
     for i in 0..6 {
-        let base: String = (0..120).map(|j| format!("w{} ", (i / 2 * 977 + j * 31) % 1009)).collect();
-        let text = format!("{base} {} {hostile}", if i % 2 == 0 { "even &amp;" } else { "odd <b>" });
+        let base: String = (0..120)
+            .map(|j| format!("w{} ", (i / 2 * 977 + j * 31) % 1009))
+            .collect();
+        let text = format!(
+            "{base} {} {hostile}",
+            if i % 2 == 0 { "even &amp;" } else { "odd <b>" }
+        );
         let key = format!("<b onmouseover='x'>{i}</b>\u{202e}\n\u{1b}[2J");
         lines += &format!("{}\n", serde_json::json!({"key": key, "text": text}));
     }
@@ -154,7 +233,15 @@ fn keys_and_texts_do_no_harm() -> TestResult {
     assert!(text.contains("[-odd <b>-] {+even &amp;+}"), "{text}");
 
     let page = folder.path("removed.html");
-    run!("dedup", &input, "--output", folder.path("clean.jsonl"), "--report", &page).expect(0);
+    run!(
+        "dedup",
+        &input,
+        "--output",
+        folder.path("clean.jsonl"),
+        "--report",
+        &page
+    )
+    .expect(0);
     ensure_harmless(&fs::read_to_string(&page)?);
     Ok(())
 }
@@ -163,37 +250,85 @@ fn keys_and_texts_do_no_harm() -> TestResult {
 fn payloads_are_texts_too() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let near = [("a", 0b1, "one two three"), ("b", 0b11, "one 2 three"), ("c", 0b11, "")];
-    insert_all(&database, near.map(|(key, bits, payload)| document(key, bits).with_payload(payload)))?;
+    let near = [
+        ("a", 0b1, "one two three"),
+        ("b", 0b11, "one 2 three"),
+        ("c", 0b11, ""),
+    ];
+    insert_all(
+        &database,
+        near.map(|(key, bits, payload)| document(key, bits).with_payload(payload)),
+    )?;
     drop(database);
-    let report = run!("report", folder.path("d.simdb"), "--json", "--samples", "5").expect(0).object()?;
+    let report = run!("report", folder.path("d.simdb"), "--json", "--samples", "5")
+        .expect(0)
+        .object()?;
     let samples = report["samples"].as_array().expect("a list");
     assert_eq!(samples.len(), 2);
     assert_eq!(samples[0]["differences"], Value::Null);
-    assert!(report["remarks"][0].as_str().is_some_and(|it| it.contains(" of 2 sample pairs")));
-    let none = run!("report", folder.path("d.simdb"), "--json", "--samples", "0", "--max-distance", "3")
-        .expect(0)
-        .object()?;
+    assert!(
+        report["remarks"][0]
+            .as_str()
+            .is_some_and(|it| it.contains(" of 2 sample pairs"))
+    );
+    let none = run!(
+        "report",
+        folder.path("d.simdb"),
+        "--json",
+        "--samples",
+        "0",
+        "--max-distance",
+        "3"
+    )
+    .expect(0)
+    .object()?;
     assert_eq!(none["samples"], Value::Array(Vec::new()));
-    run!("report", folder.path("d.simdb"), "--texts", folder.path("none.tsv")).expect(2).says("none.tsv");
+    run!(
+        "report",
+        folder.path("d.simdb"),
+        "--texts",
+        folder.path("none.tsv")
+    )
+    .expect(2)
+    .says("none.tsv");
     // As other amounts are given.
     run!("report", folder.path("d.simdb"), "--samples", "1k").expect(0);
-    run!("report", folder.path("d.simdb"), "--samples", "-1").expect(2).says("must not be negative");
+    run!("report", folder.path("d.simdb"), "--samples", "-1")
+        .expect(2)
+        .says("must not be negative");
     Ok(())
 }
 
 #[test]
 fn skewed_fingerprints_show() -> TestResult {
     let spread = |i: u64| {
-        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        (i + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93)
     };
     // One of two has its first 32 bits in common with many.
-    let skewed = |i: u64| if i.is_multiple_of(2) { spread(i) >> 32 | 0xdead_beef << 32 } else { spread(i) };
+    let skewed = |i: u64| {
+        if i.is_multiple_of(2) {
+            spread(i) >> 32 | 0xdead_beef << 32
+        } else {
+            spread(i)
+        }
+    };
     let told = |fingerprint: &dyn Fn(u64) -> u64| -> Result<String, Box<dyn std::error::Error>> {
         let folder = Folder::new()?;
-        let lines: String = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", fingerprint(i))).collect();
+        let lines: String = (0..60_000)
+            .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
+            .collect();
         let input = folder.file("in.tsv", lines)?;
-        run!("ingest", folder.path("d.simdb"), &input, "--input-format", "fingerprints").expect(0);
+        run!(
+            "ingest",
+            folder.path("d.simdb"),
+            &input,
+            "--input-format",
+            "fingerprints"
+        )
+        .expect(0);
         Ok(run!("report", folder.path("d.simdb")).expect(0).out)
     };
     let text = told(&skewed)?;
@@ -214,11 +349,17 @@ fn fingerprints_are_counted_exactly() -> TestResult {
             run!("delete", &database, "--duplicates").expect(0);
         }
         let documents = run!("dump", &database).expect(0).json()?;
-        let fingerprints: BTreeSet<&str> =
-            documents.iter().filter_map(|it| it["fingerprint"].as_str()).collect();
+        let fingerprints: BTreeSet<&str> = documents
+            .iter()
+            .filter_map(|it| it["fingerprint"].as_str())
+            .collect();
         let report = run!("report", &database, "--json").expect(0).object()?;
         assert!(fingerprints.len() > 50, "{}", fingerprints.len());
-        assert_eq!(number(&report, "fingerprints"), fingerprints.len() as u64, "deleted: {is_deleted}");
+        assert_eq!(
+            number(&report, "fingerprints"),
+            fingerprints.len() as u64,
+            "deleted: {is_deleted}"
+        );
     }
     Ok(())
 }
@@ -227,7 +368,10 @@ fn fingerprints_are_counted_exactly() -> TestResult {
 #[test]
 fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
     let spread = |i: u64| {
-        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        (i + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93)
     };
     // Of 60, 40 are near to each other, and 20 have the first 40 bits in common with these.
     let fingerprint = |i: u64| match (i / 60, i % 60) {
@@ -235,10 +379,21 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
         (group, _) => spread(group) >> 24 << 24 | spread(i << 20) >> 40,
     };
     let folder = Folder::new()?;
-    let lines: String = (0..60_000).map(|i| format!("k{i}\t{:016x}\n", fingerprint(i))).collect();
+    let lines: String = (0..60_000)
+        .map(|i| format!("k{i}\t{:016x}\n", fingerprint(i)))
+        .collect();
     let input = folder.file("in.tsv", lines)?;
     let database = folder.path("d.simdb");
-    run!("ingest", &database, &input, "--input-format", "fingerprints", "--max-distance", "3").expect(0);
+    run!(
+        "ingest",
+        &database,
+        &input,
+        "--input-format",
+        "fingerprints",
+        "--max-distance",
+        "3"
+    )
+    .expect(0);
     let report = run!("report", &database, "--json").expect(0).object()?;
     let spread = &report["spread"];
     let met = spread["others_met"].as_f64().ok_or("a number")?;
@@ -251,7 +406,8 @@ fn what_is_met_and_not_near_is_counted_beside_what_is_near() -> TestResult {
 #[test]
 fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
     let folder = Folder::new()?;
-    let fingerprints = (0..64u64).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
+    let fingerprints =
+        (0..64u64).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
     let of_bits = |bits: [u64; 3]| bits.into_iter().fold(0u64, |all, bit| all | 1 << bit);
     let database = folder.database("d.simdb")?;
     let stored = std::iter::once(0).chain(fingerprints.take(17_000).map(of_bits));
@@ -259,11 +415,21 @@ fn a_diameter_that_is_not_known_is_told_as_unknown() -> TestResult {
     drop(database);
     let database = folder.path("d.simdb");
     let page = folder.path("page.html");
-    let report = run!("report", &database, "--max-distance=3", "--samples=0", "--json", "--html", &page);
+    let report = run!(
+        "report",
+        &database,
+        "--max-distance=3",
+        "--samples=0",
+        "--json",
+        "--html",
+        &page
+    );
     let report = report.expect(0).object()?;
     assert!(number(&report, "largest_cluster") > 16_384, "{report}");
     assert_eq!(report["diameter"], Value::Null);
-    assert!(fs::read_to_string(&page)?.contains("<dt>greatest distance in a cluster</dt><dd>unknown"));
+    assert!(
+        fs::read_to_string(&page)?.contains("<dt>greatest distance in a cluster</dt><dd>unknown")
+    );
     Ok(())
 }
 
@@ -277,11 +443,17 @@ fn the_name_of_a_database_does_no_harm() -> TestResult {
     let (database, page) = (folder.path(".").join(name), folder.path("page.html"));
     run!("create", &database).expect(0);
     let text = run!("report", &database).expect(0).out;
-    assert!(text.starts_with("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n"), "{text}");
+    assert!(
+        text.starts_with("simdb report of a\\n\\u{1b}[31m\\xff.simdb\n"),
+        "{text}"
+    );
     run!("report", &database, "--html", &page).expect(0);
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
-    assert!(html.contains("<title>simdb report of a\\n\\u{1b}[31m\\xff.simdb</title>"), "{html}");
+    assert!(
+        html.contains("<title>simdb report of a\\n\\u{1b}[31m\\xff.simdb</title>"),
+        "{html}"
+    );
     Ok(())
 }
 
@@ -291,26 +463,44 @@ fn the_name_of_a_database_does_no_harm() -> TestResult {
 fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = CreateOptions::new().scheme(Scheme::External).max_distance(3).admin(true);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .max_distance(3)
+        .admin(true);
     let database = Database::create(&path, &options)?;
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {
-        run_with_input(simdb().arg("report").arg(&path).args(["--json", "--texts", texts]), input)
+        run_with_input(
+            simdb()
+                .arg("report")
+                .arg(&path)
+                .args(["--json", "--texts", texts]),
+            input,
+        )
     };
     let texts = b"{\"key\":\"a\",\"text\":\"one two\"}\n{\"key\":\"b\",\"text\":\"one three\"}\n";
     let report_of_input = report("-", texts)?.expect(0).object()?;
-    assert!(report_of_input["samples"][0]["differences"].is_array(), "{report_of_input}");
+    assert!(
+        report_of_input["samples"][0]["differences"].is_array(),
+        "{report_of_input}"
+    );
     for own in ["/dev/fd/0", "/dev/stdin", "/proc/self/fd/0"] {
-        report(own, texts)?.expect(2).says("only this process has it");
+        report(own, texts)?
+            .expect(2)
+            .says("only this process has it");
     }
     let pairs = |with: &str| {
         let mut command = simdb();
-        command.args(["pairs", "--with", with, "--input-format", "fingerprints"]).arg(&path);
+        command
+            .args(["pairs", "--with", with, "--input-format", "fingerprints"])
+            .arg(&path);
         run_with_input(&mut command, b"c\t0000000000000111\n")
     };
     let pairs_of_input = pairs("-")?.expect(0).out;
     assert_eq!(pairs_of_input.lines().count(), 2, "{pairs_of_input}");
-    pairs("/dev/fd/0")?.expect(2).says("only this process has it");
+    pairs("/dev/fd/0")?
+        .expect(2)
+        .says("only this process has it");
     drop(database);
     // Nobody else reads it now.
     assert_eq!(pairs("-")?.expect(0).out, pairs_of_input);
@@ -324,8 +514,13 @@ fn an_empty_database_has_a_report() -> TestResult {
     run!("create", folder.path("d.simdb")).expect(0);
     let text = run!("report", folder.path("d.simdb")).expect(0).out;
     assert!(!text.contains("not near-duplicates"), "{text}");
-    let json = run!("report", folder.path("d.simdb"), "--json").expect(0).out;
-    assert!(json.contains("\"others_even\":0.0") && !json.contains("-0.0"), "{json}");
+    let json = run!("report", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .out;
+    assert!(
+        json.contains("\"others_even\":0.0") && !json.contains("-0.0"),
+        "{json}"
+    );
     let page = folder.path("empty.html");
     run!("report", folder.path("d.simdb"), "--html", &page).expect(0);
     let html = fs::read_to_string(&page)?;
@@ -336,19 +531,34 @@ fn an_empty_database_has_a_report() -> TestResult {
 
 fn list(path: &Path) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
     let lines = fs::read_to_string(path)?;
-    Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+    Ok(lines
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?)
 }
 
 #[test]
 fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
     let folder = Folder::new()?;
     let texts = bundled("pg-docs-html/docs.jsonl.gz");
-    let [output, page, removed] = ["clean.jsonl.gz", "clean.html", "removed.jsonl"].map(|it| folder.path(it));
+    let [output, page, removed] =
+        ["clean.jsonl.gz", "clean.html", "removed.jsonl"].map(|it| folder.path(it));
     let clean = |page: &Path| -> std::io::Result<Ran> {
-        Ok(run!("dedup", &texts, "--output", &output, "--removed", &removed, "--report", page))
+        Ok(run!(
+            "dedup",
+            &texts,
+            "--output",
+            &output,
+            "--removed",
+            &removed,
+            "--report",
+            page
+        ))
     };
     fs::write(&page, "mine")?;
-    clean(&page)?.expect(2).says("exists, and is not written over");
+    clean(&page)?
+        .expect(2)
+        .says("exists, and is not written over");
     assert!(!output.exists() && fs::read(&page)? == b"mine");
     fs::remove_file(&page)?;
     clean(&page)?.expect(0);
@@ -356,9 +566,16 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
     ensure_harmless(&html);
     let list = list(&removed)?;
     assert!(html.contains(&format!("<dt>removed</dt><dd>{}</dd>", list.len())));
-    let greatest = list.iter().map(|it| number(it, "distance")).max().unwrap_or(0);
+    let greatest = list
+        .iter()
+        .map(|it| number(it, "distance"))
+        .max()
+        .unwrap_or(0);
     for distance in 0..=greatest {
-        let count = list.iter().filter(|it| number(it, "distance") == distance).count();
+        let count = list
+            .iter()
+            .filter(|it| number(it, "distance") == distance)
+            .count();
         let row = format!("<td class=\"number\">{distance}</td><td class=\"number\">{count}</td>");
         assert!(html.contains(&row), "{row}");
     }
@@ -385,7 +602,10 @@ fn a_sample_is_spread_over_all_documents() -> TestResult {
     assert_eq!(sample.len(), 100);
     for (index, it) in sample.iter().enumerate() {
         let number: usize = String::from_utf8_lossy(it.key()).parse()?;
-        assert!((index * 10..=index * 10 + 10).contains(&(number + 1)), "{index}: {number}");
+        assert!(
+            (index * 10..=index * 10 + 10).contains(&(number + 1)),
+            "{index}: {number}"
+        );
     }
     assert_eq!(snapshot.sample(5000)?.len(), 1000);
     // Of what was deleted nothing is drawn, and nothing comes twice.

@@ -20,7 +20,10 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         (self.0 >> 33) % end
     }
 }
@@ -32,12 +35,16 @@ fn records(count: u64, name: &str, random: &mut Random) -> String {
         if i % 97 == 13 {
             return format!("{{\"key\":\"{name}-{i}\"}}\n");
         }
-        let base = random.below(count / 6 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let base = random
+            .below(count / 6 + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = base ^ 1 << random.below(64) ^ 1 << random.below(64);
         // Some keys come again.
         let key = if i % 31 == 7 { random.below(i) } else { i };
         let rank = random.below(4);
-        format!("{{\"key\":\"{name}-{key}\",\"fingerprint\":\"{bits:016x}\",\"seen\":{i},\"rank\":{rank}}}\n")
+        format!(
+            "{{\"key\":\"{name}-{key}\",\"fingerprint\":\"{bits:016x}\",\"seen\":{i},\"rank\":{rank}}}\n"
+        )
     };
     (0..count).map(|i| record(random, i)).collect()
 }
@@ -52,7 +59,9 @@ fn gzip(text: &str) -> io::Result<Vec<u8>> {
 fn in_parts(text: &str, pack: impl Fn(&str) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     let mut packed = Vec::new();
     for part in text.as_bytes().chunks(5_000) {
-        packed.extend(pack(std::str::from_utf8(part).expect("the records are ASCII"))?);
+        packed.extend(pack(
+            std::str::from_utf8(part).expect("the records are ASCII"),
+        )?);
     }
     Ok(packed)
 }
@@ -74,7 +83,11 @@ impl Outcome {
         totals["seconds"] = Value::Null;
         let dump = run!("dump", database).expect(0);
         let documents = dump.out.lines().skip(1).map(without_now).collect();
-        Ok(Self { documents, lines: lines.into_iter().map(without_now).collect(), totals })
+        Ok(Self {
+            documents,
+            lines: lines.into_iter().map(without_now).collect(),
+            totals,
+        })
     }
 }
 
@@ -92,7 +105,12 @@ fn without_now(line: &str) -> String {
 
 fn ingest(database: &Path, inputs: &[PathBuf], options: &[&str]) -> Command {
     let mut command = simdb();
-    command.arg("ingest").arg(database).args(inputs).args(["--json", "--max-distance", "3"]).args(options);
+    command
+        .arg("ingest")
+        .arg(database)
+        .args(inputs)
+        .args(["--json", "--max-distance", "3"])
+        .args(options);
     command
 }
 
@@ -114,7 +132,10 @@ fn kill_until_it_ends(
     loop {
         let out = File::options().create(true).append(true).open(&printed)?;
         let length = out.metadata()?.len();
-        let mut child = ingest(&path, inputs, options).stdout(out).stderr(Stdio::null()).spawn()?;
+        let mut child = ingest(&path, inputs, options)
+            .stdout(out)
+            .stderr(Stdio::null())
+            .spawn()?;
         // A busy machine may need longer to get to its first commit.
         thread::sleep(Duration::from_millis(random.below(60 + 2 * kills)));
         if let Some(status) = child.try_wait()? {
@@ -129,25 +150,49 @@ fn kill_until_it_ends(
         if !text.is_empty() && !text.ends_with('\n') {
             fs::write(&printed, &text[..text.rfind('\n').map_or(0, |at| at + 1)])?;
         }
-        assert!(kills < 2_000, "{name}: it does not go on ({length} bytes printed)");
+        assert!(
+            kills < 2_000,
+            "{name}: it does not go on ({length} bytes printed)"
+        );
     }
     let outcome = Outcome::of(&path, &fs::read_to_string(&printed)?)?;
-    assert_eq!(outcome.totals, expected.totals, "{name} after {kills} kills");
+    assert_eq!(
+        outcome.totals, expected.totals,
+        "{name} after {kills} kills"
+    );
     // The totals of a run that was killed at its very end are printed by each run after that.
     let is_total = |line: &&String| line.contains("\"inserted\":");
-    let lines: BTreeSet<String> = outcome.lines.iter().filter(|it| !is_total(it)).cloned().collect();
-    let odd: Vec<_> = lines.symmetric_difference(&expected.lines).take(5).collect();
+    let lines: BTreeSet<String> = outcome
+        .lines
+        .iter()
+        .filter(|it| !is_total(it))
+        .cloned()
+        .collect();
+    let odd: Vec<_> = lines
+        .symmetric_difference(&expected.lines)
+        .take(5)
+        .collect();
     assert!(odd.is_empty(), "{name} after {kills} kills: {odd:#?}");
-    let differ = outcome.documents.iter().zip(&expected.documents).find(|(a, b)| a != b);
+    let differ = outcome
+        .documents
+        .iter()
+        .zip(&expected.documents)
+        .find(|(a, b)| a != b);
     assert!(differ.is_none(), "{name} after {kills} kills: {differ:#?}");
-    assert_eq!(outcome.documents.len(), expected.documents.len(), "{name} after {kills} kills");
+    assert_eq!(
+        outcome.documents.len(),
+        expected.documents.len(),
+        "{name} after {kills} kills"
+    );
     assert_sound(&Database::open(&path, &simdb::OpenOptions::new())?)?;
     Ok(kills)
 }
 
 #[test]
 fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_nanos() as u64;
     println!("seed {seed}");
     let mut random = Random(seed);
     let folder = Folder::new()?;
@@ -155,42 +200,96 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
     let plain = folder.file("plain.jsonl", &text)?;
     let packed = folder.file("packed.jsonl.gz", gzip(&text)?)?;
     let members = folder.file("members.jsonl.gz", in_parts(&text, gzip)?)?;
-    let frames =
-        folder.file("frames.jsonl.zst", in_parts(&text, |part| zstd::encode_all(part.as_bytes(), 1))?)?;
+    let frames = folder.file(
+        "frames.jsonl.zst",
+        in_parts(&text, |part| zstd::encode_all(part.as_bytes(), 1))?,
+    )?;
     let second = folder.file("second.jsonl", records(3_000, "b", &mut random))?;
-    let words =
-        |random: &mut Random| (0..40).map(|_| format!("word{} ", random.below(60))).collect::<String>();
+    let words = |random: &mut Random| {
+        (0..40)
+            .map(|_| format!("word{} ", random.below(60)))
+            .collect::<String>()
+    };
     let mut files = Vec::new();
     for i in 0..400 {
         files.push(folder.file(&format!("{i:03}.txt"), words(&mut random))?);
     }
     let sentences: String = (0..800)
         .map(|i| {
-            let text: Vec<String> =
-                (0..6).map(|_| format!("Word{} is here too, and so on.", random.below(50))).collect();
-            format!("{{\"key\":\"s-{}\",\"text\":\"{}\",\"seen\":{i}}}\n", i % 700, text.join(" "))
+            let text: Vec<String> = (0..6)
+                .map(|_| format!("Word{} is here too, and so on.", random.below(50)))
+                .collect();
+            format!(
+                "{{\"key\":\"s-{}\",\"text\":\"{}\",\"seen\":{i}}}\n",
+                i % 700,
+                text.join(" ")
+            )
         })
         .collect();
     let sentences = folder.file("sentences.jsonl", sentences)?;
     let page = |i: usize, random: &mut Random| {
-        let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{}", words(random));
+        let body = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{}",
+            words(random)
+        );
         let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
-        format!("{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
+        format!(
+            "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
+            body.len()
+        )
     };
     let archive: Vec<String> = (0..1_500).map(|i| page(i % 1_300, &mut random)).collect();
-    let packed_pages = archive.iter().map(|it| gzip(it)).collect::<io::Result<Vec<_>>>()?.concat();
-    let archives = [folder.file("a.warc.gz", packed_pages)?, folder.file("b.warc", archive[..700].concat())?];
+    let packed_pages = archive
+        .iter()
+        .map(|it| gzip(it))
+        .collect::<io::Result<Vec<_>>>()?
+        .concat();
+    let archives = [
+        folder.file("a.warc.gz", packed_pages)?,
+        folder.file("b.warc", archive[..700].concat())?,
+    ];
     let both = [plain.clone(), second, members.clone()];
     let cases: [(&str, &[PathBuf], &[&str]); 9] = [
         ("plain", &[plain], &["--batch", "20"]),
-        ("one packed part", &[packed], &["--batch", "30", "--on-duplicate", "skip"]),
-        ("many members", &[members], &["--batch", "25", "--on-duplicate", "replace"]),
+        (
+            "one packed part",
+            &[packed],
+            &["--batch", "30", "--on-duplicate", "skip"],
+        ),
+        (
+            "many members",
+            &[members],
+            &["--batch", "25", "--on-duplicate", "replace"],
+        ),
         ("frames of zstd", &[frames], &["--batch", "40"]),
-        ("several inputs", &both, &["--batch", "70", "--on-duplicate", "replace"]),
-        ("skipping, in large batches", &both, &["--batch", "500", "--on-duplicate", "skip"]),
+        (
+            "several inputs",
+            &both,
+            &["--batch", "70", "--on-duplicate", "replace"],
+        ),
+        (
+            "skipping, in large batches",
+            &both,
+            &["--batch", "500", "--on-duplicate", "skip"],
+        ),
         ("many files", &files, &["--batch", "7"]),
-        ("web archives", &archives, &["--batch", "20", "--on-duplicate", "skip"]),
-        ("sentences", &[sentences], &["--batch", "30", "--unit", "sentence", "--on-duplicate", "skip"]),
+        (
+            "web archives",
+            &archives,
+            &["--batch", "20", "--on-duplicate", "skip"],
+        ),
+        (
+            "sentences",
+            &[sentences],
+            &[
+                "--batch",
+                "30",
+                "--unit",
+                "sentence",
+                "--on-duplicate",
+                "skip",
+            ],
+        ),
     ];
     let mut kills = 0;
     while kills < 200 {
@@ -233,10 +332,15 @@ fn damaged(pages: &[String], pack: Option<Pack>) -> io::Result<Vec<u8>> {
 fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
     let mut random = Random(38);
     let page = |i: usize| {
-        let words: String = (0..40).map(|_| format!("word{} ", random.below(60))).collect();
+        let words: String = (0..40)
+            .map(|_| format!("word{} ", random.below(60)))
+            .collect();
         let body = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{words}");
         let head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Date: 1970-01-01T00:00:07Z\r\nWARC-Target-URI: ";
-        format!("{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
+        format!(
+            "{head}http://a/{i}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
+            body.len()
+        )
     };
     let pages: Vec<String> = (0..290).map(page).collect();
     let plain = damaged(&pages, None)?;
@@ -244,8 +348,14 @@ fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
     let archives = [
         folder.file("plain.warc", &plain)?,
         folder.file("one.warc.gz", gzip(std::str::from_utf8(&plain)?)?)?,
-        folder.file("members.warc.gz", damaged(&pages, Some(|it| gzip(&String::from_utf8_lossy(it))))?)?,
-        folder.file("frames.warc.zst", damaged(&pages, Some(zstd_with_checksum))?)?,
+        folder.file(
+            "members.warc.gz",
+            damaged(&pages, Some(|it| gzip(&String::from_utf8_lossy(it))))?,
+        )?,
+        folder.file(
+            "frames.warc.zst",
+            damaged(&pages, Some(zstd_with_checksum))?,
+        )?,
     ];
     let mut random = Random(std::process::id().into());
     for archive in &archives {
@@ -256,7 +366,8 @@ fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
         while kills < 3 {
             kills += kill_until_it_ends(&name, inputs, &options, &mut random)?;
         }
-        let ran = Ran::from(ingest(&folder.path(&format!("{kills}.simdb")), inputs, &options).output()?);
+        let ran =
+            Ran::from(ingest(&folder.path(&format!("{kills}.simdb")), inputs, &options).output()?);
         let totals = ran.expect(0).last()?;
         let rejected = totals["rejected"].as_u64().unwrap_or_default();
         assert!(rejected >= 50, "{name}: {totals}");
@@ -274,7 +385,11 @@ fn zstd_with_checksum(bytes: &[u8]) -> io::Result<Vec<u8>> {
 /// A run of `ingest` over one input.
 fn ran(database: &Path, input: &Path, options: &[&str]) -> io::Result<Ran> {
     let mut command = simdb();
-    command.arg("ingest").args([database, input]).args(["--max-distance", "3"]).args(options);
+    command
+        .arg("ingest")
+        .args([database, input])
+        .args(["--max-distance", "3"])
+        .args(options);
     command.stdin(Stdio::null()).output().map(Ran::from)
 }
 
@@ -284,8 +399,11 @@ fn line(key: &str, bits: u64, rank: i64) -> String {
 
 fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let dump = run!("dump", database).expect(0).json()?;
-    let mut keys: Vec<String> =
-        dump.iter().skip(1).filter_map(|it| it["key"].as_str().map(str::to_owned)).collect();
+    let mut keys: Vec<String> = dump
+        .iter()
+        .skip(1)
+        .filter_map(|it| it["key"].as_str().map(str::to_owned))
+        .collect();
     keys.sort();
     Ok(keys)
 }
@@ -296,14 +414,28 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     let input = folder.file("a.jsonl", records(500, "a", &mut Random(1)))?;
     let path = folder.path("d.simdb");
     let first = ran(&path, &input, &[])?.expect(0);
-    let again = ran(&path, &input, &[])?.expect(0).says("was read to its end before, and is passed over");
+    let again = ran(&path, &input, &[])?
+        .expect(0)
+        .says("was read to its end before, and is passed over");
     // Nothing is read, and what the input holds in all is what was read of it.
-    let totals = first.out.lines().last().and_then(|it| it.rsplit_once(',')).ok_or("no totals")?.0;
+    let totals = first
+        .out
+        .lines()
+        .last()
+        .and_then(|it| it.rsplit_once(','))
+        .ok_or("no totals")?
+        .0;
     let told: Vec<&str> = again.out.lines().collect();
-    assert!(told[0].starts_with("nothing new, 1 inputs unchanged, "), "{told:?}");
+    assert!(
+        told[0].starts_with("nothing new, 1 inputs unchanged, "),
+        "{told:?}"
+    );
     assert_eq!(told[1..], [format!("in all: {totals}")]);
     let sources = run!("sources", &path, "--json").expect(0).object()?;
-    assert_eq!((&sources["ended"], &sources["records"]), (&true.into(), &500.into()));
+    assert_eq!(
+        (&sources["ended"], &sources["records"]),
+        (&true.into(), &500.into())
+    );
     // The same file under another path is another source.
     let copy = folder.path("b.jsonl");
     fs::copy(&input, &copy)?;
@@ -311,7 +443,9 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
     assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 2);
     run!("sources", &path, "--forget", &copy).expect(0);
     assert_eq!(run!("sources", &path).expect(0).out.lines().count(), 1);
-    run!("sources", &path, "--forget", &copy).expect(1).says("no such source");
+    run!("sources", &path, "--forget", &copy)
+        .expect(1)
+        .says("no such source");
     Ok(())
 }
 
@@ -335,7 +469,10 @@ fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
         for option in ["--again", "--restart"] {
             let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
             let lines = |out: &str| {
-                out.lines().map(str::to_owned).filter(|it| !it.contains(" s")).collect::<Vec<_>>()
+                out.lines()
+                    .map(str::to_owned)
+                    .filter(|it| !it.contains(" s"))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
             assert_eq!(keys(&path)?, stored, "{policy} {option}");
@@ -351,9 +488,15 @@ fn reading_again_gives_the_verdicts_of_the_first_time() -> TestResult {
 fn a_repeated_replace_ends_with_the_same_documents() -> TestResult {
     let folder = Folder::new()?;
     let (p, q, r) = (0b0000_0111, 0b0000_0000, 0b1110_0000);
-    let input = folder.file("a.jsonl", [line("q", q, 2), line("p", p, 1), line("r", r, 3)].concat())?;
+    let input = folder.file(
+        "a.jsonl",
+        [line("q", q, 2), line("p", p, 1), line("r", r, 3)].concat(),
+    )?;
     let path = folder.path("d.simdb");
-    for options in [&["--on-duplicate", "replace"][..], &["--on-duplicate", "replace", "--again"]] {
+    for options in [
+        &["--on-duplicate", "replace"][..],
+        &["--on-duplicate", "replace", "--again"],
+    ] {
         ran(&path, &input, options)?.expect(0);
         assert_eq!(keys(&path)?, ["r"], "{options:?}");
     }
@@ -364,7 +507,10 @@ fn a_repeated_replace_ends_with_the_same_documents() -> TestResult {
 #[test]
 fn what_is_skipped_when_it_is_read_again_counts_from_then_on() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file("a.jsonl", [line("d1", 0b111, 0), line("d2", 0b1, 0)].concat())?;
+    let input = folder.file(
+        "a.jsonl",
+        [line("d1", 0b111, 0), line("d2", 0b1, 0)].concat(),
+    )?;
     let other = folder.file("b.jsonl", line("o", 0b111_0000_0111, 0))?;
     let path = folder.path("d.simdb");
     ran(&path, &input, &["--on-duplicate", "skip"])?.expect(0);
@@ -377,19 +523,34 @@ fn what_is_skipped_when_it_is_read_again_counts_from_then_on() -> TestResult {
 }
 
 #[test]
-fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_beginning() -> TestResult {
+fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_beginning() -> TestResult
+{
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    for (name, pack) in [("a.jsonl", None), ("a.jsonl.gz", Some(gzip as fn(&str) -> io::Result<Vec<u8>>))] {
-        let written = |text: &str| pack.map_or_else(|| Ok(text.as_bytes().to_vec()), |pack| pack(text));
-        let input = folder.file(name, written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?)?;
+    for (name, pack) in [
+        ("a.jsonl", None),
+        ("a.jsonl.gz", Some(gzip as fn(&str) -> io::Result<Vec<u8>>)),
+    ] {
+        let written =
+            |text: &str| pack.map_or_else(|| Ok(text.as_bytes().to_vec()), |pack| pack(text));
+        let input = folder.file(
+            name,
+            written(&[line("a", 1 << 40, 0), line("b", 1 << 50, 0)].concat())?,
+        )?;
         ran(&path, &input, &["--json"])?.expect(0);
         let mut file = File::options().append(true).open(&input)?;
         file.write_all(&written(&line("c", 0xff00_0000, 0))?)?;
-        let grown = ran(&path, &input, &["--json"])?.expect(0).says("has become longer");
+        let grown = ran(&path, &input, &["--json"])?
+            .expect(0)
+            .says("has become longer");
         assert_eq!(grown.last()?["documents"], 1, "{name}");
-        fs::write(&input, written(&[line("x", 1 << 41, 0), line("y", 1 << 51, 0)].concat())?)?;
-        let changed = ran(&path, &input, &["--json"])?.expect(0).says("has another content");
+        fs::write(
+            &input,
+            written(&[line("x", 1 << 41, 0), line("y", 1 << 51, 0)].concat())?,
+        )?;
+        let changed = ran(&path, &input, &["--json"])?
+            .expect(0)
+            .says("has another content");
         assert_eq!(changed.last()?["documents"], 2, "{name}");
         run!("sources", &path, "--forget", &input).expect(0);
     }
@@ -400,28 +561,54 @@ fn what_was_added_to_an_input_is_read_and_another_content_is_read_from_its_begin
 fn standard_input_goes_on_under_a_name() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let lines: Vec<String> = (0..10).map(|i: u64| line(&format!("k{i}"), i << 30, 0)).collect();
+    let lines: Vec<String> = (0..10)
+        .map(|i: u64| line(&format!("k{i}"), i << 30, 0))
+        .collect();
     let feed = |input: &str, options: &[&str]| {
         let mut command = simdb();
-        command.arg("ingest").arg(&path).args(["-", "--json", "--max-distance", "0"]).args(options);
+        command
+            .arg("ingest")
+            .arg(&path)
+            .args(["-", "--json", "--max-distance", "0"])
+            .args(options);
         run_with_input(&mut command, input.as_bytes())
     };
     let named = ["--source", "feed"];
-    assert_eq!(feed(&lines[..4].concat(), &named)?.expect(0).last()?["documents"], 4);
-    // What was read is passed over.
-    assert_eq!(feed(&lines.concat(), &named)?.expect(0).last()?["documents"], 6);
-    let sources = run!("sources", &path, "--json").expect(0).object()?;
-    assert_eq!((&sources["source"], &sources["line"]), (&"feed".into(), &10.into()));
-    feed(&line("other", 7, 0), &named)?.expect(2).says("--restart");
     assert_eq!(
-        feed(&line("other", 7, 0), &["--source", "feed", "--restart"])?.expect(0).last()?["documents"],
+        feed(&lines[..4].concat(), &named)?.expect(0).last()?["documents"],
+        4
+    );
+    // What was read is passed over.
+    assert_eq!(
+        feed(&lines.concat(), &named)?.expect(0).last()?["documents"],
+        6
+    );
+    let sources = run!("sources", &path, "--json").expect(0).object()?;
+    assert_eq!(
+        (&sources["source"], &sources["line"]),
+        (&"feed".into(), &10.into())
+    );
+    feed(&line("other", 7, 0), &named)?
+        .expect(2)
+        .says("--restart");
+    assert_eq!(
+        feed(&line("other", 7, 0), &["--source", "feed", "--restart"])?
+            .expect(0)
+            .last()?["documents"],
         1
     );
     // Without a name it is read as it comes.
     for _ in 0..2 {
-        assert_eq!(feed(&lines.concat(), &[])?.expect(0).last()?["documents"], 10);
+        assert_eq!(
+            feed(&lines.concat(), &[])?.expect(0).last()?["documents"],
+            10
+        );
     }
-    let both = simdb().arg("ingest").arg(&path).args(["a", "b", "--source", "x"]).output()?;
+    let both = simdb()
+        .arg("ingest")
+        .arg(&path)
+        .args(["a", "b", "--source", "x"])
+        .output()?;
     Ran::from(both).expect(2);
     Ok(())
 }
@@ -466,10 +653,20 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
         assert_eq!(twice.out.lines().count(), first.out.lines().count());
         let again = folder.path(&format!("again-{number}.simdb"));
         let mut command = simdb();
-        command.arg("ingest").arg(&again).args(inputs).args(["--max-distance", "3", "--json"]);
-        let both = Ran::from(command.stdin(Stdio::null()).output()?).expect(0).says("is read once");
+        command
+            .arg("ingest")
+            .arg(&again)
+            .args(inputs)
+            .args(["--max-distance", "3", "--json"]);
+        let both = Ran::from(command.stdin(Stdio::null()).output()?)
+            .expect(0)
+            .says("is read once");
         for field in ["documents", "duplicates", "inserted", "replaced"] {
-            assert_eq!(both.last()?[field], first.last()?[field], "{field} of {inputs:?}");
+            assert_eq!(
+                both.last()?[field],
+                first.last()?[field],
+                "{field} of {inputs:?}"
+            );
         }
         assert_eq!(run!("sources", &again).expect(0).out.lines().count(), 1);
     }
@@ -481,12 +678,19 @@ fn an_input_that_is_given_twice_is_read_once() -> TestResult {
 #[test]
 fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult {
     let (x, y) = (0b111, 0xff << 40);
-    let plain = [line("b", x, 0), line("a", x, 0), line("c", y, 0), line("a", y, 1)].concat();
+    let plain = [
+        line("b", x, 0),
+        line("a", x, 0),
+        line("c", y, 0),
+        line("a", y, 1),
+    ]
+    .concat();
     let mut random = Random(9);
     let many: String = (0..3_000)
         .map(|i| {
             let key = if i % 17 == 4 { random.below(i + 1) } else { i };
-            let bits = random.below(400).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64);
+            let bits =
+                random.below(400).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << random.below(64);
             line(&format!("k{key}"), bits, random.below(4) as i64)
         })
         .collect();
@@ -501,7 +705,10 @@ fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult 
             for option in ["--again", "--restart", "--again"] {
                 let again = ran(&path, &input, &[&options[..], &[option]].concat())?.expect(0);
                 let lines = |out: &str| {
-                    out.lines().map(str::to_owned).filter(|it| !it.contains(" s")).collect::<Vec<_>>()
+                    out.lines()
+                        .map(str::to_owned)
+                        .filter(|it| !it.contains(" s"))
+                        .collect::<Vec<_>>()
                 };
                 assert_eq!(lines(&again.out), lines(&first.out), "{policy} {option}");
                 assert_eq!(keys(&path)?, stored, "{policy} {option}");
@@ -517,15 +724,27 @@ fn reading_one_of_several_inputs_again_gives_the_verdicts_of_the_first_time() ->
     let folder = Folder::new()?;
     let lines = |name: &str, step: u64| -> String {
         let bits = |i: u64| (i * step % 300).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1 << (i % 64);
-        (0..1_000).map(|i| line(&format!("{name}{i}"), bits(i), 0)).collect()
+        (0..1_000)
+            .map(|i| line(&format!("{name}{i}"), bits(i), 0))
+            .collect()
     };
-    let (a, b) = (folder.file("a.jsonl", lines("a", 7))?, folder.file("b.jsonl", lines("b", 11))?);
+    let (a, b) = (
+        folder.file("a.jsonl", lines("a", 7))?,
+        folder.file("b.jsonl", lines("b", 11))?,
+    );
     let path = folder.path("d.simdb");
     let mut command = simdb();
-    command.args(["ingest"]).arg(&path).args([&a, &b]).args(["--max-distance", "3"]);
+    command
+        .args(["ingest"])
+        .arg(&path)
+        .args([&a, &b])
+        .args(["--max-distance", "3"]);
     let first = Ran::from(command.stdin(Stdio::null()).output()?).expect(0);
     let of = |out: &str, name: char| -> Vec<String> {
-        out.lines().filter(|it| it.starts_with(name)).map(str::to_owned).collect()
+        out.lines()
+            .filter(|it| it.starts_with(name))
+            .map(str::to_owned)
+            .collect()
     };
     for (input, name) in [(&a, 'a'), (&b, 'b')] {
         let again = ran(&path, input, &["--again"])?.expect(0);

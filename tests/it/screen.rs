@@ -27,7 +27,10 @@ fn on_terminal(
         .read(true)
         .write(true)
         .open(Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())))?;
-    command.stdin(Stdio::null()).stdout(slave.try_clone()?).stderr(slave);
+    command
+        .stdin(Stdio::null())
+        .stdout(slave.try_clone()?)
+        .stderr(slave);
     // So that a bar is drawn.
     command.env("TERM", "xterm").env_remove("NO_COLOR");
     redirect(command);
@@ -57,7 +60,10 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
             1_500..1_600 => 100 + i / 2,
             _ => 10_000 + i,
         };
-        format!("https://a/{i}\t{:016x}\n", group.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64))
+        format!(
+            "https://a/{i}\t{:016x}\n",
+            group.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64)
+        )
     };
     folder.file("in.tsv", (0..3_000).map(line).collect::<String>())?;
     Ok(folder)
@@ -65,7 +71,15 @@ fn folder() -> Result<Folder, Box<dyn std::error::Error>> {
 
 fn ingest(folder: &Folder, more: &[&str]) -> Command {
     let mut command = simdb();
-    command.args(["ingest", "d.simdb", "in.tsv", "--input-format", "fingerprints"]).args(more);
+    command
+        .args([
+            "ingest",
+            "d.simdb",
+            "in.tsv",
+            "--input-format",
+            "fingerprints",
+        ])
+        .args(more);
     command.current_dir(folder.path(""));
     command
 }
@@ -76,20 +90,37 @@ fn an_ingestion_on_a_terminal_ends_with_a_summary() -> TestResult {
     let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |_| {})?;
     assert!(status.success(), "{seen}");
     assert!(!seen.contains(" is near "), "{seen}");
-    let after = seen.split_once("3000 documents: 1548 near-duplicates, 3000 inserted").expect(&seen).1;
-    let groups: Vec<Vec<&str>> =
-        after.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    let after = seen
+        .split_once("3000 documents: 1548 near-duplicates, 3000 inserted")
+        .expect(&seen)
+        .1;
+    let groups: Vec<Vec<&str>> = after
+        .lines()
+        .skip(2)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(groups.len(), 5, "{seen}");
-    assert_eq!(groups[..2], [["1000", "https://a/999"], ["500", "https://a/1499"]], "{seen}");
+    assert_eq!(
+        groups[..2],
+        [["1000", "https://a/999"], ["500", "https://a/1499"]],
+        "{seen}"
+    );
     assert!(groups[2..].iter().all(|group| group[0] == "2"), "{seen}");
-    assert!(after.contains("the largest groups of documents with one fingerprint:"), "{seen}");
+    assert!(
+        after.contains("the largest groups of documents with one fingerprint:"),
+        "{seen}"
+    );
     Ok(())
 }
 
 #[test]
 fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     let folder = folder()?;
-    let lines = |text: &str| text.lines().filter(|line| line.contains(" is near ")).count();
+    let lines = |text: &str| {
+        text.lines()
+            .filter(|line| line.contains(" is near "))
+            .count()
+    };
     // Onto the terminal, if they are asked for.
     let (status, seen) = on_terminal(&mut ingest(&folder, &["--print"]), |_| {})?;
     assert!(status.success() && lines(&seen) == 1_548, "{seen}");
@@ -99,25 +130,45 @@ fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     let out = File::create(folder.path("lines.txt"))?;
     let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |command| _ = command.stdout(out))?;
     let printed = std::fs::read_to_string(folder.path("lines.txt"))?;
-    assert!(status.success() && lines(&printed) == 1_548 && lines(&seen) == 0, "{seen}");
-    assert!(seen.contains('%') || seen.contains("reading"), "no progress: {seen:?}");
+    assert!(
+        status.success() && lines(&printed) == 1_548 && lines(&seen) == 0,
+        "{seen}"
+    );
+    assert!(
+        seen.contains('%') || seen.contains("reading"),
+        "no progress: {seen:?}"
+    );
     std::fs::remove_file(folder.path("d.simdb"))?;
     // Nowhere but there, if it is to be quiet.
     let out = File::create(folder.path("lines.txt"))?;
-    let (status, seen) = on_terminal(&mut ingest(&folder, &["--quiet"]), |command| _ = command.stdout(out))?;
+    let (status, seen) = on_terminal(&mut ingest(&folder, &["--quiet"]), |command| {
+        _ = command.stdout(out)
+    })?;
     assert!(status.success() && seen.is_empty(), "{seen:?}");
-    assert_eq!(lines(&std::fs::read_to_string(folder.path("lines.txt"))?), 1_548);
+    assert_eq!(
+        lines(&std::fs::read_to_string(folder.path("lines.txt"))?),
+        1_548
+    );
     Ok(())
 }
 
 #[test]
 fn rejected_records_do_not_fill_the_terminal() -> TestResult {
     let folder = folder()?;
-    folder.file("in.tsv", "k\t0000000000000001\n".to_owned() + &"k\tnonsense\n".repeat(2_000))?;
+    folder.file(
+        "in.tsv",
+        "k\t0000000000000001\n".to_owned() + &"k\tnonsense\n".repeat(2_000),
+    )?;
     let (status, seen) = on_terminal(&mut ingest(&folder, &[]), |_| {})?;
     assert!(status.success(), "{seen}");
-    let told = seen.lines().filter(|line| line.contains("nonsense")).count();
-    assert!((1..=10).contains(&told) && seen.contains("2000 rejected"), "{told}: {seen}");
+    let told = seen
+        .lines()
+        .filter(|line| line.contains("nonsense"))
+        .count();
+    assert!(
+        (1..=10).contains(&told) && seen.contains("2000 rejected"),
+        "{told}: {seen}"
+    );
     Ok(())
 }
 
@@ -136,7 +187,11 @@ fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let lines = |more: &[&str]| -> Result<Vec<String>, Box<dyn std::error::Error>> {
         let (status, seen) = on_terminal(&mut pairs(more), |_| {})?;
         assert!(status.success(), "{seen}");
-        Ok(seen.lines().filter(|line| line.contains('\t') || line.contains('{')).map(str::to_owned).collect())
+        Ok(seen
+            .lines()
+            .filter(|line| line.contains('\t') || line.contains('{'))
+            .map(str::to_owned)
+            .collect())
     };
     let headed = ["distance\ta\tb\tsimilarity", "0\tb\ta\t-"];
     // A process that has the database open does not see the terminal of the one that asks.
@@ -145,9 +200,15 @@ fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
     assert_eq!(lines(&[])?, headed);
     drop(held);
     assert_eq!(lines(&[])?, headed);
-    assert_eq!(lines(&["--groups"])?[0], "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity");
+    assert_eq!(
+        lines(&["--groups"])?[0],
+        "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity"
+    );
     assert_eq!(lines(&["--json"])?.len(), 1);
-    assert_eq!(lines(&["--output", &folder.path("out").to_string_lossy()])?.len(), 0);
+    assert_eq!(
+        lines(&["--output", &folder.path("out").to_string_lossy()])?.len(),
+        0
+    );
     let printed = pairs(&[]).output()?;
     assert_eq!(String::from_utf8_lossy(&printed.stdout), "0\tb\ta\t-\n");
     Ok(())

@@ -9,9 +9,12 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{
+    ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+};
 use simdb::{
-    CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme, Sketch,
+    SketchSize,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -101,13 +104,18 @@ impl<'a> Bytes<'a> {
     fn packed(&mut self, count: usize, width: usize) -> Vec<u64> {
         let bytes = self.take((count * width).div_ceil(8));
         let bit = |at: usize| u64::from(bytes[at / 8] >> (at % 8) & 1);
-        (0..count).map(|i| (0..width).map(|b| bit(i * width + b) << b).sum()).collect()
+        (0..count)
+            .map(|i| (0..width).map(|b| bit(i * width + b) << b).sum())
+            .collect()
     }
 
     /// A column: the least value, a width, and the offsets from the least value.
     fn column(&mut self, count: usize) -> Vec<u64> {
         let (least, width) = (self.u64(), self.number(1) as usize);
-        self.packed(count, width).into_iter().map(|offset| least.wrapping_add(offset)).collect()
+        self.packed(count, width)
+            .into_iter()
+            .map(|offset| least.wrapping_add(offset))
+            .collect()
     }
 }
 
@@ -118,7 +126,11 @@ type SourceRead = (String, [u64; 4], bool, Vec<(u64, u64)>);
 /// The body of an envelope, after a check of its checksum and kind.
 fn open_envelope<'a>(bytes: &'a [u8], kind: u8, seed: u64, key: &[u8]) -> &'a [u8] {
     let checksum = xxh3_64_with_seed(&bytes[8..], xxh3_64_with_seed(key, seed));
-    assert_eq!(bytes[..8], checksum.to_le_bytes(), "a value of kind {kind} does not have its checksum");
+    assert_eq!(
+        bytes[..8],
+        checksum.to_le_bytes(),
+        "a value of kind {kind} does not have its checksum"
+    );
     assert_eq!(bytes[8..10], [kind, 1]);
     &bytes[10..]
 }
@@ -129,11 +141,16 @@ impl Reader {
         let engine = redb::Database::open(path)?;
         let txn = engine.begin_read()?;
         let meta = txn.open_table(TableDefinition::<&str, &[u8]>::new("meta"))?;
-        let row =
-            |name: &str| Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec());
+        let row = |name: &str| {
+            Ok::<_, redb::Error>(meta.get(name)?.expect("the row is there").value().to_vec())
+        };
         let format = row("format")?;
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
-        assert_eq!((format.number(4), format.u64()), (7, 0), "version and features");
+        assert_eq!(
+            (format.number(4), format.u64()),
+            (7, 0),
+            "version and features"
+        );
         let seed = format.u64();
         let settings = row("settings")?;
         let tables = read_tables(open_envelope(&settings, 3, seed, b"settings"));
@@ -143,7 +160,9 @@ impl Reader {
         let pages = [state.u64(), state.u64(), state.u64()];
         state.take(5 * 8);
         let documents = read_directory(&mut state, true);
-        let sets = (0..3 + tables.len()).map(|_| read_set(&mut state)).collect();
+        let sets = (0..3 + tables.len())
+            .map(|_| read_set(&mut state))
+            .collect();
         assert!(state.0.is_empty());
         drop(meta);
         let mut reader = Self {
@@ -161,17 +180,30 @@ impl Reader {
     }
 
     fn read_log(&self) -> Result<Vec<Operation>, redb::Error> {
-        let table = self.txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?;
+        let table = self
+            .txn
+            .open_table(TableDefinition::<u64, &[u8]>::new("log"))?;
         let [first, frozen_end, next] = self.pages;
         let mut operations = Vec::new();
         for page in first..next {
             let bytes = table.get(page)?.expect("the page is there");
-            let mut body = Bytes(open_envelope(bytes.value(), 7, self.seed, &page.to_le_bytes()));
+            let mut body = Bytes(open_envelope(
+                bytes.value(),
+                7,
+                self.seed,
+                &page.to_le_bytes(),
+            ));
             for _ in 0..body.number(2) {
                 let (flags, number) = (body.number(1) as u8, body.number(5) as u64);
                 let (_key_hash, fingerprint) = (body.u64(), body.u64());
                 let (scope, is_frozen) = (body.number(3) as u32, page < frozen_end);
-                operations.push(Operation { is_frozen, flags, number, fingerprint, scope });
+                operations.push(Operation {
+                    is_frozen,
+                    flags,
+                    number,
+                    fingerprint,
+                    scope,
+                });
             }
         }
         Ok(operations)
@@ -189,9 +221,18 @@ impl Reader {
         let is_in = |row: u128| range.0 <= row && row <= range.1;
         let mut sources = Vec::new();
         for operation in self.log.iter().rev() {
-            let from = if operation.is_frozen { self.sets[set].frozen_from } else { Some(0) };
+            let from = if operation.is_frozen {
+                self.sets[set].frozen_from
+            } else {
+                Some(0)
+            };
             let counts = |row: u128| is_in(row) && from.is_some_and(|from| row >= from);
-            sources.push(of(operation).into_iter().filter(|it| counts(it.0)).collect());
+            sources.push(
+                of(operation)
+                    .into_iter()
+                    .filter(|it| counts(it.0))
+                    .collect(),
+            );
         }
         for &level in &self.sets[set].levels {
             let mut rows = self.level_rows(set, level, range)?;
@@ -227,7 +268,9 @@ impl Reader {
         let mut rows = Vec::new();
         if set < DEAD {
             let name = ["keys", "postings"][set];
-            let table = self.txn.open_table(TableDefinition::<(u8, u128), &[u8]>::new(name))?;
+            let table = self
+                .txn
+                .open_table(TableDefinition::<(u8, u128), &[u8]>::new(name))?;
             for block in table.range((level, low)..=(level, u128::MAX))? {
                 let (last, bytes) = block?;
                 rows.extend(read_block(bytes.value(), true, last.value().1));
@@ -237,8 +280,14 @@ impl Reader {
             }
             return Ok(rows);
         }
-        let name = if set == DEAD { "dead".to_owned() } else { format!("permuted-{}", set - DEAD - 1) };
-        let table = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new(&name))?;
+        let name = if set == DEAD {
+            "dead".to_owned()
+        } else {
+            format!("permuted-{}", set - DEAD - 1)
+        };
+        let table = self
+            .txn
+            .open_table(TableDefinition::<(u8, u64), &[u8]>::new(&name))?;
         for block in table.range((level, low as u64)..=(level, u64::MAX))? {
             let (last, bytes) = block?;
             rows.extend(read_block(bytes.value(), false, last.value().1.into()));
@@ -259,8 +308,12 @@ impl Reader {
             let range = (u128::from(permuted & !rest), u128::from(permuted | rest));
             let of = |it: &Operation| {
                 let put = it.flags & REMOVED == 0;
-                let changes = it.flags & HAS_FINGERPRINT != 0 && (put || it.flags & FINGERPRINT_GONE != 0);
-                changes.then(|| (u128::from(table.apply(it.fingerprint)), put)).into_iter().collect()
+                let changes =
+                    it.flags & HAS_FINGERPRINT != 0 && (put || it.flags & FINGERPRINT_GONE != 0);
+                changes
+                    .then(|| (u128::from(table.apply(it.fingerprint)), put))
+                    .into_iter()
+                    .collect()
             };
             let candidates = self.rows(DEAD + 1 + number, range, of)?;
             let candidates = candidates.into_iter().map(|row| table.invert(row as u64));
@@ -281,16 +334,26 @@ impl Reader {
                 0 => &[0],
                 scope => &[scope, ANY],
             };
-            scopes.iter().map(|&scope| (row(scope, it.number), it.flags & REMOVED == 0)).collect()
+            scopes
+                .iter()
+                .map(|&scope| (row(scope, it.number), it.flags & REMOVED == 0))
+                .collect()
         };
         let rows = self.rows(1, (row(scope, 0), row(scope, (1 << 40) - 1)), of)?;
-        Ok(rows.into_iter().map(|row| row as u64 & ((1 << 40) - 1)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| row as u64 & ((1 << 40) - 1))
+            .collect())
     }
 
     /// How far each source was read.
     fn sources_read(&self) -> Result<Vec<SourceRead>, redb::Error> {
         let mut sources = Vec::new();
-        for row in self.txn.open_table(TableDefinition::<&[u8], &[u8]>::new("sources"))?.iter()? {
+        for row in self
+            .txn
+            .open_table(TableDefinition::<&[u8], &[u8]>::new("sources"))?
+            .iter()?
+        {
             let (name, record) = row?;
             let mut record = Bytes(open_envelope(record.value(), 9, self.seed, name.value()));
             let _run_and_command = [record.any_width(), record.any_width()];
@@ -316,37 +379,58 @@ impl Reader {
             // Those of all records, those of the last line, and the time.
             let _totals_and_time = [(); 2 * 13 + 1].map(|()| record.any_width());
             let mut ranges = || {
-                (0..record.any_width()).map(|_| (record.any_width(), record.any_width())).collect::<Vec<_>>()
+                (0..record.any_width())
+                    .map(|_| (record.any_width(), record.any_width()))
+                    .collect::<Vec<_>>()
             };
             let (numbers, earlier) = (ranges(), ranges());
             assert!(record.0.is_empty() && earlier.is_empty());
-            sources.push((String::from_utf8_lossy(name.value()).into_owned(), place, ended, numbers));
+            sources.push((
+                String::from_utf8_lossy(name.value()).into_owned(),
+                place,
+                ended,
+                numbers,
+            ));
         }
         Ok(sources)
     }
 
     /// The number of a scope.
     fn scope(&self, name: &str) -> Result<Option<u32>, redb::Error> {
-        let table = self.txn.open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?;
+        let table = self
+            .txn
+            .open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?;
         let record = table.get(name)?;
-        let number =
-            |bytes: &[u8]| Bytes(open_envelope(bytes, 5, self.seed, name.as_bytes())).number(4) as u32;
+        let number = |bytes: &[u8]| {
+            Bytes(open_envelope(bytes, 5, self.seed, name.as_bytes())).number(4) as u32
+        };
         Ok(record.map(|record| number(record.value())))
     }
 
     /// The key, the fingerprint and the sketch of a document.
     fn document(&self, number: u64) -> Result<(String, u64, Option<Sketch>), redb::Error> {
-        let table = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
-        let block = table.range((0, number)..)?.next().expect("the document is in a block")?;
+        let table = self
+            .txn
+            .open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
+        let block = table
+            .range((0, number)..)?
+            .next()
+            .expect("the document is in a block")?;
         Ok(read_document(block.1.value(), number))
     }
 
     /// Compares what the directory says of the times and the scopes of all documents with the documents, and
     /// returns the number of their blocks.
     fn check_extents(&self) -> Result<usize, redb::Error> {
-        let documents = self.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
-        let directory = self.txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
-        let summaries = self.txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("summaries"))?;
+        let documents = self
+            .txn
+            .open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
+        let directory = self
+            .txn
+            .open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
+        let summaries = self
+            .txn
+            .open_table(TableDefinition::<(u16, u128), &[u8]>::new("summaries"))?;
         let key = |last: u128| [&0u16.to_le_bytes()[..], &last.to_le_bytes()].concat();
         let (mut blocks, mut chunks) = (Vec::new(), Vec::new());
         for chunk in directory.range((0, 0)..=(0, u128::MAX))? {
@@ -359,8 +443,14 @@ impl Reader {
                 body.take(8 + 8 + 2 + 2);
                 assert_eq!(body.number(1), 0, "documents have no filters");
                 let extent = read_extent(&mut body);
-                let block = documents.get((0, last_document))?.expect("the block is there");
-                assert_eq!(extent, extent_of(block.value()), "block up to {last_document}");
+                let block = documents
+                    .get((0, last_document))?
+                    .expect("the block is there");
+                assert_eq!(
+                    extent,
+                    extent_of(block.value()),
+                    "block up to {last_document}"
+                );
                 extents.push(extent);
             }
             assert!(body.0.is_empty());
@@ -370,7 +460,12 @@ impl Reader {
         let mut outlined = Vec::new();
         for summary in summaries.range((0, 0)..=(0, u128::MAX))? {
             let (last, bytes) = summary?;
-            let mut body = Bytes(open_envelope(bytes.value(), 8, self.seed, &key(last.value().1)));
+            let mut body = Bytes(open_envelope(
+                bytes.value(),
+                8,
+                self.seed,
+                &key(last.value().1),
+            ));
             let count = body.number(2);
             assert!(count <= 78);
             for _ in 0..count {
@@ -380,7 +475,9 @@ impl Reader {
             }
             assert!(body.0.is_empty());
         }
-        let last = self.last_documents.and_then(|(last, extent)| Some((last, extent?)));
+        let last = self
+            .last_documents
+            .and_then(|(last, extent)| Some((last, extent?)));
         outlined.extend(last);
         assert_eq!(outlined, chunks);
         Ok(blocks.len())
@@ -399,7 +496,11 @@ impl Reader {
                 for number in self.postings(fingerprint, scope)? {
                     let (key, stored, sketch) = self.document(number)?;
                     assert_eq!(stored, fingerprint);
-                    found.insert((key, (fingerprint ^ query).count_ones(), format!("{sketch:?}")));
+                    found.insert((
+                        key,
+                        (fingerprint ^ query).count_ones(),
+                        format!("{sketch:?}"),
+                    ));
                 }
             }
         }
@@ -420,7 +521,10 @@ fn read_tables(settings: &[u8]) -> Vec<Table> {
     let table = |_| {
         let length = settings.u64() as usize;
         let positions = settings.take(length).to_vec();
-        Table { positions, prefix_bits: settings.number(4) as u32 }
+        Table {
+            positions,
+            prefix_bits: settings.number(4) as u32,
+        }
     };
     (0..count).map(table).collect()
 }
@@ -460,7 +564,10 @@ fn read_set(state: &mut Bytes<'_>) -> Set {
         read_directory(state, false);
         number
     };
-    Set { frozen_from: has_frozen.then_some(from), levels: (0..levels).map(level).collect() }
+    Set {
+        frozen_from: has_frozen.then_some(from),
+        levels: (0..levels).map(level).collect(),
+    }
 }
 
 impl Table {
@@ -494,8 +601,9 @@ fn read_block(bytes: &[u8], wide: bool, last: u128) -> Vec<(u128, bool)> {
         }
         if wide {
             let (middle, end) = (bytes.column(count), bytes.column(count));
-            let row =
-                |i: usize| u128::from(leading[i]) << 64 | u128::from(middle[i]) << 40 | u128::from(end[i]);
+            let row = |i: usize| {
+                u128::from(leading[i]) << 64 | u128::from(middle[i]) << 40 | u128::from(end[i])
+            };
             rows.extend((0..count).map(|i| (row(i), is_put)));
         } else {
             rows.extend(leading.into_iter().map(|row| (row.into(), is_put)));
@@ -529,16 +637,34 @@ fn open_documents(bytes: &[u8]) -> Documents<'_> {
             lz4_flex::block::decompress(block.0, length).expect("the block can be decompressed")
         }
     };
-    Documents { count, plain, sketch_bytes, sketches }
+    Documents {
+        count,
+        plain,
+        sketch_bytes,
+        sketches,
+    }
 }
 
 /// The least and the greatest time seen of a block, and the scopes of its documents without a fingerprint.
 fn extent_of(bytes: &[u8]) -> Extent {
-    let Documents { count, plain, sketch_bytes, .. } = open_documents(bytes);
+    let Documents {
+        count,
+        plain,
+        sketch_bytes,
+        ..
+    } = open_documents(bytes);
     let mut block = Bytes(&plain);
     let (least, greatest) = (block.u64() as i64, block.u64() as i64);
-    let (_numbers, flags, seen) = (block.column(count), block.column(count), block.column(count));
-    assert_eq!(seen.iter().max(), Some(&(greatest.wrapping_sub(least) as u64)), "the greatest time");
+    let (_numbers, flags, seen) = (
+        block.column(count),
+        block.column(count),
+        block.column(count),
+    );
+    assert_eq!(
+        seen.iter().max(),
+        Some(&(greatest.wrapping_sub(least) as u64)),
+        "the greatest time"
+    );
     assert!(seen.contains(&0), "the least time");
     let (keys, extras) = (block.column(count), block.column(count));
     if sketch_bytes > 0 {
@@ -564,32 +690,62 @@ fn extent_of(bytes: &[u8]) -> Extent {
 
 /// The key, the fingerprint and the sketch of a document in a block.
 fn read_document(bytes: &[u8], number: u64) -> (String, u64, Option<Sketch>) {
-    let Documents { count, plain, sketch_bytes, sketches } = open_documents(bytes);
+    let Documents {
+        count,
+        plain,
+        sketch_bytes,
+        sketches,
+    } = open_documents(bytes);
     let mut block = Bytes(&plain);
     block.take(8 + 8);
     let numbers = block.column(count);
     let (_flags, _seen) = (block.column(count), block.column(count));
     let (keys, _extras) = (block.column(count), block.column(count));
-    let index = (0..count).find(|&i| numbers[i] + i as u64 == number).expect("the document is in its block");
-    let shingles = if sketch_bytes > 0 { block.column(count)[index] } else { 0 };
+    let index = (0..count)
+        .find(|&i| numbers[i] + i as u64 == number)
+        .expect("the document is in its block");
+    let shingles = if sketch_bytes > 0 {
+        block.column(count)[index]
+    } else {
+        0
+    };
     let sketch = &sketches[sketch_bytes * index..sketch_bytes * (index + 1)];
-    let sketch = (shingles > 0).then(|| Sketch::new(sketch, shingles as u32).expect("it is possible"));
-    assert!(shingles > 0 || sketches[sketch_bytes * index..][..sketch_bytes].iter().all(|&it| it == 0));
+    let sketch =
+        (shingles > 0).then(|| Sketch::new(sketch, shingles as u32).expect("it is possible"));
+    assert!(
+        shingles > 0
+            || sketches[sketch_bytes * index..][..sketch_bytes]
+                .iter()
+                .all(|&it| it == 0)
+    );
     let fingerprint = Bytes(&block.take(8 * count)[8 * index..]).u64();
     block.take(keys[..index].iter().sum::<u64>() as usize);
     let key = block.take(keys[index] as usize).to_vec();
-    (String::from_utf8(key).expect("the key is text"), fingerprint, sketch)
+    (
+        String::from_utf8(key).expect("the key is text"),
+        fingerprint,
+        sketch,
+    )
 }
 
 /// Fingerprints at several distances of some others.
 fn queries(fingerprints: &[u64]) -> Vec<u64> {
-    let flip =
-        |bits: u64, count: u64| (0..count).fold(bits, |bits, i| bits ^ 1 << (((bits >> 7) + 19 * i) % 64));
-    fingerprints.iter().enumerate().map(|(i, &bits)| flip(bits, i as u64 % 6)).collect()
+    let flip = |bits: u64, count: u64| {
+        (0..count).fold(bits, |bits, i| bits ^ 1 << (((bits >> 7) + 19 * i) % 64))
+    };
+    fingerprints
+        .iter()
+        .enumerate()
+        .map(|(i, &bits)| flip(bits, i as u64 % 6))
+        .collect()
 }
 
 /// Asks both readers the same, and returns how many matches they found. The database must be closed.
-fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize, Box<dyn std::error::Error>> {
+fn agree(
+    path: &Path,
+    queries: &[u64],
+    scopes: &[Option<&str>],
+) -> Result<usize, Box<dyn std::error::Error>> {
     let reader = Reader::open(path)?;
     assert!(reader.check_extents()? > 1);
     let mut answers = Vec::new();
@@ -604,13 +760,18 @@ fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize,
     let mut found = 0;
     for &query in queries {
         for scope in scopes {
-            let asked = Query::new(Fingerprint::from_bits(query)).max_distance(3).limit(usize::MAX);
-            let asked = scope.iter().fold(asked, |asked, scope| asked.scopes([*scope]));
+            let asked = Query::new(Fingerprint::from_bits(query))
+                .max_distance(3)
+                .limit(usize::MAX);
+            let asked = scope
+                .iter()
+                .fold(asked, |asked, scope| asked.scopes([*scope]));
             let sketch = |document: &Document| format!("{:?}", document.sketch());
             let matches = snapshot.query(&asked)?;
             let listed = listed(&matches).into_iter().zip(&matches);
-            let right: BTreeSet<Found> =
-                listed.map(|((key, distance), it)| (key, distance, sketch(&it.document))).collect();
+            let right: BTreeSet<Found> = listed
+                .map(|((key, distance), it)| (key, distance, sketch(&it.document)))
+                .collect();
             found += right.len();
             assert_eq!(answers.next(), Some(right), "{query:016x} in {scope:?}");
         }
@@ -622,15 +783,20 @@ fn agree(path: &Path, queries: &[u64], scopes: &[Option<&str>]) -> Result<usize,
 fn document(i: u64, fingerprints: &[u64]) -> Document {
     let bits = fingerprints[i as usize * 7 % fingerprints.len()];
     let scope = ["", "", "en", "", "de", ""][i as usize % 6];
-    let sketch = Sketch::new(&[i as u8; 32], 1 + (i as u32) * 70_000).ok().filter(|_| !i.is_multiple_of(5));
-    let document = Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_sketch(sketch);
+    let sketch = Sketch::new(&[i as u8; 32], 1 + (i as u32) * 70_000)
+        .ok()
+        .filter(|_| !i.is_multiple_of(5));
+    let document =
+        Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_sketch(sketch);
     document.with_seen(i as i64).with_scope(scope)
 }
 
 /// A document without a fingerprint.
 fn too_short(i: u64) -> Document {
     let scope = ["", "en", "de", "fr", "es"][i as usize % 5];
-    Document::new(format!("short {i}"), None).with_seen(1_000 - i as i64 % 7).with_scope(scope)
+    Document::new(format!("short {i}"), None)
+        .with_seen(1_000 - i as i64 % 7)
+        .with_scope(scope)
 }
 
 const PLANS: [&str; 4] = ["4x16", "6x21", "10x25", "14x32"];
@@ -644,10 +810,17 @@ fn some_fingerprints() -> std::io::Result<Vec<u64>> {
 
 /// Inserts, replaces, deletes and expires documents, so that there are levels, a log and marks.
 fn fill(path: &Path, plan: &str, stored: &[u64]) -> Result<Database, Box<dyn std::error::Error>> {
-    let options = CreateOptions::new().scheme(Scheme::External).plan(plan).recent_documents(40).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .plan(plan)
+        .recent_documents(40)
+        .tiny_blocks();
     let database = Database::create(path, &options.sketch_size(SketchSize::Bytes32))?;
     for part in 0..20 {
-        insert_all(&database, (part * 50..part * 50 + 50).map(|i| document(i, stored)))?;
+        insert_all(
+            &database,
+            (part * 50..part * 50 + 50).map(|i| document(i, stored)),
+        )?;
         insert_all(&database, (0..part % 4).map(|i| too_short(4 * part + i)))?;
         let mut txn = database.begin_write()?;
         for i in (0..part * 50).step_by(17).map(|i| i + part % 17) {
@@ -659,7 +832,10 @@ fn fill(path: &Path, plan: &str, stored: &[u64]) -> Result<Database, Box<dyn std
     }
     let statistics = database.snapshot()?.stats()?;
     // How many levels there are depends on how far the merges are.
-    assert!(statistics.levels > 0 && statistics.marks > 0, "{statistics:?}");
+    assert!(
+        statistics.levels > 0 && statistics.marks > 0,
+        "{statistics:?}"
+    );
     Ok(database)
 }
 
@@ -672,7 +848,10 @@ fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() 
         let folder = Folder::new()?;
         let path = folder.path("d.simdb");
         leave_log(fill(&path, plan, &stored)?);
-        assert!(!Reader::open(&path)?.log.is_empty(), "{plan}: everything is in levels");
+        assert!(
+            !Reader::open(&path)?.log.is_empty(),
+            "{plan}: everything is in levels"
+        );
         let found = agree(&path, &queries, &scopes)?;
         assert!(found > 100, "{plan}: {found}");
         // That has closed the file in order.
@@ -690,7 +869,13 @@ fn assert_no_log(path: &Path) -> TestResult {
     let reader = Reader::open(path)?;
     let [first, _, next] = reader.pages;
     assert_eq!((first, reader.log.len()), (next, 0));
-    assert_eq!(reader.txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?.len()?, 0);
+    assert_eq!(
+        reader
+            .txn
+            .open_table(TableDefinition::<u64, &[u8]>::new("log"))?
+            .len()?,
+        0
+    );
     Ok(())
 }
 
@@ -700,16 +885,26 @@ fn assert_tables_hold(path: &Path, fingerprints: &BTreeSet<u64>) -> TestResult {
     let reader = Reader::open(path)?;
     for (number, table) in reader.tables.iter().enumerate() {
         let name = format!("permuted-{number}");
-        let rows = reader.txn.open_table(TableDefinition::<(u8, u64), &[u8]>::new(&name))?;
+        let rows = reader
+            .txn
+            .open_table(TableDefinition::<(u8, u64), &[u8]>::new(&name))?;
         let mut found = BTreeSet::new();
         for block in rows.iter()? {
             let (last, bytes) = block?;
             for (row, is_put) in read_block(bytes.value(), false, last.value().1.into()) {
                 assert!(is_put, "{name} has a mark, but nothing was deleted");
-                assert!(found.insert(table.invert(row as u64)), "{name} has a row twice");
+                assert!(
+                    found.insert(table.invert(row as u64)),
+                    "{name} has a row twice"
+                );
             }
         }
-        assert!(found == *fingerprints, "{name}: {} rows, not {}", found.len(), fingerprints.len());
+        assert!(
+            found == *fingerprints,
+            "{name}: {} rows, not {}",
+            found.len(),
+            fingerprints.len()
+        );
     }
     Ok(())
 }
@@ -724,7 +919,10 @@ fn tables_hold_all_rows_of(documents: u64) -> TestResult {
     let all: BTreeSet<u64> = (0..documents).map(bits).collect();
     let database = Database::create(&path, &CreateOptions::new().scheme(Scheme::External))?;
     for first in (0..documents).step_by(20_000) {
-        insert_all(&database, (first..documents.min(first + 20_000)).map(document))?;
+        insert_all(
+            &database,
+            (first..documents.min(first + 20_000)).map(document),
+        )?;
     }
     let backup = folder.path("backup.simdb");
     database.snapshot()?.backup(&backup, go_on)?;
@@ -741,7 +939,12 @@ fn tables_hold_all_rows_of(documents: u64) -> TestResult {
     assert_tables_hold(&path, &all)?;
     let built = folder.path("built.simdb");
     let options = CreateOptions::new().scheme(Scheme::External);
-    drop(Database::build(&built, &options, (0..documents).map(|i| Ok(document(i))), 64 << 20)?);
+    drop(Database::build(
+        &built,
+        &options,
+        (0..documents).map(|i| Ok(document(i))),
+        64 << 20,
+    )?);
     assert_tables_hold(&built, &all)
 }
 
@@ -770,7 +973,9 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(3_000);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(3_000);
     let database = Database::create(&path, &options)?;
     for first in (0..40_000).step_by(2_000) {
         let documents = first..first + 2_000;
@@ -794,14 +999,33 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
 #[test]
 fn it_reads_how_far_each_source_was_read() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String = (0..300u64).map(|i| format!("{i}\t{:016x}\n", i << 40)).collect();
-    let (first, second) =
-        (folder.file("1.tsv", &lines)?, folder.file("2.tsv", "x\t00000000000000ff\nbad\n")?);
+    let lines: String = (0..300u64)
+        .map(|i| format!("{i}\t{:016x}\n", i << 40))
+        .collect();
+    let (first, second) = (
+        folder.file("1.tsv", &lines)?,
+        folder.file("2.tsv", "x\t00000000000000ff\nbad\n")?,
+    );
     let path = folder.path("d.simdb");
-    run!("ingest", &path, &first, &second, "--input-format", "fingerprints", "--batch", "70").expect(0);
+    run!(
+        "ingest",
+        &path,
+        &first,
+        &second,
+        "--input-format",
+        "fingerprints",
+        "--batch",
+        "70"
+    )
+    .expect(0);
     let name = |path: &Path| path.to_string_lossy().into_owned();
     let expected = [
-        (name(&first), [lines.len() as u64, 0, 300, 300], true, vec![(1, 301)]),
+        (
+            name(&first),
+            [lines.len() as u64, 0, 300, 300],
+            true,
+            vec![(1, 301)],
+        ),
         (name(&second), [23, 0, 2, 2], true, vec![(301, 302)]),
     ];
     assert_eq!(Reader::open(&path)?.sources_read()?, expected);

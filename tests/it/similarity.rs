@@ -1,8 +1,8 @@
 //! The second look: sketches beside fingerprints, and what they decide.
 
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Order, Policy, Query, Scheme,
-    Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Order, Policy, Query,
+    Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
@@ -16,18 +16,28 @@ fn like(key: &str, bits: u64, differing: usize) -> simdb::Result<Document> {
 
 /// Four documents: near and alike, near and unlike, farther and the same, near without a sketch.
 fn four(folder: &Folder) -> Result<Database, Box<dyn std::error::Error>> {
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let unsketched = document("unsketched", 0b1);
     insert_all(
         &database,
-        [like("alike", 0b1, 16)?, like("unlike", 0b11, 60)?, like("same", 0b111, 0)?, unsketched],
+        [
+            like("alike", 0b1, 16)?,
+            like("unlike", 0b11, 60)?,
+            like("same", 0b111, 0)?,
+            unsketched,
+        ],
     )?;
     Ok(database)
 }
 
 fn keys(matches: &simdb::Matches) -> Vec<String> {
-    matches.iter().map(|it| String::from_utf8_lossy(it.document.key()).into_owned()).collect()
+    matches
+        .iter()
+        .map(|it| String::from_utf8_lossy(it.document.key()).into_owned())
+        .collect()
 }
 
 #[test]
@@ -39,21 +49,39 @@ fn only_documents_that_are_similar_enough_match() -> TestResult {
     let all = snapshot.query(&query)?;
     assert_eq!(
         (keys(&all), all.total()),
-        (["unsketched", "alike", "unlike", "same"].map(String::from).into(), 4)
+        (
+            ["unsketched", "alike", "unlike", "same"]
+                .map(String::from)
+                .into(),
+            4
+        )
     );
-    let similarity: Vec<_> = all.iter().map(|it| it.similarity.map(|it| it.jaccard())).collect();
+    let similarity: Vec<_> = all
+        .iter()
+        .map(|it| it.similarity.map(|it| it.jaccard()))
+        .collect();
     assert_eq!(similarity, [None, Some(0.75), Some(0.0625), Some(1.0)]);
     let similar = |least: f64| snapshot.query(&query.clone().min_similarity(least));
     assert_eq!(keys(&similar(0.7)?), ["alike", "same"]);
-    assert_eq!(keys(&similar(0.75)?), ["alike", "same"], "the least similarity is inclusive");
-    assert_eq!((keys(&similar(0.8)?), similar(0.8)?.total()), (vec!["same".to_owned()], 1));
+    assert_eq!(
+        keys(&similar(0.75)?),
+        ["alike", "same"],
+        "the least similarity is inclusive"
+    );
+    assert_eq!(
+        (keys(&similar(0.8)?), similar(0.8)?.total()),
+        (vec!["same".to_owned()], 1)
+    );
     assert_eq!(similar(0.0)?.total(), 4);
     assert!(snapshot.any_match(&query.clone().min_similarity(1.0))?);
     assert!(!snapshot.any_match(&query.clone().min_similarity(0.8).max_distance(2))?);
     let ordered = snapshot.query(&query.clone().order(Order::Similarity))?;
     assert_eq!(keys(&ordered), ["same", "alike", "unlike", "unsketched"]);
     let first = snapshot.query(&query.clone().order(Order::Similarity).limit(1))?;
-    assert_eq!((keys(&first), first.total(), first.total_is_exact()), (vec!["same".to_owned()], 4, true));
+    assert_eq!(
+        (keys(&first), first.total(), first.total_is_exact()),
+        (vec!["same".to_owned()], 4, true)
+    );
     drop(snapshot);
     Ok(assert_sound(&database)?)
 }
@@ -66,55 +94,111 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     let bare = Query::new(Fingerprint::from_bits(0));
     assert_eq!(snapshot.query(&bare)?.total(), 4);
     let refused = |query: Query| snapshot.query(&query).err();
-    assert!(matches!(refused(bare.clone().min_similarity(0.5)), Some(Error::NoSketch)));
-    assert!(matches!(refused(bare.clone().order(Order::Similarity)), Some(Error::NoSketch)));
+    assert!(matches!(
+        refused(bare.clone().min_similarity(0.5)),
+        Some(Error::NoSketch)
+    ));
+    assert!(matches!(
+        refused(bare.clone().order(Order::Similarity)),
+        Some(Error::NoSketch)
+    ));
     let large = bare.clone().with_sketch(Sketch::new(&[0; 32], 1)?);
-    assert!(matches!(refused(large), Some(Error::SketchSizes { stored: 16, given: 32 })));
+    assert!(matches!(
+        refused(large),
+        Some(Error::SketchSizes {
+            stored: 16,
+            given: 32
+        })
+    ));
     for given in [-0.1, 1.1, f64::NAN] {
-        assert!(matches!(refused(bare.clone().min_similarity(given)), Some(Error::MinSimilarity { .. })));
+        assert!(matches!(
+            refused(bare.clone().min_similarity(given)),
+            Some(Error::MinSimilarity { .. })
+        ));
     }
     // A document that cannot be judged fails alone, and nothing is changed.
     let mut txn = database.begin_write()?;
     let policy = Policy::skip().min_similarity(0.7);
-    assert!(matches!(txn.insert_if_new(&document("bare", 0), &policy), Err(Error::NoSketch)));
+    assert!(matches!(
+        txn.insert_if_new(&document("bare", 0), &policy),
+        Err(Error::NoSketch)
+    ));
     let large = document("large", 0).with_sketch(Sketch::new(&[0; 32], 1)?);
-    assert!(matches!(txn.insert(&large), Err(Error::SketchSizes { stored: 16, given: 32 })));
-    assert!(!txn.insert_if_new(&Document::new("too short", None), &policy)?.is_duplicate());
-    assert!(!txn.insert_if_new(&like("unlike others", 0b1, 128)?, &policy)?.is_duplicate());
-    assert_eq!(keys(txn.insert_if_new(&like("new", 0b1, 10)?, &policy)?.matches()), ["alike", "same"]);
+    assert!(matches!(
+        txn.insert(&large),
+        Err(Error::SketchSizes {
+            stored: 16,
+            given: 32
+        })
+    ));
+    assert!(
+        !txn.insert_if_new(&Document::new("too short", None), &policy)?
+            .is_duplicate()
+    );
+    assert!(
+        !txn.insert_if_new(&like("unlike others", 0b1, 128)?, &policy)?
+            .is_duplicate()
+    );
+    assert_eq!(
+        keys(
+            txn.insert_if_new(&like("new", 0b1, 10)?, &policy)?
+                .matches()
+        ),
+        ["alike", "same"]
+    );
     txn.commit()?;
     // A database without sketches.
     let plain = folder.database("plain.simdb")?;
     insert_all(&plain, [document("a", 0)])?;
     let asked = Query::like(&like("asked", 0, 0)?).ok_or("it has a fingerprint")?;
     let found = plain.snapshot()?.query(&asked)?;
-    assert_eq!((found.total(), found.nearest().and_then(|it| it.similarity)), (1, None));
+    assert_eq!(
+        (found.total(), found.nearest().and_then(|it| it.similarity)),
+        (1, None)
+    );
     let refused = plain.snapshot()?.query(&asked.min_similarity(0.5)).err();
-    assert!(matches!(refused, Some(Error::SketchSizes { stored: 0, .. })), "{refused:?}");
-    let options = CreateOptions::new().sketch_size(SketchSize::None).min_similarity(0.7);
+    assert!(
+        matches!(refused, Some(Error::SketchSizes { stored: 0, .. })),
+        "{refused:?}"
+    );
+    let options = CreateOptions::new()
+        .sketch_size(SketchSize::None)
+        .min_similarity(0.7);
     let refused = Database::create(folder.path("e.simdb"), &options).err();
-    assert!(matches!(refused, Some(Error::SketchSizes { stored: 0, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Some(Error::SketchSizes { stored: 0, .. })),
+        "{refused:?}"
+    );
     Ok(())
 }
 
 #[test]
 fn beyond_the_limit_a_total_is_counted_up_to_128() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
     let database = Database::create(folder.path("d.simdb"), &options.min_similarity(0.7))?;
     let documents = (0..300).map(|i| like(&i.to_string(), 7, if i % 2 == 0 { 0 } else { 64 }));
     insert_all(&database, documents.collect::<simdb::Result<Vec<_>>>()?)?;
     let query = Query::like(&like("asked", 7, 0)?).ok_or("it has a fingerprint")?;
     let ask = |query: Query| -> simdb::Result<_> {
         let found = database.snapshot()?.query(&query)?;
-        Ok((found.as_slice().len(), found.total(), found.total_is_exact()))
+        Ok((
+            found.as_slice().len(),
+            found.total(),
+            found.total_is_exact(),
+        ))
     };
     assert_eq!(ask(query.clone())?, (10, 129, false));
     assert_eq!(ask(query.clone().limit(0))?, (0, 129, false));
     assert_eq!(ask(query.clone().limit(149))?, (149, 150, false));
     assert_eq!(ask(query.clone().limit(150))?, (150, 150, true));
     assert_eq!(ask(query.clone().limit(usize::MAX))?, (150, 150, true));
-    assert_eq!(ask(query.order(Order::Similarity).limit(3))?, (3, 150, true));
+    assert_eq!(
+        ask(query.order(Order::Similarity).limit(3))?,
+        (3, 150, true)
+    );
     Ok(())
 }
 
@@ -127,17 +211,36 @@ fn the_defaults_follow_the_scheme_and_the_sketches() -> TestResult {
             options = options.sketch_size(size);
         }
         let database = Database::create(folder.path(&format!("{scheme}{size:?}")), &options)?;
-        Ok((database.max_distance(), database.sketch_size().bytes(), database.min_similarity()))
+        Ok((
+            database.max_distance(),
+            database.sketch_size().bytes(),
+            database.min_similarity(),
+        ))
     };
     assert_eq!(defaults(Scheme::default(), None)?, (8, 16, Some(0.7)));
     assert_eq!(defaults(Scheme::Simhash1, None)?, (8, 16, Some(0.7)));
     assert_eq!(defaults(Scheme::Simhash2, None)?, (10, 16, Some(0.7)));
-    assert_eq!(defaults(Scheme::Minwise1, Some(SketchSize::Bytes32))?, (8, 32, Some(0.7)));
-    assert_eq!(defaults(Scheme::Minwise1, Some(SketchSize::None))?, (5, 0, None));
-    assert_eq!(defaults(Scheme::Simhash1, Some(SketchSize::None))?, (3, 0, None));
-    assert_eq!(defaults(Scheme::Simhash2, Some(SketchSize::None))?, (5, 0, None));
+    assert_eq!(
+        defaults(Scheme::Minwise1, Some(SketchSize::Bytes32))?,
+        (8, 32, Some(0.7))
+    );
+    assert_eq!(
+        defaults(Scheme::Minwise1, Some(SketchSize::None))?,
+        (5, 0, None)
+    );
+    assert_eq!(
+        defaults(Scheme::Simhash1, Some(SketchSize::None))?,
+        (3, 0, None)
+    );
+    assert_eq!(
+        defaults(Scheme::Simhash2, Some(SketchSize::None))?,
+        (5, 0, None)
+    );
     assert_eq!(defaults(Scheme::External, None)?, (3, 0, None));
-    assert_eq!(defaults(Scheme::External, Some(SketchSize::Bytes16))?, (3, 16, None));
+    assert_eq!(
+        defaults(Scheme::External, Some(SketchSize::Bytes16))?,
+        (3, 16, None)
+    );
     Ok(())
 }
 
@@ -147,18 +250,30 @@ fn a_fingerprinter_makes_documents_that_the_database_compares() -> TestResult {
     let database = Database::create(folder.path("d.simdb"), &CreateOptions::new())?;
     let fingerprinter = database.fingerprinter()?;
     let text = |last: &str| {
-        format!("The ferry to the island leaves at six in the morning and takes two hours, except {last}.")
+        format!(
+            "The ferry to the island leaves at six in the morning and takes two hours, except {last}."
+        )
     };
     let page = fingerprinter.document_html("page", &format!("<p>{}", text("in winter")));
-    assert_eq!(page.sketch(), fingerprinter.sketch(&text("in winter")).as_ref());
+    assert_eq!(
+        page.sketch(),
+        fingerprinter.sketch(&text("in winter")).as_ref()
+    );
     insert_all(&database, [page])?;
-    let query = Query::like(&fingerprinter.document("other", &text("in summer"))).ok_or("long enough")?;
+    let query =
+        Query::like(&fingerprinter.document("other", &text("in summer"))).ok_or("long enough")?;
     let found = database.snapshot()?.query(&query)?;
-    let similarity = found.nearest().and_then(|it| it.similarity).ok_or("it is found")?;
+    let similarity = found
+        .nearest()
+        .and_then(|it| it.similarity)
+        .ok_or("it is found")?;
     assert!((0.7..1.0).contains(&similarity.jaccard()), "{similarity:?}");
     assert!(similarity.containment() >= similarity.jaccard());
     let short = Fingerprinter::new(Scheme::Minwise1)?.document("short", "too short");
-    assert_eq!((short.fingerprint(), short.sketch(), Query::like(&short)), (None, None, None));
+    assert_eq!(
+        (short.fingerprint(), short.sketch(), Query::like(&short)),
+        (None, None, None)
+    );
     Ok(())
 }
 
@@ -167,44 +282,108 @@ fn the_program_shows_similarity_and_takes_a_least_one() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("pg.simdb");
     let input = bundled("pg-docs-html/docs.jsonl.gz");
-    run!("ingest", &database, &input, "--sketch", "32", "--min-similarity", "0.6").expect(0);
+    run!(
+        "ingest",
+        &database,
+        &input,
+        "--sketch",
+        "32",
+        "--min-similarity",
+        "0.6"
+    )
+    .expect(0);
     let stats = run!("stats", &database, "--json").expect(0).object()?;
-    assert_eq!((&stats["sketch_bytes"], &stats["min_similarity"]), (&32.into(), &0.6.into()));
+    assert_eq!(
+        (&stats["sketch_bytes"], &stats["min_similarity"]),
+        (&32.into(), &0.6.into())
+    );
     let ask = |arguments: &[&str]| -> Result<serde_json::Value, Box<dyn std::error::Error>> {
         let mut command = crate::support::simdb();
-        command.args(["query", "--key", "pg17-view-pg-locks", "--json"]).arg(&database).args(arguments);
+        command
+            .args(["query", "--key", "pg17-view-pg-locks", "--json"])
+            .arg(&database)
+            .args(arguments);
         crate::support::run_with_input(&mut command, b"")?.object()
     };
     let answer = ask(&[])?;
     let pages: Vec<_> = answer["matches"].as_array().into_iter().flatten().collect();
     assert_eq!(
-        (pages.len(), &pages[0]["similarity"], &pages[0]["containment"]),
+        (
+            pages.len(),
+            &pages[0]["similarity"],
+            &pages[0]["containment"]
+        ),
         (3, &1.0.into(), &1.0.into())
     );
-    assert!(pages[1]["similarity"].as_f64().is_some_and(|it| (0.7..0.95).contains(&it)), "{}", pages[1]);
-    assert!(pages[1].get("sketch").is_none(), "a list of matches does not need sketches");
+    assert!(
+        pages[1]["similarity"]
+            .as_f64()
+            .is_some_and(|it| (0.7..0.95).contains(&it)),
+        "{}",
+        pages[1]
+    );
+    assert!(
+        pages[1].get("sketch").is_none(),
+        "a list of matches does not need sketches"
+    );
     assert_eq!(ask(&["--min-similarity", "0.99"])?["total"], 1);
-    let sorted = ask(&["--order", "similarity", "--max-distance", "20", "--min-similarity", "0"])?;
-    let similarities = sorted["matches"].as_array().into_iter().flatten().map(|it| it["similarity"].as_f64());
-    assert!(similarities.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b), "{sorted}");
-    let document = run!("get", &database, "pg17-view-pg-locks", "--json").expect(0).object()?;
+    let sorted = ask(&[
+        "--order",
+        "similarity",
+        "--max-distance",
+        "20",
+        "--min-similarity",
+        "0",
+    ])?;
+    let similarities = sorted["matches"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|it| it["similarity"].as_f64());
+    assert!(
+        similarities.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b),
+        "{sorted}"
+    );
+    let document = run!("get", &database, "pg17-view-pg-locks", "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(document["sketch"].as_str().map(str::len), Some(64));
-    assert!(document["shingles"].as_u64().is_some_and(|shingles| shingles > 100));
-    run!("query", &database, "--key", "pg17-view-pg-locks", "--min-similarity", "1.5")
-        .expect(2)
-        .says("0 to 1");
-    run!("query", &database, "--fingerprint", "0000000000000000", "--min-similarity", "0.5")
-        .expect(2)
-        .says("no sketch is given");
+    assert!(
+        document["shingles"]
+            .as_u64()
+            .is_some_and(|shingles| shingles > 100)
+    );
+    run!(
+        "query",
+        &database,
+        "--key",
+        "pg17-view-pg-locks",
+        "--min-similarity",
+        "1.5"
+    )
+    .expect(2)
+    .says("0 to 1");
+    run!(
+        "query",
+        &database,
+        "--fingerprint",
+        "0000000000000000",
+        "--min-similarity",
+        "0.5"
+    )
+    .expect(2)
+    .says("no sketch is given");
     Ok(())
 }
 
 #[test]
 fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
     let folder = Folder::new()?;
-    let features =
-        |more: &str| format!("{{\"museum\":5,\"opens\":2,\"new\":0.5,\"wing\":3,\"Turner\":5{more}}}");
-    let line = |key: &str, features: &str| format!("{{\"id\":\"{key}\",\"features\":{features}}}\n");
+    let features = |more: &str| {
+        format!("{{\"museum\":5,\"opens\":2,\"new\":0.5,\"wing\":3,\"Turner\":5{more}}}")
+    };
+    let line =
+        |key: &str, features: &str| format!("{{\"id\":\"{key}\",\"features\":{features}}}\n");
     let lines = [
         line("a", &features(",\"show\":2,\"paint\":2,\"on\":0.1")),
         line("b", &features(",\"show\":2,\"paint\":2,\"at\":0.1")),
@@ -224,9 +403,16 @@ fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
         );
         let ran = ran.says("line 4: the weight 0 of a feature cannot be used");
         assert!(ran.err.contains("line 5: field `features`"), "{}", ran.err);
-        let asked = folder.file("asked.jsonl", line("q", &features(",\"show\":2,\"paint\":2,\"in\":0.1")))?;
+        let asked = folder.file(
+            "asked.jsonl",
+            line("q", &features(",\"show\":2,\"paint\":2,\"in\":0.1")),
+        )?;
         let ran = run!("query", &database, "--input", asked).expect(0);
-        assert!(ran.out.starts_with("q is near ") && ran.out.contains("b (distance"), "{}", ran.out);
+        assert!(
+            ran.out.starts_with("q is near ") && ran.out.contains("b (distance"),
+            "{}",
+            ran.out
+        );
     }
     Ok(())
 }
@@ -234,8 +420,9 @@ fn features_of_the_caller_are_ingested_and_asked_for() -> TestResult {
 #[test]
 fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     let folder = Folder::new()?;
-    let line =
-        |key: &str, more: &str| format!("{{\"id\":\"{key}\",\"fingerprint\":\"0000000000000007\"{more}}}\n");
+    let line = |key: &str, more: &str| {
+        format!("{{\"id\":\"{key}\",\"fingerprint\":\"0000000000000007\"{more}}}\n")
+    };
     let sketch = format!(",\"sketch\":\"{}\",\"shingles\":9", "0f".repeat(16));
     let lines = [
         line("a", &sketch),
@@ -247,10 +434,14 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     ];
     let input = folder.file("in.jsonl", lines.concat())?;
     let database = folder.path("d.simdb");
-    run!("create", &database, "--scheme", "external", "--sketch", "16").expect(0);
+    run!(
+        "create", &database, "--scheme", "external", "--sketch", "16"
+    )
+    .expect(0);
     let ran = run!("ingest", &database, &input, "--min-similarity", "0.7").expect(0);
     assert!(
-        ran.out.starts_with("b is near a (distance 0, similarity 0.75)\n2 documents: 1 near"),
+        ran.out
+            .starts_with("b is near a (distance 0, similarity 0.75)\n2 documents: 1 near"),
         "{}",
         ran.out
     );
@@ -264,6 +455,8 @@ fn ready_sketches_are_ingested_and_wrong_ones_rejected() -> TestResult {
     }
     let plain = folder.path("plain.simdb");
     run!("create", &plain, "--scheme", "external").expect(0);
-    run!("ingest", &plain, &input, "--min-similarity", "0.7").expect(2).says("the database has no sketches");
+    run!("ingest", &plain, &input, "--min-similarity", "0.7")
+        .expect(2)
+        .says("the database has no sketches");
     Ok(())
 }

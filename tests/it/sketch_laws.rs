@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprinter, Matches, Order, Policy, Query, Scheme, Sketch,
-    SketchSize,
+    CreateOptions, Database, Document, Fingerprinter, Matches, Order, Policy, Query, Scheme,
+    Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, document, go_on, insert_all, jaccard};
@@ -20,7 +20,11 @@ fn dressed(words: &[String], dress: u64) -> String {
     let mut text = String::from(["", "\u{feff}", "\"", " * "][dress as usize % 4]);
     for (word, i) in words.iter().zip(1..) {
         let random = dress.wrapping_mul(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        text.push_str(&if random.is_multiple_of(3) { word.to_uppercase() } else { word.clone() });
+        text.push_str(&if random.is_multiple_of(3) {
+            word.to_uppercase()
+        } else {
+            word.clone()
+        });
         text.push_str(BETWEEN[random as usize / 3 % BETWEEN.len()]);
     }
     text
@@ -28,12 +32,18 @@ fn dressed(words: &[String], dress: u64) -> String {
 
 /// A document, with a sketch of 128 samples that differs from a common one at random places.
 fn documents() -> impl Strategy<Value = Vec<Document>> {
-    let parts = (0..4u64, prop::collection::vec(0..128usize, 0..40), prop_oneof![Just(0), 80..120u32]);
+    let parts = (
+        0..4u64,
+        prop::collection::vec(0..128usize, 0..40),
+        prop_oneof![Just(0), 80..120u32],
+    );
     prop::collection::vec(parts, 1..60).prop_map(|all| {
         let all = all.into_iter().enumerate();
         let made = all.map(|(i, (bits, differing, shingles))| {
             let mut bytes = [0x5a; 16];
-            differing.into_iter().for_each(|at| bytes[at / 8] ^= 1 << (at % 8));
+            differing
+                .into_iter()
+                .for_each(|at| bytes[at / 8] ^= 1 << (at % 8));
             // Some have no sketch.
             document(i.to_string(), (1 << bits) - 1).with_sketch(Sketch::new(&bytes, shingles).ok())
         });
@@ -42,28 +52,46 @@ fn documents() -> impl Strategy<Value = Vec<Document>> {
 }
 
 fn database_of(folder: &Folder, documents: &[Document]) -> simdb::Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
-    let database = Database::create(folder.path("d.simdb"), &options.recent_documents(8).tiny_blocks())?;
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
+    let database = Database::create(
+        folder.path("d.simdb"),
+        &options.recent_documents(8).tiny_blocks(),
+    )?;
     insert_all(&database, documents.iter().cloned())?;
     Ok(database)
 }
 
 /// The keys, distances and similarities of matches, in order.
 fn told(matches: &Matches) -> Vec<(Vec<u8>, u32, Option<f64>)> {
-    let told = matches.iter().map(|it| (it.document.key().to_vec(), it.distance, it.similarity));
-    told.map(|(key, distance, similarity)| (key, distance, similarity.map(|it| it.jaccard()))).collect()
+    let told = matches
+        .iter()
+        .map(|it| (it.document.key().to_vec(), it.distance, it.similarity));
+    told.map(|(key, distance, similarity)| (key, distance, similarity.map(|it| it.jaccard())))
+        .collect()
 }
 
 /// What the laws say of one set of documents.
 fn documents_obey(documents: &[Document]) -> TestResult {
     let folder = Folder::new()?;
     let mut database = database_of(&folder, documents)?;
-    let asked = documents.iter().filter(|it| it.sketch().is_some()).map(Query::like);
-    let asked: Vec<Query> = asked.flatten().take(5).map(|it| it.max_distance(4).limit(usize::MAX)).collect();
+    let asked = documents
+        .iter()
+        .filter(|it| it.sketch().is_some())
+        .map(Query::like);
+    let asked: Vec<Query> = asked
+        .flatten()
+        .take(5)
+        .map(|it| it.max_distance(4).limit(usize::MAX))
+        .collect();
     let by_similarity = |query: &Query| query.clone().order(Order::Similarity);
     let ask = |database: &Database| -> simdb::Result<Vec<_>> {
         let snapshot = database.snapshot()?;
-        asked.iter().map(|it| Ok(told(&snapshot.query(&by_similarity(it))?))).collect()
+        asked
+            .iter()
+            .map(|it| Ok(told(&snapshot.query(&by_similarity(it))?)))
+            .collect()
     };
     let first = ask(&database)?;
     let snapshot = database.snapshot()?;
@@ -78,17 +106,30 @@ fn documents_obey(documents: &[Document]) -> TestResult {
         assert_eq!(*ordered, sorted);
         for limit in [1, 2, ordered.len() / 2] {
             let few = snapshot.query(&by_similarity(query).limit(limit))?;
-            assert_eq!(told(&few), ordered[..limit.min(ordered.len())], "the first {limit}");
+            assert_eq!(
+                told(&few),
+                ordered[..limit.min(ordered.len())],
+                "the first {limit}"
+            );
         }
         // A least similarity of 0 is none. Each other one keeps those that a plain comparison keeps.
-        assert_eq!(told(&snapshot.query(&query.clone().min_similarity(0.0))?), told(&near));
+        assert_eq!(
+            told(&snapshot.query(&query.clone().min_similarity(0.0))?),
+            told(&near)
+        );
         for least in [0.01, 0.5, 0.7, 0.9, 1.0] {
             let kept = snapshot.query(&query.clone().min_similarity(least))?;
-            let wanted = told(&near).into_iter().filter(|it| it.2.is_some_and(|it| it >= least));
+            let wanted = told(&near)
+                .into_iter()
+                .filter(|it| it.2.is_some_and(|it| it >= least));
             assert_eq!(told(&kept), wanted.collect::<Vec<_>>(), "{least}");
         }
         for it in &near {
-            assert!(it.similarity.is_none_or(|it| it.containment() >= it.jaccard()), "{it:?}");
+            assert!(
+                it.similarity
+                    .is_none_or(|it| it.containment() >= it.jaccard()),
+                "{it:?}"
+            );
         }
     }
     drop(snapshot);
@@ -163,19 +204,43 @@ fn totals_are_exact_up_to_the_limit_or_128_and_one_more_beyond() -> TestResult {
             let query = Query::like(&asked).ok_or("it has a fingerprint")?;
             let query = query.max_distance(2).min_similarity(0.7).limit(limit);
             let counted = limit.max(128);
-            let expected =
-                (matching.min(limit), matching.min(counted.saturating_add(1)) as u64, matching <= counted);
-            let of = |found: &Matches| (found.as_slice().len(), found.total(), found.total_is_exact());
-            assert_eq!(of(&snapshot.query(&query)?), expected, "{matching} matches, limit {limit}");
-            assert_eq!(of(&snapshot.query(&query.clone().since(0))?), expected, "{matching}, since, {limit}");
+            let expected = (
+                matching.min(limit),
+                matching.min(counted.saturating_add(1)) as u64,
+                matching <= counted,
+            );
+            let of = |found: &Matches| {
+                (
+                    found.as_slice().len(),
+                    found.total(),
+                    found.total_is_exact(),
+                )
+            };
+            assert_eq!(
+                of(&snapshot.query(&query)?),
+                expected,
+                "{matching} matches, limit {limit}"
+            );
+            assert_eq!(
+                of(&snapshot.query(&query.clone().since(0))?),
+                expected,
+                "{matching}, since, {limit}"
+            );
             assert_eq!(
                 of(&snapshot.query_batch(&[query.clone(), query])?[1]),
                 expected,
                 "{matching}, {limit}"
             );
-            let policy = Policy::skip().max_distance(2).min_similarity(0.7).limit(limit);
+            let policy = Policy::skip()
+                .max_distance(2)
+                .min_similarity(0.7)
+                .limit(limit);
             let verdict = database.begin_write()?.insert_if_new(&asked, &policy)?;
-            assert_eq!(of(verdict.matches()), expected, "{matching}, policy, {limit}");
+            assert_eq!(
+                of(verdict.matches()),
+                expected,
+                "{matching}, policy, {limit}"
+            );
         }
     }
     Ok(())

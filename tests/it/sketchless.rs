@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 use simdb::{
-    CreateOptions, Database, Document, Error, Policy, Query, Scheme, Sketch, SketchSize, WriterOptions,
+    CreateOptions, Database, Document, Error, Policy, Query, Scheme, Sketch, SketchSize,
+    WriterOptions,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all, run};
@@ -31,14 +32,19 @@ fn every_way_into_a_database_of_texts_refuses_a_fingerprint_without_its_sketch()
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let fingerprinter = database.fingerprinter()?;
     let bare = Document::new("bare", fingerprinter.fingerprint(TEXT));
-    let (policy, whole) = (Policy::link().min_similarity(0.0), fingerprinter.document("whole", TEXT));
+    let (policy, whole) = (
+        Policy::link().min_similarity(0.0),
+        fingerprinter.document("whole", TEXT),
+    );
 
     assert!(is_refused(database.validate(&bare)));
     assert!(is_refused(options.validate(&bare)));
     let mut txn = database.begin_write()?;
     assert!(is_refused(txn.insert(&bare)));
     assert!(is_refused(txn.insert_if_new(&bare, &policy)));
-    assert!(is_refused(txn.insert_batch_if_new(&[whole.clone(), bare.clone()], &policy)));
+    assert!(is_refused(
+        txn.insert_batch_if_new(&[whole.clone(), bare.clone()], &policy)
+    ));
     let mut each = Vec::new();
     txn.insert_each_if_new(&[(&whole, &policy), (&bare, &policy)], |verdict| {
         each.push(is_refused(verdict));
@@ -49,7 +55,12 @@ fn every_way_into_a_database_of_texts_refuses_a_fingerprint_without_its_sketch()
     let writer = database.writer(WriterOptions::new())?;
     assert!(is_refused(writer.insert_if_new(bare.clone(), &policy)));
     writer.close()?;
-    assert!(is_refused(Database::build(folder.path("b.simdb"), &options, [Ok(bare.clone())], 1)));
+    assert!(is_refused(Database::build(
+        folder.path("b.simdb"),
+        &options,
+        [Ok(bare.clone())],
+        1
+    )));
     assert!(!folder.path("b.simdb").exists());
 
     // What is stored is found by its text, and the question may still be a fingerprint alone.
@@ -59,8 +70,14 @@ fn every_way_into_a_database_of_texts_refuses_a_fingerprint_without_its_sketch()
     for query in [again, alone] {
         assert_eq!(snapshot.query(&query)?.total(), 1);
     }
-    let message = database.validate(&bare).expect_err("it is refused").to_string();
-    assert!(message.contains("Fingerprinter::document") && message.contains("--sketch 0"), "{message}");
+    let message = database
+        .validate(&bare)
+        .expect_err("it is refused")
+        .to_string();
+    assert!(
+        message.contains("Fingerprinter::document") && message.contains("--sketch 0"),
+        "{message}"
+    );
     Ok(())
 }
 
@@ -71,11 +88,19 @@ fn a_document_that_nothing_is_missing_of_is_stored() -> TestResult {
     let folder = Folder::new()?;
     let texts = Database::create(folder.path("t.simdb"), &CreateOptions::new())?;
     insert_all(&texts, [Document::new("too short", None)])?;
-    let ready = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+    let ready = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16);
     let sketched = document("sketched", 1).with_sketch(Sketch::new(&[7; 16], 9)?);
-    insert_all(&Database::create(folder.path("r.simdb"), &ready)?, [document("bare", 1), sketched])?;
+    insert_all(
+        &Database::create(folder.path("r.simdb"), &ready)?,
+        [document("bare", 1), sketched],
+    )?;
     let none = CreateOptions::new().sketch_size(SketchSize::None);
-    insert_all(&Database::create(folder.path("n.simdb"), &none)?, [document("bare", 1)])?;
+    insert_all(
+        &Database::create(folder.path("n.simdb"), &none)?,
+        [document("bare", 1)],
+    )?;
     Ok(())
 }
 
@@ -95,11 +120,28 @@ fn the_program_names_the_record_that_lacks_its_sketch() -> TestResult {
     assert!(ran.err.contains("--sketch 0"), "{}", ran.err);
     run!("get", &database, "whole").expect(0);
     run!("get", &database, "bare").expect(1);
-    run!("ingest", folder.path("n.simdb"), &records, "--scheme", "minwise-1", "--sketch", "0").expect(0);
+    run!(
+        "ingest",
+        folder.path("n.simdb"),
+        &records,
+        "--scheme",
+        "minwise-1",
+        "--sketch",
+        "0"
+    )
+    .expect(0);
     run!("get", folder.path("n.simdb"), "bare").expect(0);
     // A question may be a fingerprint alone, also in an input.
     run!("query", &database, "--fingerprint", "00000000000000ff").expect(0);
-    run!("query", &database, "--input", &records, "--scheme", "minwise-1").expect(0);
+    run!(
+        "query",
+        &database,
+        "--input",
+        &records,
+        "--scheme",
+        "minwise-1"
+    )
+    .expect(0);
 
     let header = run!("dump", &database).expect(0).out;
     let header = header.lines().next().ok_or("a header")?.to_owned();

@@ -15,21 +15,29 @@ fn documents(other: &str) -> Vec<Document> {
     let made = |i: u64| {
         let sketch = Sketch::new(&[7; 16], 9).ok();
         let payload = if i == 199 { other } else { "p" };
-        document(format!("k{i}"), spread(i / 5) ^ (i % 3)).with_sketch(sketch).with_payload(payload)
+        document(format!("k{i}"), spread(i / 5) ^ (i % 3))
+            .with_sketch(sketch)
+            .with_payload(payload)
     };
     (0..200).map(made).collect()
 }
 
 fn database(path: &Path, other: &str) -> TestResult {
-    let options =
-        CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16).created(1234);
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16)
+        .created(1234);
     insert_all(&Database::create(path, &options)?, documents(other))?;
     Ok(())
 }
 
 fn ran(folder: &Folder, arguments: &[&str]) -> Result<Ran, Box<dyn std::error::Error>> {
     let mut command = simdb();
-    Ok(command.args(arguments).current_dir(folder.path("")).output()?.into())
+    Ok(command
+        .args(arguments)
+        .current_dir(folder.path(""))
+        .output()?
+        .into())
 }
 
 /// Makes a database what it is after a kill: it was not closed.
@@ -39,7 +47,10 @@ fn leave_open(path: &Path) -> TestResult {
     drop(open);
     fs::write(path, bytes)?;
     let refused = Database::open(path, &OpenOptions::new().read_only(true));
-    assert!(matches!(refused, Err(Error::NeedsRecovery { .. })), "it was closed");
+    assert!(
+        matches!(refused, Err(Error::NeedsRecovery { .. })),
+        "it was closed"
+    );
     Ok(())
 }
 
@@ -71,35 +82,64 @@ fn assert_done_once_more(folder: &Folder, arguments: &[&str], others: &[&str]) -
         fs::write(&out, file)?;
         let before = state(&out)?;
         ran(folder, arguments)?.expect(2).says("already exists");
-        assert!(state(&out)? == before, "{arguments:?} has changed file {number}, which is not its own");
+        assert!(
+            state(&out)? == before,
+            "{arguments:?} has changed file {number}, which is not its own"
+        );
     }
     fs::remove_file(&out)?;
     fs::create_dir(&out)?;
     let refused = ran(folder, arguments)?.expect(2);
-    assert!(refused.err.contains("exists") || refused.err.contains("directory"), "{}", refused.err);
+    assert!(
+        refused.err.contains("exists") || refused.err.contains("directory"),
+        "{}",
+        refused.err
+    );
     fs::remove_dir(&out)?;
-    assert_eq!(fs::read_dir(folder.path(""))?.filter(is_temporary).count(), 0);
+    assert_eq!(
+        fs::read_dir(folder.path(""))?.filter(is_temporary).count(),
+        0
+    );
     Ok(())
 }
 
 fn is_temporary(entry: &std::io::Result<fs::DirEntry>) -> bool {
-    entry.as_ref().is_ok_and(|it| it.file_name().to_string_lossy().contains(".tmp"))
+    entry
+        .as_ref()
+        .is_ok_and(|it| it.file_name().to_string_lossy().contains(".tmp"))
 }
 
 #[test]
 fn a_search_for_pairs_that_was_killed_after_its_end_is_done() -> TestResult {
     let folder = Folder::new()?;
     database(&folder.path("d.simdb"), "p")?;
-    let formats =
-        if cfg!(feature = "parquet") { &["tsv", "jsonl", "parquet"][..] } else { &["tsv", "jsonl"] };
+    let formats = if cfg!(feature = "parquet") {
+        &["tsv", "jsonl", "parquet"][..]
+    } else {
+        &["tsv", "jsonl"]
+    };
     for format in formats {
         for groups in [None, Some("--groups")] {
             let other = format!("other.{format}");
-            let mut pairs = vec!["pairs", "d.simdb", "--max-distance", "1", "--format", format];
+            let mut pairs = vec![
+                "pairs",
+                "d.simdb",
+                "--max-distance",
+                "1",
+                "--format",
+                format,
+            ];
             pairs.extend(groups);
             let with = |output| [&pairs[..], &["--output", output]].concat();
-            ran(&folder, &[&with(&other)[..], &["--min-similarity", "0", "--since", "5"]].concat())?
-                .expect(0);
+            ran(
+                &folder,
+                &[
+                    &with(&other)[..],
+                    &["--min-similarity", "0", "--since", "5"],
+                ]
+                .concat(),
+            )?
+            .expect(0);
             assert_done_once_more(&folder, &with("out"), &[&other])?;
             fs::remove_file(folder.path(&other))?;
         }
@@ -112,11 +152,15 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
     let folder = Folder::new()?;
     for (name, payload) in [("d", "p"), ("e", "another")] {
         database(&folder.path(&format!("{name}.simdb")), payload)?;
-        let dump = ran(&folder, &["dump", &format!("{name}.simdb")])?.expect(0).out;
+        let dump = ran(&folder, &["dump", &format!("{name}.simdb")])?
+            .expect(0)
+            .out;
         folder.file(&format!("{name}.jsonl"), &dump)?;
         // Of other settings, and of fewer documents.
-        folder
-            .file("settings.jsonl", dump.replacen("\"min_similarity\":0.0", "\"min_similarity\":0.5", 1))?;
+        folder.file(
+            "settings.jsonl",
+            dump.replacen("\"min_similarity\":0.0", "\"min_similarity\":0.5", 1),
+        )?;
         let less = dump.replacen("\"documents\":200", "\"documents\":199", 1);
         let last = less.trim_end().rfind('\n').ok_or("no lines")?;
         folder.file("less.jsonl", &less[..=last])?;
@@ -133,14 +177,28 @@ fn a_load_that_was_killed_after_its_end_is_done() -> TestResult {
         run_with_input(simdb().arg("load").arg(folder.path("out")), &dump)?.expect(0);
     }
     leave_open(&folder.path("out"))?;
-    ran(&folder, &["load", "out", "d.jsonl"])?.expect(0).says("already there and complete");
+    ran(&folder, &["load", "out", "d.jsonl"])?
+        .expect(0)
+        .says("already there and complete");
     // A database that was not only loaded, but has the same documents, is not the output.
     fs::remove_file(folder.path("out"))?;
     ran(&folder, &["load", "out", "d.jsonl"])?.expect(0);
     folder.file("more.tsv", "more\t00000000000000ff\n")?;
-    ran(&folder, &["ingest", "out", "more.tsv", "--input-format", "fingerprints"])?.expect(0);
+    ran(
+        &folder,
+        &[
+            "ingest",
+            "out",
+            "more.tsv",
+            "--input-format",
+            "fingerprints",
+        ],
+    )?
+    .expect(0);
     ran(&folder, &["delete", "out", "more"])?.expect(0);
-    ran(&folder, &["load", "out", "d.jsonl"])?.expect(2).says("already exists");
+    ran(&folder, &["load", "out", "d.jsonl"])?
+        .expect(2)
+        .says("already exists");
     Ok(())
 }
 
@@ -152,7 +210,17 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
     database(&folder.path("e.simdb"), "another")?;
     ran(&folder, &["backup", "d.simdb", "sources.simdb"])?.expect(0);
     folder.file("more.tsv", "more\t00000000000000ff\n")?;
-    ran(&folder, &["ingest", "sources.simdb", "more.tsv", "--input-format", "fingerprints"])?.expect(0);
+    ran(
+        &folder,
+        &[
+            "ingest",
+            "sources.simdb",
+            "more.tsv",
+            "--input-format",
+            "fingerprints",
+        ],
+    )?
+    .expect(0);
     ran(&folder, &["delete", "sources.simdb", "more"])?.expect(0);
     ran(&folder, &["backup", "d.simdb", "plan.simdb"])?.expect(0);
     ran(&folder, &["compact", "plan.simdb", "--plan", "8x8"])?.expect(0);
@@ -162,17 +230,23 @@ fn a_backup_that_was_killed_after_its_end_is_done() -> TestResult {
     let before = state(&path)?;
     fs::hard_link(&path, folder.path("link.simdb"))?;
     for itself in ["d.simdb", "link.simdb", "./d.simdb"] {
-        ran(&folder, &["backup", "d.simdb", itself])?.expect(2).says("already exists");
+        ran(&folder, &["backup", "d.simdb", itself])?
+            .expect(2)
+            .says("already exists");
     }
     assert!(state(&path)? == before);
     // What was stored since the backup is not in it.
     ran(&folder, &["backup", "d.simdb", "out"])?.expect(0);
     leave_open(&folder.path("out"))?;
-    ran(&folder, &["backup", "d.simdb", "out"])?.expect(0).says("already there and complete");
+    ran(&folder, &["backup", "d.simdb", "out"])?
+        .expect(0)
+        .says("already there and complete");
     let added = Database::open(&path, &OpenOptions::new())?;
     insert_all(&added, [document("later", 1)])?;
     drop(added);
-    ran(&folder, &["backup", "d.simdb", "out"])?.expect(2).says("already exists");
+    ran(&folder, &["backup", "d.simdb", "out"])?
+        .expect(2)
+        .says("already exists");
     Ok(())
 }
 
@@ -182,10 +256,23 @@ fn an_export_and_the_clusters_of_pairs_that_were_killed_after_their_end_are_done
     let folder = Folder::new()?;
     database(&folder.path("d.simdb"), "p")?;
     ran(&folder, &["export", "d.simdb", "bare.parquet"])?.expect(0);
-    assert_done_once_more(&folder, &["export", "d.simdb", "out", "--payload"], &["bare.parquet"])?;
+    assert_done_once_more(
+        &folder,
+        &["export", "d.simdb", "out", "--payload"],
+        &["bare.parquet"],
+    )?;
     ran(
         &folder,
-        &["pairs", "d.simdb", "--max-distance", "1", "--output", "p.parquet", "--format", "parquet"],
+        &[
+            "pairs",
+            "d.simdb",
+            "--max-distance",
+            "1",
+            "--output",
+            "p.parquet",
+            "--format",
+            "parquet",
+        ],
     )?
     .expect(0);
     let clusters = ["clusters", "p.parquet", "--pairs", "--output", "out"];

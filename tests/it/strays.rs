@@ -26,7 +26,10 @@ fn with_engine(
 fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..200).map(|i| document(i.to_string(), i << 50).with_scope("en")))?;
+    insert_all(
+        &database,
+        (0..200).map(|i| document(i.to_string(), i << 50).with_scope("en")),
+    )?;
     database.settle()?;
     drop(database);
     assert!(check(&folder)?.is_sound());
@@ -40,14 +43,21 @@ fn blocks_chunks_and_pages_that_nothing_refers_to_are_reported_and_left_behind()
             txn.open_table(table)?.insert((40, 7), &b"stray"[..])?;
         }
         let directory = TableDefinition::<(u16, u128), &[u8]>::new("directory");
-        txn.open_table(directory)?.insert((0x0128, 7), &b"stray"[..])?;
+        txn.open_table(directory)?
+            .insert((0x0128, 7), &b"stray"[..])?;
         let summaries = TableDefinition::<(u16, u128), &[u8]>::new("summaries");
-        txn.open_table(summaries)?.insert((0x0128, 7), &b"stray"[..])?;
-        txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?.insert(0, &b"stray"[..])?;
+        txn.open_table(summaries)?
+            .insert((0x0128, 7), &b"stray"[..])?;
+        txn.open_table(TableDefinition::<u64, &[u8]>::new("log"))?
+            .insert(0, &b"stray"[..])?;
         Ok(())
     })?;
     let report = check(&folder)?;
-    let found: Vec<_> = report.problems.iter().map(|it| format!("{} {}", it.table, it.key)).collect();
+    let found: Vec<_> = report
+        .problems
+        .iter()
+        .map(|it| format!("{} {}", it.table, it.key))
+        .collect();
     let right = [
         "documents documents, level 40, block up to 7",
         "keys keys, level 40, block up to 7",
@@ -69,21 +79,39 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
     for scope in ["en", "fr"] {
-        insert_all(&database, (0..20).map(|i| document(format!("{scope}{i}"), i << 50).with_scope(scope)))?;
+        insert_all(
+            &database,
+            (0..20).map(|i| document(format!("{scope}{i}"), i << 50).with_scope(scope)),
+        )?;
     }
     drop(database);
     with_engine(&folder, |txn| {
-        txn.open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?.remove("fr")?;
+        txn.open_table(TableDefinition::<&str, &[u8]>::new("scopes"))?
+            .remove("fr")?;
         Ok(())
     })?;
     let report = check(&folder)?;
-    assert!(report.problems.iter().any(|it| it.table == "scopes" && it.problem.contains("1 scopes")));
+    assert!(
+        report
+            .problems
+            .iter()
+            .any(|it| it.table == "scopes" && it.problem.contains("1 scopes"))
+    );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));
     let found = database.snapshot()?.query(&asked.clone().scopes(["en"]))?;
     assert_eq!(found.total(), 19);
     let refused = database.snapshot()?.query(&asked.scopes(["fr"]));
-    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "scopes", .. })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(simdb::Error::Damaged {
+                table: "scopes",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -94,29 +122,57 @@ fn a_source_of_an_earlier_commit_is_reported_and_not_believed() -> TestResult {
     drop(folder.tiny_database("d.simdb")?);
     let sources = TableDefinition::<&[u8], &[u8]>::new("sources");
     let mut old = None;
-    for lines in ["a\t0000000000000001\n", "a\t0000000000000001\nb\t0000ff00000000ff\n"] {
+    for lines in [
+        "a\t0000000000000001\n",
+        "a\t0000000000000001\nb\t0000ff00000000ff\n",
+    ] {
         let input = folder.file("in.tsv", lines)?;
         let path = folder.path("d.simdb");
         run!("ingest", &path, &input, "--input-format", "fingerprints").expect(0);
         with_engine(&folder, |txn| {
             let mut table = txn.open_table(sources)?;
-            let name = table.first()?.expect("there is a source").0.value().to_vec();
-            let stored = table.get(name.as_slice())?.expect("it is there").value().to_vec();
+            let name = table
+                .first()?
+                .expect("there is a source")
+                .0
+                .value()
+                .to_vec();
+            let stored = table
+                .get(name.as_slice())?
+                .expect("it is there")
+                .value()
+                .to_vec();
             if let Some(old) = old.replace((name, stored)) {
                 table.insert(old.0.as_slice(), old.1.as_slice())?;
             }
             Ok(())
         })?;
     }
-    assert!(check(&folder)?.problems.iter().any(|it| it.table == "sources"));
+    assert!(
+        check(&folder)?
+            .problems
+            .iter()
+            .any(|it| it.table == "sources")
+    );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let refused = database.snapshot()?.sources();
-    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "sources", .. })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(simdb::Error::Damaged {
+                table: "sources",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
     // The documents do not need it.
     assert!(database.snapshot()?.get("b")?.is_some());
     drop(database);
     let (path, input) = (folder.path("d.simdb"), folder.path("in.tsv"));
-    run!("ingest", &path, &input, "--input-format", "fingerprints").expect(2).says("sources");
+    run!("ingest", &path, &input, "--input-format", "fingerprints")
+        .expect(2)
+        .says("sources");
     Ok(())
 }
 
@@ -126,27 +182,53 @@ fn a_source_of_an_earlier_commit_is_reported_and_not_believed() -> TestResult {
 fn a_lost_chunk_is_reported_and_only_what_needs_it_fails() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    insert_all(&database, (0..2_000).map(|i: u64| document(i.to_string(), i << 48)))?;
+    insert_all(
+        &database,
+        (0..2_000).map(|i: u64| document(i.to_string(), i << 48)),
+    )?;
     database.settle()?;
     drop(database);
     let mut lost = 0;
     with_engine(&folder, |txn| {
-        let mut directory = txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
+        let mut directory =
+            txn.open_table(TableDefinition::<(u16, u128), &[u8]>::new("directory"))?;
         // The documents are set 0, and their only level is 0.
-        lost = directory.range((0, 0)..)?.next().expect("there is a chunk")?.0.value().1 as u64;
+        lost = directory
+            .range((0, 0)..)?
+            .next()
+            .expect("there is a chunk")?
+            .0
+            .value()
+            .1 as u64;
         directory.remove((0, u128::from(lost)))?;
         Ok(())
     })?;
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let report = database.check()?;
-    let found: Vec<_> = report.problems.iter().map(|it| format!("{}: {}", it.key, it.problem)).collect();
-    assert_eq!(found[0], format!("documents, level 0, up to {lost:x}: it is missing"));
+    let found: Vec<_> = report
+        .problems
+        .iter()
+        .map(|it| format!("{}: {}", it.key, it.problem))
+        .collect();
+    assert_eq!(
+        found[0],
+        format!("documents, level 0, up to {lost:x}: it is missing")
+    );
     assert!(found[1].contains("cannot be checked"), "{found:?}");
     let snapshot = database.snapshot()?;
     // Documents have numbers from 1 on, in the order of their insertion.
     for key in [0, lost - 1] {
         let refused = snapshot.get(key.to_string());
-        assert!(matches!(refused, Err(simdb::Error::Damaged { table: "directory", .. })), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(simdb::Error::Damaged {
+                    table: "directory",
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
     }
     assert!(snapshot.get(lost.to_string())?.is_some());
     assert!(snapshot.get("1999")?.is_some());
@@ -154,7 +236,16 @@ fn a_lost_chunk_is_reported_and_only_what_needs_it_fails() -> TestResult {
     assert!(database.snapshot()?.get("new")?.is_some());
     drop(snapshot);
     let refused = database.compact(go_on);
-    assert!(matches!(refused, Err(simdb::Error::Damaged { table: "directory", .. })), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(simdb::Error::Damaged {
+                table: "directory",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
     assert!(database.snapshot()?.get("1999")?.is_some());
     Ok(())
 }

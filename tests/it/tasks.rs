@@ -12,12 +12,21 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// A runtime with one thread, and one with two.
 fn runtimes() -> std::io::Result<[Runtime; 2]> {
-    let several = Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
-    Ok([Builder::new_current_thread().enable_time().build()?, several])
+    let several = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()?;
+    Ok([
+        Builder::new_current_thread().enable_time().build()?,
+        several,
+    ])
 }
 
 fn spread(number: u64) -> simdb::Document {
-    document(number.to_string(), number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    document(
+        number.to_string(),
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
 }
 
 #[test]
@@ -26,7 +35,9 @@ fn a_ticket_is_awaited() -> TestResult {
         let folder = Folder::new()?;
         let database = folder.database("d.simdb")?;
         // Nobody sleeps so long: all tasks wait.
-        let options = WriterOptions::new().max_age(Duration::from_secs(1 << 40)).queue(3);
+        let options = WriterOptions::new()
+            .max_age(Duration::from_secs(1 << 40))
+            .queue(3);
         let writer = database.writer(options)?;
         let new = within(LIMIT, move || {
             runtime.block_on(async move {
@@ -49,7 +60,10 @@ fn a_ticket_is_awaited() -> TestResult {
                     new += u64::from(task.await.expect("no task panics")?);
                 }
                 // One task alone.
-                let verdict = writer.submit_async(spread(1_000), &Policy::skip()).await?.await?;
+                let verdict = writer
+                    .submit_async(spread(1_000), &Policy::skip())
+                    .await?
+                    .await?;
                 assert!(!verdict.is_duplicate());
                 Ok::<_, Error>(new)
             })
@@ -82,7 +96,10 @@ fn a_submission_that_is_dropped_before_the_queue_is_not_done() -> TestResult {
         // Others are served after it.
         drop(txn);
         assert!((1..5).contains(&number), "{number}");
-        writer.submit_async(spread(1_000), &Policy::link()).await?.await?;
+        writer
+            .submit_async(spread(1_000), &Policy::link())
+            .await?
+            .await?;
         assert_eq!(database.snapshot()?.stats()?.documents, number + 1);
         Ok(())
     })

@@ -24,12 +24,18 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
     let key = format!("http://a/{HOSTILE}");
     insert_all(
         &folder.database("d.simdb")?,
-        [document(key.as_bytes(), 0).with_payload(HOSTILE), document("b", 1)],
+        [
+            document(key.as_bytes(), 0).with_payload(HOSTILE),
+            document("b", 1),
+        ],
     )?;
     for json in [false, true] {
         let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
             let mut command = simdb();
-            command.args(arguments).arg(&path).args(json.then_some("--json"));
+            command
+                .args(arguments)
+                .arg(&path)
+                .args(json.then_some("--json"));
             Ok(command.output()?.into())
         };
         for arguments in [
@@ -41,18 +47,27 @@ fn hostile_keys_are_escaped_in_text_and_in_json() -> TestResult {
             let ran = ask(arguments)?.expect(0);
             assert_harmless(&ran);
             assert!(
-                json || arguments[0] == "expire" || ran.out.contains("u{202e}") || ran.out.contains("u202e")
+                json || arguments[0] == "expire"
+                    || ran.out.contains("u{202e}")
+                    || ran.out.contains("u202e")
             );
         }
         assert_harmless(&ask(&["query", "--key", HOSTILE])?.expect(1));
     }
     let stored = run!("get", &path, &key, "--json").expect(0);
     assert_harmless(&stored);
-    assert_eq!((&stored.object()?["key"], &stored.object()?["payload"]), (&json!(key), &json!(HOSTILE)));
+    assert_eq!(
+        (&stored.object()?["key"], &stored.object()?["payload"]),
+        (&json!(key), &json!(HOSTILE))
+    );
     // What was escaped in a dump is the same once more.
     let dump = run!("dump", &path).expect(0).out;
     let mut command = simdb();
-    run_with_input(command.arg("load").arg(folder.path("e.simdb")), dump.as_bytes())?.expect(0);
+    run_with_input(
+        command.arg("load").arg(folder.path("e.simdb")),
+        dump.as_bytes(),
+    )?
+    .expect(0);
     assert_eq!(run!("dump", folder.path("e.simdb")).expect(0).out, dump);
     assert_harmless(&run!("delete", &path, &key).expect(0));
     Ok(())
@@ -74,9 +89,17 @@ fn hostile_paths_are_escaped_in_answers_and_errors() -> TestResult {
     }
     let copy = folder.path(&format!("copy{HOSTILE}.simdb"));
     assert_harmless(&run!("backup", &path, &copy).expect(0));
-    assert_harmless(&run!("backup", &path, &copy).expect(0).says("already there and complete"));
+    assert_harmless(
+        &run!("backup", &path, &copy)
+            .expect(0)
+            .says("already there and complete"),
+    );
     std::fs::write(&copy, "mine")?;
-    assert_harmless(&run!("backup", &path, &copy).expect(2).says("already exists"));
+    assert_harmless(
+        &run!("backup", &path, &copy)
+            .expect(2)
+            .says("already exists"),
+    );
     let input = folder.file(
         &format!("{HOSTILE}.jsonl"),
         format!("{{\"key\": \"{HOSTILE}\", \"rank\": \"{HOSTILE}\"}}\n"),

@@ -29,7 +29,12 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
     let program = folder.path("program");
     fs::copy(simdb().get_program(), &program)?;
     let lines: String = (0..20_000u64)
-        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 3)))
+        .map(|i| {
+            format!(
+                "{i}\t{:016x}\n",
+                i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 3)
+            )
+        })
         .collect();
     folder.file("in.tsv", lines)?;
     folder.file("few.tsv", "a\t0000000000000001\nb\t0000000000000003\n")?;
@@ -47,11 +52,33 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
     };
     let of_fingerprints = ["--input-format", "fingerprints"];
     let commands: [&[&str]; 16] = [
-        &["ingest", "d.simdb", "in.tsv", "--batch", "1000", of_fingerprints[0], of_fingerprints[1]],
+        &[
+            "ingest",
+            "d.simdb",
+            "in.tsv",
+            "--batch",
+            "1000",
+            of_fingerprints[0],
+            of_fingerprints[1],
+        ],
         &["stats", "d.simdb", "--json"],
-        &["query", "d.simdb", "--input", "in.tsv", of_fingerprints[0], of_fingerprints[1]],
+        &[
+            "query",
+            "d.simdb",
+            "--input",
+            "in.tsv",
+            of_fingerprints[0],
+            of_fingerprints[1],
+        ],
         &["pairs", "d.simdb"],
-        &["pairs", "d.simdb", "--with", "few.tsv", of_fingerprints[0], of_fingerprints[1]],
+        &[
+            "pairs",
+            "d.simdb",
+            "--with",
+            "few.tsv",
+            of_fingerprints[0],
+            of_fingerprints[1],
+        ],
         &["clusters", "d.simdb"],
         &["report", "d.simdb"],
         &["dump", "d.simdb"],
@@ -60,8 +87,23 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
         &["compact", "d.simdb"],
         &["delete", "d.simdb", "--duplicates"],
         &["expire", "d.simdb", "--before", "1980-01-01"],
-        &["dedup", "in.tsv", "--output", "clean.tsv", of_fingerprints[0], of_fingerprints[1]],
-        &["bench", "--documents", "2000", "--queries", "10", "--phases", "insert,writer,query,beside,expire"],
+        &[
+            "dedup",
+            "in.tsv",
+            "--output",
+            "clean.tsv",
+            of_fingerprints[0],
+            of_fingerprints[1],
+        ],
+        &[
+            "bench",
+            "--documents",
+            "2000",
+            "--queries",
+            "10",
+            "--phases",
+            "insert,writer,query,beside,expire",
+        ],
         &["distance", "0000000000000001", "0000000000000003"],
     ];
     let mut refused = 0;
@@ -71,12 +113,20 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
         }
         for command in commands {
             let ran = run(most, command)?;
-            assert!(!ran.err.contains("panicked"), "{most}: {command:?}: {}", ran.err);
+            assert!(
+                !ran.err.contains("panicked"),
+                "{most}: {command:?}: {}",
+                ran.err
+            );
             match ran.code {
                 Some(0 | 1) => {}
                 Some(2) if ran.err.contains("no such database") => {}
                 Some(2) => {
-                    assert!(ran.err.contains("thread"), "{most}: {command:?}: {}", ran.err);
+                    assert!(
+                        ran.err.contains("thread"),
+                        "{most}: {command:?}: {}",
+                        ran.err
+                    );
                     refused += 1;
                 }
                 code => panic!("{most}: {command:?}: {code:?} {}", ran.err),

@@ -22,7 +22,10 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
@@ -30,7 +33,11 @@ impl Random {
     /// many documents.
     fn bits(&mut self) -> u64 {
         let centre = [0, u64::MAX, 0x0123_4567_89ab_cdef][self.below(3) as usize];
-        if self.below(4) == 0 { centre } else { centre ^ 1 << self.below(64) ^ 1 << self.below(64) }
+        if self.below(4) == 0 {
+            centre
+        } else {
+            centre ^ 1 << self.below(64) ^ 1 << self.below(64)
+        }
     }
 }
 
@@ -49,9 +56,15 @@ fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Re
         for _ in 0..random.below(30) {
             let (key, bits) = (random.below(500) as u16, random.bits());
             if random.below(3) == 0 {
-                assert_eq!(txn.delete(key.to_le_bytes())?.is_some(), next.remove(&key).is_some());
+                assert_eq!(
+                    txn.delete(key.to_le_bytes())?.is_some(),
+                    next.remove(&key).is_some()
+                );
             } else {
-                assert_eq!(txn.insert(&stored(key, bits))?.is_some(), next.insert(key, bits).is_some());
+                assert_eq!(
+                    txn.insert(&stored(key, bits))?.is_some(),
+                    next.insert(key, bits).is_some()
+                );
             }
         }
         // Some transactions are dropped.
@@ -77,7 +90,9 @@ fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
     while !done.load(Ordering::Relaxed) {
         let chosen = {
             let commits = commits.lock().expect("no other thread panics");
-            commits.get(random.below(commits.len().max(1) as u64) as usize).cloned()
+            commits
+                .get(random.below(commits.len().max(1) as u64) as usize)
+                .cloned()
         };
         let Some(chosen) = chosen else { continue };
         let (snapshot, documents) = &*chosen;
@@ -91,7 +106,10 @@ fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
         let found = snapshot.query(&query.clone().max_distance(max_distance))?;
         let mut keys: Vec<_> = found.iter().map(|it| it.document.key().to_vec()).collect();
         keys.sort_unstable();
-        let right = documents.iter().filter(|it| near(*it.1)).map(|it| it.0.to_le_bytes().to_vec());
+        let right = documents
+            .iter()
+            .filter(|it| near(*it.1))
+            .map(|it| it.0.to_le_bytes().to_vec());
         let mut right: Vec<_> = right.collect();
         right.sort_unstable();
         assert_eq!(keys, right);
@@ -149,7 +167,11 @@ fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestRe
     });
     let counts = counts.map(AtomicU64::into_inner);
     assert!(counts.iter().all(|&count| count > 2), "{counts:?}");
-    let last = commits.into_inner().expect("no thread panicked").pop().map(|last| last.1.len() as u64);
+    let last = commits
+        .into_inner()
+        .expect("no thread panicked")
+        .pop()
+        .map(|last| last.1.len() as u64);
     database.settle()?;
     assert_sound(&database)?;
     assert_eq!(Some(database.snapshot()?.stats()?.documents), last);

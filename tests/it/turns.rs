@@ -25,7 +25,10 @@ fn a_thread_that_would_wait_for_itself_gets_an_error() -> TestResult {
         let mut txn = database.begin_write()?;
         let long = Duration::from_secs(3_600);
         assert!(matches!(database.begin_write(), Err(Error::WouldDeadlock)));
-        assert!(matches!(database.begin_write_within(long), Err(Error::WouldDeadlock)));
+        assert!(matches!(
+            database.begin_write_within(long),
+            Err(Error::WouldDeadlock)
+        ));
         assert!(matches!(database.compact(go_on), Err(Error::WouldDeadlock)));
         assert!(matches!(database.reopen(), Err(Error::WouldDeadlock)));
         assert!(database.try_begin_write()?.is_none(), "this does not wait");
@@ -51,7 +54,10 @@ fn a_transaction_belongs_to_the_thread_that_used_it_last() -> TestResult {
             move || {
                 txn.insert(&document("a", 1))?;
                 let refused = database.begin_write();
-                assert!(matches!(refused, Err(Error::WouldDeadlock)), "this thread has it now");
+                assert!(
+                    matches!(refused, Err(Error::WouldDeadlock)),
+                    "this thread has it now"
+                );
                 _ = used.send(());
                 _ = may_end.recv();
                 txn.commit()
@@ -59,7 +65,11 @@ fn a_transaction_belongs_to_the_thread_that_used_it_last() -> TestResult {
         });
         is_used.recv().expect("the other thread uses it");
         // This thread has no transaction any more. So it waits.
-        assert!(database.begin_write_within(Duration::from_millis(20))?.is_none());
+        assert!(
+            database
+                .begin_write_within(Duration::from_millis(20))?
+                .is_none()
+        );
         _ = end.send(());
         database.begin_write()?.commit()?;
         other.join().expect("the other thread does not panic")
@@ -78,7 +88,9 @@ fn waiting_for_a_transaction_ends_in_time_and_leaves_the_line() -> TestResult {
             move || {
                 assert!(database.try_begin_write()?.is_none());
                 let begun = Instant::now();
-                let none = database.begin_write_within(Duration::from_millis(50))?.is_none();
+                let none = database
+                    .begin_write_within(Duration::from_millis(50))?
+                    .is_none();
                 Ok::<_, Error>((none, begun.elapsed()))
             }
         });
@@ -105,7 +117,9 @@ fn turns_come_in_the_order_of_asking() -> TestResult {
                 let (database, served) = (database.clone(), served.clone());
                 let thread = thread::spawn(move || {
                     let patience = Duration::from_secs(if number % 2 == 0 { 3_600 } else { 7_200 });
-                    let txn = database.begin_write_within(patience)?.expect("there is time");
+                    let txn = database
+                        .begin_write_within(patience)?
+                        .expect("there is time");
                     _ = served.send(number);
                     txn.commit()
                 });
@@ -132,7 +146,10 @@ fn nobody_is_overtaken_by_threads_that_write_all_the_time() -> TestResult {
     let folder = Folder::new()?;
     let database = shared_database(&folder)?;
     let shares = within(LIMIT, move || {
-        let (turns, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (turns, done) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let ready = Arc::new(Barrier::new(THREADS as usize + 1));
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
@@ -161,10 +178,16 @@ fn nobody_is_overtaken_by_threads_that_write_all_the_time() -> TestResult {
         thread::sleep(Duration::from_millis(500));
         done.store(true, Ordering::Relaxed);
         let join = |it: thread::JoinHandle<_>| it.join().expect("no thread panics");
-        threads.into_iter().map(join).collect::<Result<Vec<_>, Error>>()
+        threads
+            .into_iter()
+            .map(join)
+            .collect::<Result<Vec<_>, Error>>()
     })?;
     // A thread that loses its processor before it stands in the line is overtaken now and then.
-    assert!(shares.iter().all(|(overtaken, all)| overtaken * 5 < *all), "{shares:?}");
+    assert!(
+        shares.iter().all(|(overtaken, all)| overtaken * 5 < *all),
+        "{shares:?}"
+    );
     Ok(())
 }
 
@@ -177,8 +200,12 @@ fn one_error_reaches_many_callers() -> TestResult {
     let (first, second) = (error.clone(), error);
     assert_eq!(first.to_string(), second.to_string());
     for error in [first, second] {
-        let cause = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<std::io::Error>());
-        assert_eq!(cause.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound));
+        let cause =
+            std::error::Error::source(&error).and_then(|it| it.downcast_ref::<std::io::Error>());
+        assert_eq!(
+            cause.map(std::io::Error::kind),
+            Some(std::io::ErrorKind::NotFound)
+        );
     }
     Ok(())
 }
@@ -190,14 +217,31 @@ fn a_document_out_of_bounds_is_named_by_its_index() -> TestResult {
     let database = folder.database("d.simdb")?;
     insert_all(&database, [document("a", 1)])?;
     let bad = document("b", 2).with_scope("s".repeat(256));
-    assert!(matches!(bad.validate(), Err(Error::ScopeLength { bytes: 256, max_bytes: 255 })));
+    assert!(matches!(
+        bad.validate(),
+        Err(Error::ScopeLength {
+            bytes: 256,
+            max_bytes: 255
+        })
+    ));
     let batch: Vec<Document> = vec![document("a", 7), bad, document("", 3)];
     let mut txn = database.begin_write()?;
-    let refused = txn.insert_batch_if_new(&batch, &simdb::Policy::link()).expect_err("it is out of bounds");
-    let Error::InBatch { index: 1, source } = &refused else { panic!("{refused:?}") };
+    let refused = txn
+        .insert_batch_if_new(&batch, &simdb::Policy::link())
+        .expect_err("it is out of bounds");
+    let Error::InBatch { index: 1, source } = &refused else {
+        panic!("{refused:?}")
+    };
     assert!(matches!(**source, Error::ScopeLength { .. }));
-    assert!(refused.to_string().contains("document 1 of the batch"), "{refused}");
+    assert!(
+        refused.to_string().contains("document 1 of the batch"),
+        "{refused}"
+    );
     txn.commit()?;
-    assert_eq!(database.snapshot()?.get("a")?, Some(document("a", 1)), "nothing was done");
+    assert_eq!(
+        database.snapshot()?.get("a")?,
+        Some(document("a", 1)),
+        "nothing was done"
+    );
     Ok(())
 }

@@ -17,14 +17,19 @@ fn news(folder: &Folder) -> std::io::Result<std::path::PathBuf> {
         });
         format!("{record}\n")
     };
-    folder.file("news.jsonl", line("http://a/", FIRST) + &line("http://b/", SECOND))
+    folder.file(
+        "news.jsonl",
+        line("http://a/", FIRST) + &line("http://b/", SECOND),
+    )
 }
 
 /// The keys of all documents with a fingerprint.
 fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let documents = run!("dump", database).expect(0).json()?;
     let judged = documents.iter().filter(|it| it["fingerprint"].is_string());
-    let mut keys: Vec<String> = judged.filter_map(|it| Some(it["key"].as_str()?.to_owned())).collect();
+    let mut keys: Vec<String> = judged
+        .filter_map(|it| Some(it["key"].as_str()?.to_owned()))
+        .collect();
     keys.sort_unstable();
     Ok(keys)
 }
@@ -33,28 +38,67 @@ fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
 fn a_repeated_sentence_is_found_with_its_place() -> TestResult {
     let folder = Folder::new()?;
     let (database, news) = (folder.path("d.simdb"), news(&folder)?);
-    let ran = run!("ingest", &database, &news, "--unit", "sentence", "--max-distance", "5").expect(0);
+    let ran = run!(
+        "ingest",
+        &database,
+        &news,
+        "--unit",
+        "sentence",
+        "--max-distance",
+        "5"
+    )
+    .expect(0);
     let mut lines = ran.out.lines();
-    assert_eq!(lines.next(), Some("http://b/#3 is near http://a/#1 (distance 0, similarity 1.00)"));
+    assert_eq!(
+        lines.next(),
+        Some("http://b/#3 is near http://a/#1 (distance 0, similarity 1.00)")
+    );
     let last = lines.next().unwrap_or_default();
-    let counts =
-        "2 documents, 8 units (sentence): 1 near-duplicates, 5 inserted, 0 replaced, 0 skipped, 3 too short";
+    let counts = "2 documents, 8 units (sentence): 1 near-duplicates, 5 inserted, 0 replaced, 0 skipped, 3 too short";
     assert!(last.starts_with(counts), "{last}");
-    assert_eq!(keys(&database)?, ["http://a/#1", "http://a/#4", "http://a/#5", "http://b/#2", "http://b/#3"]);
-    let stored = run!("get", &database, "http://b/#3", "--json").expect(0).object()?;
+    assert_eq!(
+        keys(&database)?,
+        [
+            "http://a/#1",
+            "http://a/#4",
+            "http://a/#5",
+            "http://b/#2",
+            "http://b/#3"
+        ]
+    );
+    let stored = run!("get", &database, "http://b/#3", "--json")
+        .expect(0)
+        .object()?;
     assert_eq!(
         (&stored["seen"], &stored["rank"], &stored["scope"]),
         (&7.into(), &[3].into(), &"news".into())
     );
     assert_eq!(stored["payload"], "kept");
-    assert_eq!(run!("stats", &database, "--json").expect(0).object()?["scheme"], "minwise-short-1");
+    assert_eq!(
+        run!("stats", &database, "--json").expect(0).object()?["scheme"],
+        "minwise-short-1"
+    );
     run!("check", &database).expect(0);
 
     // Paragraphs, in HTML and in plain text.
-    let page = folder
-        .file("page.html", "<h1>River</h1><p>Schools stay\n\nclosed <b>all week</b>, says the town.</p>")?;
-    let text = folder.file("text.txt", "River\r\n\r\nSchools stay closed all\r\nweek, says the town.\r\n")?;
-    let ran = run!("ingest", folder.path("p.simdb"), &text, &page, "--unit", "paragraph", "--json").expect(0);
+    let page = folder.file(
+        "page.html",
+        "<h1>River</h1><p>Schools stay\n\nclosed <b>all week</b>, says the town.</p>",
+    )?;
+    let text = folder.file(
+        "text.txt",
+        "River\r\n\r\nSchools stay closed all\r\nweek, says the town.\r\n",
+    )?;
+    let ran = run!(
+        "ingest",
+        folder.path("p.simdb"),
+        &text,
+        &page,
+        "--unit",
+        "paragraph",
+        "--json"
+    )
+    .expect(0);
     let near = ran.json()?.swap_remove(0);
     assert_eq!(near["key"], format!("{}#2", page.display()));
     assert_eq!(near["matches"][0]["key"], format!("{}#2", text.display()));
@@ -73,33 +117,79 @@ fn queries_ask_for_each_unit() -> TestResult {
     run!("ingest", &database, &news, "--unit", "sentence").expect(0);
     let text = "Who knew? The helpers have slept. Nothing else of note happened in this place.";
     let expected = "#2 is near http://b/#2 (distance 0, similarity 1.00)\n#3 is near nothing\n";
-    assert_eq!(run!("query", &database, "--unit", "sentence", "--text", text).expect(0).out, expected);
+    assert_eq!(
+        run!("query", &database, "--unit", "sentence", "--text", text)
+            .expect(0)
+            .out,
+        expected
+    );
     let file = folder.file("q.txt", text)?;
     let ran = run!("query", &database, "--unit", "sentence", "--file", &file).expect(0);
     assert_eq!(ran.out.lines().count(), 2);
-    assert!(ran.out.starts_with(&format!("{}#2 is near http://b/#2", file.display())), "{}", ran.out);
+    assert!(
+        ran.out
+            .starts_with(&format!("{}#2 is near http://b/#2", file.display())),
+        "{}",
+        ran.out
+    );
 
     let input = format!(
         "{{\"id\":\"q\",\"text\":\"{text}\"}}\n{{\"id\":\"bad\"}}\n{{\"id\":\"r\",\"text\":\"Nobody was hurt.\"}}\n"
     );
     let mut command = simdb();
-    command.arg("query").arg(&database).args(["--input", "-", "--unit", "sentence", "--json"]);
+    command
+        .arg("query")
+        .arg(&database)
+        .args(["--input", "-", "--unit", "sentence", "--json"]);
     let ran = run_with_input(&mut command, input.as_bytes())?.expect(2);
     let answers = ran.json()?;
     assert_eq!(answers.len(), 3, "{}", ran.out);
-    assert_eq!((&answers[0]["key"], &answers[0]["total"]), (&"q#2".into(), &1.into()));
-    assert_eq!((&answers[1]["key"], &answers[1]["total"]), (&"q#3".into(), &0.into()));
+    assert_eq!(
+        (&answers[0]["key"], &answers[0]["total"]),
+        (&"q#2".into(), &1.into())
+    );
+    assert_eq!(
+        (&answers[1]["key"], &answers[1]["total"]),
+        (&"q#3".into(), &0.into())
+    );
     assert_eq!(answers[2]["line"], 2);
-    let nothing = run!("query", &database, "--unit", "sentence", "--text", "Too short.").expect(1);
+    let nothing = run!(
+        "query",
+        &database,
+        "--unit",
+        "sentence",
+        "--text",
+        "Too short."
+    )
+    .expect(1);
     assert_eq!(nothing.out, "");
 
-    let ran = run!("fingerprint", &file, "--unit", "sentence", "--scheme", "minwise-short").expect(0);
-    let printed: Vec<&str> = ran.out.lines().filter_map(|line| line.rsplit('#').next()).collect();
+    let ran = run!(
+        "fingerprint",
+        &file,
+        "--unit",
+        "sentence",
+        "--scheme",
+        "minwise-short"
+    )
+    .expect(0);
+    let printed: Vec<&str> = ran
+        .out
+        .lines()
+        .filter_map(|line| line.rsplit('#').next())
+        .collect();
     assert_eq!(printed, ["2", "3"]);
-    for asked in [["--key", "http://a/#1"], ["--fingerprint", "00000000000000ff"]] {
-        run!("query", &database, "--unit", "sentence", asked[0], asked[1]).expect(2).says("cut into units");
+    for asked in [
+        ["--key", "http://a/#1"],
+        ["--fingerprint", "00000000000000ff"],
+    ] {
+        run!("query", &database, "--unit", "sentence", asked[0], asked[1])
+            .expect(2)
+            .says("cut into units");
     }
-    run!("explain", &database, "--unit", "sentence", "--text", text).expect(2).says("cut into units");
+    run!("explain", &database, "--unit", "sentence", "--text", text)
+        .expect(2)
+        .says("cut into units");
     Ok(())
 }
 
@@ -109,26 +199,39 @@ fn queries_ask_for_each_unit() -> TestResult {
 fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.path("d.simdb");
-    let sentence = |name: &str| format!("This is the sentence that is named {name} by all who read it. ");
+    let sentence =
+        |name: &str| format!("This is the sentence that is named {name} by all who read it. ");
     let gap = "No. ".repeat(200);
     let ingest = |text: &str, options: &[&str]| -> Result<Ran, Box<dyn std::error::Error>> {
         let record = serde_json::json!({"id": "a", "text": text}).to_string();
         let input = folder.file("in.jsonl", record)?;
         let mut command = simdb();
-        command.arg("ingest").arg(&database).arg(&input).args(["--unit", "sentence", "--json"]).args(options);
+        command
+            .arg("ingest")
+            .arg(&database)
+            .arg(&input)
+            .args(["--unit", "sentence", "--json"])
+            .args(options);
         Ok(Ran::from(command.output()?).expect(0))
     };
     let [one, two, three] = ["one", "two", "three"].map(sentence);
     ingest(&format!("{one}{two}{gap}{three}"), &[])?;
     assert_eq!(keys(&database)?, ["a#1", "a#2", "a#203"]);
     let head = run!("get", &database, "a#0", "--json").expect(0).object()?;
-    assert_eq!((&head["payload"], &head["too_short"]), (&"{\"units\":203}".into(), &true.into()));
+    assert_eq!(
+        (&head["payload"], &head["too_short"]),
+        (&"{\"units\":203}".into(), &true.into())
+    );
 
     // The second sentence moves up, and would be a near-duplicate of itself.
     let ran = ingest(&two, &["--on-duplicate", "skip"])?;
     let counts = ran.last()?;
     assert_eq!(
-        (&counts["duplicates"], &counts["inserted"], &counts["deleted"]),
+        (
+            &counts["duplicates"],
+            &counts["inserted"],
+            &counts["deleted"]
+        ),
         (&0.into(), &1.into(), &3.into())
     );
     assert_eq!(keys(&database)?, ["a#1"]);
@@ -136,17 +239,26 @@ fn a_document_that_comes_again_has_only_its_new_units() -> TestResult {
     // The same document several times in one input, in batches of one and of many.
     for batch in ["1", "1000"] {
         let record = |text: &str| serde_json::json!({"id": "a", "text": text}).to_string();
-        let input = [record(&format!("{one}{two}{three}")), record(&two), record(&format!("{three}{one}"))];
+        let input = [
+            record(&format!("{one}{two}{three}")),
+            record(&two),
+            record(&format!("{three}{one}")),
+        ];
         let input = folder.file(&format!("again-{batch}.jsonl"), input.join("\n"))?;
-        let ran =
-            run!("ingest", &database, &input, "--unit", "sentence", "--batch", batch, "--json").expect(0);
+        let ran = run!(
+            "ingest", &database, &input, "--unit", "sentence", "--batch", batch, "--json"
+        )
+        .expect(0);
         assert_eq!(ran.last()?["documents"], 3);
         assert_eq!(keys(&database)?, ["a#1", "a#2"], "batch {batch}");
         run!("check", &database).expect(0);
     }
     // Two equal sentences of one document are near-duplicates of each other.
     let near = ingest(&format!("{one}{one}"), &[])?.json()?.swap_remove(0);
-    assert_eq!((&near["key"], &near["matches"][0]["key"]), (&"a#2".into(), &"a#1".into()));
+    assert_eq!(
+        (&near["key"], &near["matches"][0]["key"]),
+        (&"a#2".into(), &"a#1".into())
+    );
     // An empty text removes the document.
     ingest("", &[])?;
     assert!(keys(&database)?.is_empty());
@@ -162,9 +274,18 @@ fn what_cannot_be_cut_is_rejected() -> TestResult {
         serde_json::json!({"id": key, "text": vec![text; sentences].join(" ")}).to_string() + "\n"
     };
     let fingerprint = "{\"id\":\"f\",\"fingerprint\":\"00000000000000ff\"}\n";
-    let input = record("good", 1) + fingerprint + &record(&long_key, 12) + &record(&long_key[..4_093], 12);
+    let input =
+        record("good", 1) + fingerprint + &record(&long_key, 12) + &record(&long_key[..4_093], 12);
     let input = folder.file("in.jsonl", input)?;
-    let ran = run!("ingest", folder.path("d.simdb"), &input, "--unit", "sentence", "--json").expect(0);
+    let ran = run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--unit",
+        "sentence",
+        "--json"
+    )
+    .expect(0);
     let ran = ran.says("in.jsonl, line 2: the record brings no text, so it cannot be cut");
     let ran = ran.says("in.jsonl, line 3: the key has 4097 bytes; at most 4096 are allowed");
     let counts = ran.last()?;

@@ -18,7 +18,11 @@ fn random(number: u64) -> u64 {
 /// A document of which many others are near-duplicates. Some have the key or the fingerprint of another.
 fn mixed(number: u64) -> Document {
     let chosen = random(number);
-    let key = if chosen.is_multiple_of(9) { chosen >> 8 & 1023 } else { number };
+    let key = if chosen.is_multiple_of(9) {
+        chosen >> 8 & 1023
+    } else {
+        number
+    };
     let centre = random((1 << 40) | ((chosen >> 20) % 700));
     let bits = match chosen >> 30 & 3 {
         0 => centre,
@@ -36,7 +40,9 @@ fn mixed(number: u64) -> Document {
 fn policy(number: u64) -> Policy {
     let chosen = random(!number);
     let policy = Policy::new([OnMatch::Link, OnMatch::Skip, OnMatch::Replace][chosen as usize % 3]);
-    let policy = policy.limit([0, 1, 10][(chosen >> 8) as usize % 3]).max_distance((chosen >> 16) as u32 % 5);
+    let policy = policy
+        .limit([0, 1, 10][(chosen >> 8) as usize % 3])
+        .max_distance((chosen >> 16) as u32 % 5);
     match chosen >> 24 & 3 {
         0 => policy.scopes(["en"]),
         1 => policy.since(3),
@@ -55,14 +61,18 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
     const TOGETHER: u64 = 6_000;
     let folder = Folder::new()?;
     let create = |name: &str| -> simdb::Result<Database> {
-        let options = CreateOptions::new().scheme(Scheme::External).plan("6x21").recent_documents(500);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .plan("6x21")
+            .recent_documents(500);
         let database = Database::create(folder.path(name), &options)?;
         insert_all(&database, (0..BEFORE).map(mixed))?;
         Ok(database)
     };
     let (alone, together) = (create("alone")?, create("together")?);
-    let asked: Vec<(Document, Policy)> =
-        (BEFORE..BEFORE + TOGETHER).map(|number| (mixed(number), policy(number))).collect();
+    let asked: Vec<(Document, Policy)> = (BEFORE..BEFORE + TOGETHER)
+        .map(|number| (mixed(number), policy(number)))
+        .collect();
     let mut txn = alone.begin_write()?;
     let expected: Vec<Verdict> = asked
         .iter()
@@ -70,15 +80,20 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
         .collect::<simdb::Result<_>>()?;
     txn.commit()?;
     let (mut verdicts, mut txn) = (Vec::new(), together.begin_write()?);
-    let asked: Vec<(&Document, &Policy)> =
-        asked.iter().map(|(document, policy)| (document, policy)).collect();
+    let asked: Vec<(&Document, &Policy)> = asked
+        .iter()
+        .map(|(document, policy)| (document, policy))
+        .collect();
     txn.insert_each_if_new(&asked, |verdict| {
         verdicts.push(verdict);
         ControlFlow::Continue(())
     })?;
     txn.commit()?;
     let verdicts: Vec<Verdict> = verdicts.into_iter().collect::<simdb::Result<_>>()?;
-    let differ = verdicts.iter().zip(&expected).position(|(it, expected)| it != expected);
+    let differ = verdicts
+        .iter()
+        .zip(&expected)
+        .position(|(it, expected)| it != expected);
     assert_eq!(differ.map(|it| (&verdicts[it], &expected[it])), None);
     assert_eq!(verdicts.len(), expected.len());
     assert!(expected.iter().filter(|it| it.is_duplicate()).count() > 1_000);
@@ -92,8 +107,18 @@ fn many_together_get_the_verdicts_that_each_gets_alone() -> TestResult {
 fn a_document_out_of_bounds_fails_alone() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    let documents = [document("a", 1), document("", 2), document("c", 3), document("d", 4)];
-    let policies = [Policy::link(), Policy::link(), Policy::link().max_distance(65), Policy::link()];
+    let documents = [
+        document("a", 1),
+        document("", 2),
+        document("c", 3),
+        document("d", 4),
+    ];
+    let policies = [
+        Policy::link(),
+        Policy::link(),
+        Policy::link().max_distance(65),
+        Policy::link(),
+    ];
     let asked: Vec<_> = documents.iter().zip(&policies).collect();
     let (mut outcomes, mut txn) = (Vec::new(), database.begin_write()?);
     txn.insert_each_if_new(&asked, |verdict| {
@@ -102,9 +127,18 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     })?;
     txn.commit()?;
     assert!(outcomes[0].is_ok() && outcomes[3].is_ok(), "{outcomes:?}");
-    assert!(matches!(&outcomes[1], Err(reason) if reason.contains("key")), "{outcomes:?}");
-    assert!(matches!(&outcomes[2], Err(reason) if reason.contains("65")), "{outcomes:?}");
-    let keys: Vec<Vec<u8>> = stored(&database)?.iter().map(|it| it.key().to_vec()).collect();
+    assert!(
+        matches!(&outcomes[1], Err(reason) if reason.contains("key")),
+        "{outcomes:?}"
+    );
+    assert!(
+        matches!(&outcomes[2], Err(reason) if reason.contains("65")),
+        "{outcomes:?}"
+    );
+    let keys: Vec<Vec<u8>> = stored(&database)?
+        .iter()
+        .map(|it| it.key().to_vec())
+        .collect();
     assert_eq!(keys, [b"a", b"d"]);
     Ok(())
 }
@@ -113,7 +147,9 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
 fn within_a_minute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(work()));
-    receiver.recv_timeout(Duration::from_secs(60)).expect("the work neither hangs nor panics")
+    receiver
+        .recv_timeout(Duration::from_secs(60))
+        .expect("the work neither hangs nor panics")
 }
 
 /// Inserts documents in a transaction, and asks for others.
@@ -122,7 +158,10 @@ fn insert_and_ask(database: &Database, task: u64) -> simdb::Result<usize> {
     let mut txn = database.begin_write()?;
     let verdicts = txn.insert_batch_if_new(&documents, &Policy::skip())?;
     txn.commit()?;
-    let queries: Vec<Query> = documents.iter().filter_map(|it| it.fingerprint().map(Query::new)).collect();
+    let queries: Vec<Query> = documents
+        .iter()
+        .filter_map(|it| it.fingerprint().map(Query::new))
+        .collect();
     database.snapshot()?.query_batch(&queries)?;
     Ok(verdicts.len())
 }
@@ -138,11 +177,18 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(path, &options).expect("a new database");
         let (sender, receiver) = mpsc::channel();
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().expect("a thread pool");
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(4)
+            .build()
+            .expect("a thread pool");
         pool.scope(|scope| {
             for task in 0..TASKS {
                 let (database, sender) = (&database, sender.clone());
-                scope.spawn(move |_| sender.send(insert_and_ask(database, task)).expect("it is received"));
+                scope.spawn(move |_| {
+                    sender
+                        .send(insert_and_ask(database, task))
+                        .expect("it is received")
+                });
             }
             let database = &database;
             scope.spawn(|_| database.compact(go_on).expect("a compaction"));
@@ -151,7 +197,10 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
         drop(sender);
         receiver.into_iter().collect::<Vec<_>>()
     });
-    assert_eq!(verdicts.into_iter().sum::<simdb::Result<usize>>()?, 600 * TASKS as usize);
+    assert_eq!(
+        verdicts.into_iter().sum::<simdb::Result<usize>>()?,
+        600 * TASKS as usize
+    );
     Ok(())
 }
 
@@ -163,8 +212,14 @@ fn a_parallel_iterator_writes_in_turn() -> TestResult {
     let verdicts = within_a_minute(move || {
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(path, &options).expect("a new database");
-        (0..24u64).into_par_iter().map(|task| insert_and_ask(&database, task)).collect::<Vec<_>>()
+        (0..24u64)
+            .into_par_iter()
+            .map(|task| insert_and_ask(&database, task))
+            .collect::<Vec<_>>()
     });
-    assert_eq!(verdicts.into_iter().sum::<simdb::Result<usize>>()?, 600 * 24);
+    assert_eq!(
+        verdicts.into_iter().sum::<simdb::Result<usize>>()?,
+        600 * 24
+    );
     Ok(())
 }

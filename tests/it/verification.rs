@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use simdb::{
-    Change, CreateOptions, Database, Document, Error, Fingerprint, Policy, Query, Scheme, WriterOptions,
+    Change, CreateOptions, Database, Document, Error, Fingerprint, Policy, Query, Scheme,
+    WriterOptions,
 };
 
 use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all, listed, run};
@@ -12,8 +13,16 @@ use crate::support::{Folder, Ran, TestResult, assert_sound, document, insert_all
 /// Documents whose payloads tell what they are like. All are near to 0.
 fn stored(folder: &Folder) -> Result<Database, Error> {
     let database = folder.database("d.simdb")?;
-    let named = [("a", 0b1, "red"), ("b", 0b10, "blue"), ("c", 0b11, "red"), ("d", 0b111, "green")];
-    insert_all(&database, named.map(|(key, bits, payload)| document(key, bits).with_payload(payload)))?;
+    let named = [
+        ("a", 0b1, "red"),
+        ("b", 0b10, "blue"),
+        ("c", 0b11, "red"),
+        ("d", 0b111, "green"),
+    ];
+    insert_all(
+        &database,
+        named.map(|(key, bits, payload)| document(key, bits).with_payload(payload)),
+    )?;
     Ok(database)
 }
 
@@ -31,7 +40,11 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
     let database = stored(&folder)?;
     let snapshot = database.snapshot()?;
     let query = Query::new(Fingerprint::from_bits(0));
-    let of = |payload: &'static str| query.clone().verify(move |it| Ok(it.payload() == payload.as_bytes()));
+    let of = |payload: &'static str| {
+        query
+            .clone()
+            .verify(move |it| Ok(it.payload() == payload.as_bytes()))
+    };
     let found = snapshot.query(&of("red"))?;
     assert_eq!(
         (keys(&found), found.total(), found.total_is_exact()),
@@ -43,7 +56,10 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
     assert_eq!(totals, [1, 4, 1, 0]);
     assert!(snapshot.any_match(&of("green"))?);
     assert!(!snapshot.any_match(&of("black"))?);
-    assert!(!snapshot.any_match(&of("green").max_distance(2))?, "the distance decides first");
+    assert!(
+        !snapshot.any_match(&of("green").max_distance(2))?,
+        "the distance decides first"
+    );
     assert_eq!(snapshot.query(&of("red").scopes(["other"]))?.total(), 0);
     assert_eq!(snapshot.query(&of("red").limit(0))?.total(), 2);
     assert_eq!(snapshot.explain(&of("red"))?.1.total, 2);
@@ -54,16 +70,29 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
         counting.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     });
-    assert_eq!((snapshot.query(&narrow)?.total(), asked.load(Ordering::Relaxed)), (2, 2));
+    assert_eq!(
+        (
+            snapshot.query(&narrow)?.total(),
+            asked.load(Ordering::Relaxed)
+        ),
+        (2, 2)
+    );
     let failing = query.clone().verify(|_| Err("no text".into()));
     let failed = |found: Option<Error>| {
-        let source = found.as_ref().and_then(|it| std::error::Error::source(it)).map(ToString::to_string);
+        let source = found
+            .as_ref()
+            .and_then(|it| std::error::Error::source(it))
+            .map(ToString::to_string);
         assert!(matches!(found, Some(Error::Verify(_))), "{found:?}");
         assert_eq!(source.as_deref(), Some("no text"));
     };
     failed(snapshot.query(&failing).err());
     failed(snapshot.any_match(&failing).err());
-    failed(snapshot.query_batch(&[query.clone(), failing.clone()]).err());
+    failed(
+        snapshot
+            .query_batch(&[query.clone(), failing.clone()])
+            .err(),
+    );
     assert_eq!(narrow, narrow.clone());
     assert_ne!(narrow, failing);
     Ok(())
@@ -75,16 +104,26 @@ fn totals_of_what_is_verified_are_counted_up_to_128() -> TestResult {
     let database = folder.database("d.simdb")?;
     // Many documents of one fingerprint, and more near fingerprints than are kept unread.
     let many = (0..300).map(|i| document(format!("{i:04}"), 7));
-    let spread = (0..3_000u64).map(|i| document(format!("s{i}"), 1 << (i % 50 + 3) | 1 << (i / 50 + 3) | 7));
+    let spread =
+        (0..3_000u64).map(|i| document(format!("s{i}"), 1 << (i % 50 + 3) | 1 << (i / 50 + 3) | 7));
     insert_all(&database, many.chain(spread))?;
     let query = Query::new(Fingerprint::from_bits(7));
-    let even = query.clone().verify(|it| Ok(it.key().last().is_some_and(|last| last % 2 == 0)));
+    let even = query
+        .clone()
+        .verify(|it| Ok(it.key().last().is_some_and(|last| last % 2 == 0)));
     let ask = |query: Query| -> simdb::Result<_> {
         let found = database.snapshot()?.query(&query)?;
-        Ok((found.as_slice().len(), found.total(), found.total_is_exact()))
+        Ok((
+            found.as_slice().len(),
+            found.total(),
+            found.total_is_exact(),
+        ))
     };
     assert_eq!(ask(even.clone().max_distance(0))?, (10, 129, false));
-    assert_eq!(ask(even.clone().max_distance(0).limit(150))?, (150, 150, true));
+    assert_eq!(
+        ask(even.clone().max_distance(0).limit(150))?,
+        (150, 150, true)
+    );
     let one = query.verify(|it| Ok(it.key() == b"s2999"));
     assert_eq!(ask(one.clone())?, (1, 1, true));
     assert!(database.snapshot()?.any_match(&one)?);
@@ -99,13 +138,25 @@ fn policies_store_or_not_by_what_is_verified() -> TestResult {
     let new = |key: &str, payload: &str| document(key, 0).with_payload(payload);
     let mut txn = database.begin_write()?;
     let linked = txn.insert_if_new(&new("e", "red"), &verified(Policy::link()))?;
-    assert_eq!((linked.change(), keys(linked.matches())), (&Change::Inserted, vec!["a".into(), "c".into()]));
-    assert!(!txn.insert_if_new(&new("f", "black"), &verified(Policy::skip()))?.is_duplicate());
+    assert_eq!(
+        (linked.change(), keys(linked.matches())),
+        (&Change::Inserted, vec!["a".into(), "c".into()])
+    );
+    assert!(
+        !txn.insert_if_new(&new("f", "black"), &verified(Policy::skip()))?
+            .is_duplicate()
+    );
     // `f` is of this transaction and not committed yet.
     let skipped = txn.insert_if_new(&new("g", "black"), &verified(Policy::skip()))?;
-    assert_eq!((skipped.change(), keys(skipped.matches())), (&Change::Skipped, vec!["f".into()]));
+    assert_eq!(
+        (skipped.change(), keys(skipped.matches())),
+        (&Change::Skipped, vec!["f".into()])
+    );
     // Only the verified matches have to be outranked, and only they are deleted.
-    let replaced = txn.insert_if_new(&new("h", "red").with_rank([1]), &verified(Policy::replace()))?;
+    let replaced = txn.insert_if_new(
+        &new("h", "red").with_rank([1]),
+        &verified(Policy::replace()),
+    )?;
     let mut deleted: Vec<&[u8]> = replaced.deleted().iter().map(Document::key).collect();
     deleted.sort_unstable();
     assert_eq!(deleted, [b"a", b"c", b"e"]);
@@ -118,8 +169,9 @@ fn policies_store_or_not_by_what_is_verified() -> TestResult {
     assert_eq!(snapshot.get("f")?.map(|it| it.seen()), Some(0));
     drop(snapshot);
     let mut txn = database.begin_write()?;
-    let batch: Vec<Document> =
-        (0..600).map(|i| new(&format!("n{i}"), ["red", "grey", "pink"][i % 3])).collect();
+    let batch: Vec<Document> = (0..600)
+        .map(|i| new(&format!("n{i}"), ["red", "grey", "pink"][i % 3]))
+        .collect();
     let verdicts = txn.insert_batch_if_new(&batch, &verified(Policy::skip()))?;
     let stored = verdicts.iter().filter(|it| !it.is_duplicate()).count();
     assert_eq!(stored, 2, "one grey, one pink, and red is there");
@@ -135,13 +187,20 @@ fn a_document_that_cannot_be_verified_fails_alone() -> TestResult {
         b"" => Err("no text".into()),
         _ => Ok(same(document, stored)),
     });
-    let documents =
-        [document("e", 0).with_payload("red"), document("f", 0), document("g", 0).with_payload("x")];
+    let documents = [
+        document("e", 0).with_payload("red"),
+        document("f", 0),
+        document("g", 0).with_payload("x"),
+    ];
     let mut txn = database.begin_write()?;
     let asked: Vec<(&Document, &Policy)> = documents.iter().map(|it| (it, &policy)).collect();
     let mut said = Vec::new();
     txn.insert_each_if_new(&asked, |verdict| {
-        said.push(verdict.map(|it| it.is_duplicate()).map_err(|error| matches!(error, Error::Verify(_))));
+        said.push(
+            verdict
+                .map(|it| it.is_duplicate())
+                .map_err(|error| matches!(error, Error::Verify(_))),
+        );
         std::ops::ControlFlow::Continue(())
     })?;
     assert_eq!(said, [Ok(true), Err(true), Ok(false)]);
@@ -177,19 +236,25 @@ const WIDE: [&str; 4] = ["--max-distance", "32", "--min-similarity", "0"];
 fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
     let folder = Folder::new()?;
     texts(&folder)?;
-    let (path, input, none) = (folder.path("d.simdb"), folder.path("in.tsv"), folder.file("none.tsv", "")?);
+    let (path, input, none) = (
+        folder.path("d.simdb"),
+        folder.path("in.tsv"),
+        folder.file("none.tsv", "")?,
+    );
     let verify = ["--verify", "words", "--min-verified", "0.8", "--texts"];
     // Texts of the inputs are known without the file.
     let ran = run!(
-        "ingest", &path, &input, WIDE[0], WIDE[1], WIDE[2], WIDE[3], verify[0], verify[1], verify[2],
-        verify[3], verify[4], &none, "--json"
+        "ingest", &path, &input, WIDE[0], WIDE[1], WIDE[2], WIDE[3], verify[0], verify[1],
+        verify[2], verify[3], verify[4], &none, "--json"
     )
     .expect(0);
     let objects = ran.json()?;
     assert_eq!(objects.len(), 2, "{}", ran.out);
     assert_eq!(objects[0]["key"], "b");
     // Eleven distinct words in common: all of b but `a`, and a has one more `the`.
-    let words = objects[0]["matches"][0]["words"].as_f64().ok_or("the value is there")?;
+    let words = objects[0]["matches"][0]["words"]
+        .as_f64()
+        .ok_or("the value is there")?;
     assert!((words - 11.0 / 12.0).abs() < 1e-4, "{words}");
     assert_eq!(objects[1]["without_text"], 0);
     // In another run, the stored texts come from the file.
@@ -213,19 +278,41 @@ fn ingest_compares_the_texts_of_its_inputs_and_of_a_file() -> TestResult {
         ))
     };
     let ran = again(&input)?.expect(0);
-    assert!(ran.out.contains("d is near a (distance 0, similarity 1.00, words 1.00), b "), "{}", ran.out);
-    assert!(ran.out.contains("skipped") && !ran.out.contains("without text"), "{}", ran.out);
-    let ran = again(&none)?.expect(0).says("a: there is no text in").says("c: there is no text in");
-    assert!(ran.out.contains("1 inserted") && ran.out.contains("3 without text"), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("d is near a (distance 0, similarity 1.00, words 1.00), b "),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("skipped") && !ran.out.contains("without text"),
+        "{}",
+        ran.out
+    );
+    let ran = again(&none)?
+        .expect(0)
+        .says("a: there is no text in")
+        .says("c: there is no text in");
+    assert!(
+        ran.out.contains("1 inserted") && ran.out.contains("3 without text"),
+        "{}",
+        ran.out
+    );
     Ok(())
 }
 
 #[test]
 fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult {
     let folder = Folder::new()?;
-    let (first, second) = (text("said the mayor"), text("ships ferries trains and planes wait"));
+    let (first, second) = (
+        text("said the mayor"),
+        text("ships ferries trains and planes wait"),
+    );
     // At its turn, `b` meets the first text of `a`, although the second was read already.
-    let input = folder.file("in.tsv", format!("a\t{first}\nb\t{first}\na\t{second}\nc\t{second}\n"))?;
+    let input = folder.file(
+        "in.tsv",
+        format!("a\t{first}\nb\t{first}\na\t{second}\nc\t{second}\n"),
+    )?;
     let none = folder.file("none.tsv", "")?;
     let ran = run!(
         "ingest",
@@ -241,8 +328,18 @@ fn a_key_that_comes_again_is_compared_by_the_text_that_is_stored() -> TestResult
         none
     )
     .expect(0);
-    assert!(ran.out.contains("b is near a (distance 0, similarity 1.00, cosine 1.00)"), "{}", ran.out);
-    assert!(ran.out.contains("c is near a (distance 0, similarity 1.00, cosine 1.00)"), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("b is near a (distance 0, similarity 1.00, cosine 1.00)"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains("c is near a (distance 0, similarity 1.00, cosine 1.00)"),
+        "{}",
+        ran.out
+    );
     Ok(())
 }
 
@@ -251,7 +348,16 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
     let folder = Folder::new()?;
     let input = texts(&folder)?;
     let path = folder.path("d.simdb");
-    run!("ingest", &path, folder.path("in.tsv"), WIDE[0], WIDE[1], WIDE[2], WIDE[3]).expect(0);
+    run!(
+        "ingest",
+        &path,
+        folder.path("in.tsv"),
+        WIDE[0],
+        WIDE[1],
+        WIDE[2],
+        WIDE[3]
+    )
+    .expect(0);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, input.as_bytes())?;
     let packed = folder.file("texts.tsv.gz", packed.finish()?)?;
@@ -275,33 +381,71 @@ fn query_compares_texts_of_a_compressed_file() -> TestResult {
         ))
     };
     let plain = "--limit=10";
-    assert_eq!(ask("--key", "c", &packed, plain)?.expect(0).out, "0\t1.00\t1.00\tc\n");
-    let found = ask("--text", &text("said the mayor"), &packed, "--json")?.expect(0).object()?;
-    let keys: Vec<_> =
-        found["matches"].as_array().ok_or("a list")?.iter().map(|it| it["key"].clone()).collect();
+    assert_eq!(
+        ask("--key", "c", &packed, plain)?.expect(0).out,
+        "0\t1.00\t1.00\tc\n"
+    );
+    let found = ask("--text", &text("said the mayor"), &packed, "--json")?
+        .expect(0)
+        .object()?;
+    let keys: Vec<_> = found["matches"]
+        .as_array()
+        .ok_or("a list")?
+        .iter()
+        .map(|it| it["key"].clone())
+        .collect();
     assert_eq!(keys, ["a", "b"]);
     assert_eq!(found["matches"][0]["words"], 1.0);
     assert!(
-        ask("--text", "nobody has ever told this story of a lamp to anyone", &packed, plain)?.code == Some(1)
+        ask(
+            "--text",
+            "nobody has ever told this story of a lamp to anyone",
+            &packed,
+            plain
+        )?
+        .code
+            == Some(1)
     );
     // Records, of HTML too, with their own texts.
-    let page = format!("<html><body><p>{}</p><script>no text</script>", text("said the mayor"));
+    let page = format!(
+        "<html><body><p>{}</p><script>no text</script>",
+        text("said the mayor")
+    );
     let page = serde_json::json!({"id": "p", "html": page}).to_string();
     let pages = folder.file("pages.jsonl", page)?;
     let pages_path = pages.to_str().ok_or("UTF-8")?.to_owned();
     let ran = ask("--input", &pages_path, &packed, plain)?.expect(0);
-    assert!(ran.out.starts_with("p is near a (distance 0, similarity 1.00, words 1.00), b "), "{}", ran.out);
+    assert!(
+        ran.out
+            .starts_with("p is near a (distance 0, similarity 1.00, words 1.00), b "),
+        "{}",
+        ran.out
+    );
     // What is stored without a text cannot be told.
     let some = folder.file("some.tsv", format!("b\t{}\n", text("said a mayor")))?;
-    let ran = ask("--text", &text("said the mayor"), &some, plain)?.expect(0).says("a: there is no text in");
-    assert!(ran.out.ends_with("\tb\n") && ran.out.lines().count() == 1, "{}", ran.out);
+    let ran = ask("--text", &text("said the mayor"), &some, plain)?
+        .expect(0)
+        .says("a: there is no text in");
+    assert!(
+        ran.out.ends_with("\tb\n") && ran.out.lines().count() == 1,
+        "{}",
+        ran.out
+    );
     let none = folder.file("none.tsv", "")?;
-    ask("--text", &text("said the mayor"), &none, plain)?.expect(2).says("b: there is no text in");
+    ask("--text", &text("said the mayor"), &none, plain)?
+        .expect(2)
+        .says("b: there is no text in");
     ask("--input", &pages_path, &some, plain)?.expect(2);
     // Pages are found by the texts of pages, and the last of a key counts.
     let a = |html: &str| serde_json::json!({"id": "a", "html": html}).to_string();
-    let html = folder
-        .file("html.jsonl", format!("{}\n{}\n", a("<p>old"), a(&format!("<p>{}", text("said the mayor")))))?;
+    let html = folder.file(
+        "html.jsonl",
+        format!(
+            "{}\n{}\n",
+            a("<p>old"),
+            a(&format!("<p>{}", text("said the mayor")))
+        ),
+    )?;
     let ran = ask("--text", &text("said the mayor"), &html, plain)?.expect(0);
     assert!(ran.out.contains("\t1.00\ta\n"), "{}", ran.out);
     Ok(())
@@ -314,7 +458,10 @@ fn payloads_can_be_the_texts() -> TestResult {
     let line = |key: &str, text: &str, payload: &str| {
         serde_json::json!({"id": key, "text": text, "payload": payload}).to_string() + "\n"
     };
-    let (a, c) = (text("said the mayor"), text("ships ferries trains and planes wait"));
+    let (a, c) = (
+        text("said the mayor"),
+        text("ships ferries trains and planes wait"),
+    );
     let input = line("a", &a, &a) + &line("b", &a, "") + &line("c", &c, &c) + &line("d", &a, &a);
     let input = folder.file("in.jsonl", input)?;
     let ran = run!(
@@ -335,12 +482,16 @@ fn payloads_can_be_the_texts() -> TestResult {
     .expect(0)
     .says("b: there is no text in its payload");
     assert!(
-        ran.out.starts_with("d is near a (distance 0, similarity 1.00, cosine 1.00)\n4 doc"),
+        ran.out
+            .starts_with("d is near a (distance 0, similarity 1.00, cosine 1.00)\n4 doc"),
         "{}",
         ran.out
     );
     assert!(ran.out.contains("1 without text"), "{}", ran.out);
-    let ran = run!("query", &path, "--key", "d", "--verify", "words", "--texts", "payload").expect(0);
+    let ran = run!(
+        "query", &path, "--key", "d", "--verify", "words", "--texts", "payload"
+    )
+    .expect(0);
     assert_eq!(ran.out, "0\t1.00\t1.00\td\n0\t1.00\t1.00\ta\n");
     Ok(())
 }
@@ -355,20 +506,30 @@ fn sentences_are_compared_by_their_own_texts() -> TestResult {
          b\tSchools stay closed until Friday. The river rose above its banks on Sunday!\n",
     )?;
     let none = folder.file("none.tsv", "")?;
-    let ran =
-        run!("ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", &none).expect(0);
+    let ran = run!(
+        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", &none
+    )
+    .expect(0);
     assert!(
-        ran.out.starts_with("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n"),
+        ran.out
+            .starts_with("b#2 is near a#1 (distance 0, similarity 1.00, words 1.00)\n"),
         "{}",
         ran.out
     );
     let asked = "Who knew? Schools stay closed until Friday.";
-    let ran =
-        run!("query", &path, "--unit", "sentence", "--text", asked, "--verify", "words", "--texts", &input);
-    assert_eq!(ran.expect(0).out, "#2 is near b#1 (distance 0, similarity 1.00, words 1.00)\n");
-    run!("ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", "payload")
-        .expect(2)
-        .says("the payload of a unit");
+    let ran = run!(
+        "query", &path, "--unit", "sentence", "--text", asked, "--verify", "words", "--texts",
+        &input
+    );
+    assert_eq!(
+        ran.expect(0).out,
+        "#2 is near b#1 (distance 0, similarity 1.00, words 1.00)\n"
+    );
+    run!(
+        "ingest", &path, &input, "--unit", "sentence", "--verify", "words", "--texts", "payload"
+    )
+    .expect(2)
+    .says("the payload of a unit");
     Ok(())
 }
 
@@ -378,22 +539,58 @@ fn what_cannot_be_compared_is_refused() -> TestResult {
     let path = folder.path("d.simdb");
     Database::create(&path, &CreateOptions::new().scheme(Scheme::Minwise1))?;
     let ask = |more: [&str; 4]| -> Result<Ran, Box<dyn std::error::Error>> {
-        Ok(run!("query", &path, "--fingerprint", "00000000000000ff", more[0], more[1], more[2], more[3]))
+        Ok(run!(
+            "query",
+            &path,
+            "--fingerprint",
+            "00000000000000ff",
+            more[0],
+            more[1],
+            more[2],
+            more[3]
+        ))
     };
-    ask(["--verify", "words", "--texts", "payload"])?.expect(2).says("a fingerprint has none");
-    ask(["--verify", "words", "--limit", "3"])?.expect(2).says("--texts");
-    ask(["--texts", "payload", "--limit", "3"])?.expect(2).says("--verify");
-    ask(["--min-verified", "0.5", "--limit", "3"])?.expect(2).says("--verify");
-    run!("query", &path, "--text", "a", "--verify", "words", "--texts", folder.path("absent"))
+    ask(["--verify", "words", "--texts", "payload"])?
         .expect(2)
-        .says("no such file");
+        .says("a fingerprint has none");
+    ask(["--verify", "words", "--limit", "3"])?
+        .expect(2)
+        .says("--texts");
+    ask(["--texts", "payload", "--limit", "3"])?
+        .expect(2)
+        .says("--verify");
+    ask(["--min-verified", "0.5", "--limit", "3"])?
+        .expect(2)
+        .says("--verify");
+    run!(
+        "query",
+        &path,
+        "--text",
+        "a",
+        "--verify",
+        "words",
+        "--texts",
+        folder.path("absent")
+    )
+    .expect(2)
+    .says("no such file");
     // Nothing is created before it is known that the texts are there.
     let new = folder.path("new.simdb");
     let pages = folder.file("pages.tsv", "a\ttext\n")?;
-    run!("ingest", &new, &pages, "--verify", "words", "--texts", folder.path("absent"))
+    run!(
+        "ingest",
+        &new,
+        &pages,
+        "--verify",
+        "words",
+        "--texts",
+        folder.path("absent")
+    )
+    .expect(2)
+    .says("no such file");
+    run!("ingest", &new, "-", "--verify", "words", "--texts", "-")
         .expect(2)
-        .says("no such file");
-    run!("ingest", &new, "-", "--verify", "words", "--texts", "-").expect(2).says("not both");
+        .says("not both");
     assert!(!std::fs::exists(&new)?);
     Ok(())
 }

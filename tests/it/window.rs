@@ -7,13 +7,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use simdb::{Change, CreateOptions, Database, Document, Expiry, Fingerprint, Policy, Query, Scheme};
+use simdb::{
+    Change, CreateOptions, Database, Document, Expiry, Fingerprint, Policy, Query, Scheme,
+};
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
 
 /// Fingerprints that are far from each other.
 fn spread(i: u64) -> u64 {
-    (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    (i + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
@@ -22,9 +27,14 @@ fn expire(database: &Database, expiry: &Expiry) -> simdb::Result<u64> {
 
 /// The keys of all documents, in order.
 fn all_keys(database: &Database) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
-    let mut keys: Vec<_> =
-        documents.iter().map(|it| String::from_utf8_lossy(it.key()).into_owned()).collect();
+    let documents = database
+        .snapshot()?
+        .documents()
+        .collect::<simdb::Result<Vec<_>>>()?;
+    let mut keys: Vec<_> = documents
+        .iter()
+        .map(|it| String::from_utf8_lossy(it.key()).into_owned())
+        .collect();
     keys.sort();
     Ok(keys)
 }
@@ -51,7 +61,10 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     insert_all(&database, (0..30_000).map(hot))?;
     insert_all(&database, (0..30_000).map(other))?;
     // An archive that came late, between news: the times are not in the order of the numbers.
-    insert_all(&database, (30_000..60_000).map(|i| if i % 3_000 == 0 { other(i) } else { hot(i) }))?;
+    insert_all(
+        &database,
+        (30_000..60_000).map(|i| if i % 3_000 == 0 { other(i) } else { hot(i) }),
+    )?;
     database.settle()?;
     let snapshot = database.snapshot()?;
     for since in [10_000, 29_000, 1 << 30] {
@@ -66,13 +79,21 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
         drop(txn);
         // A walk would take some milliseconds.
         let most = 20.0 * without + 200e-6;
-        assert!(with < most && any < most && verdict < most, "{with} {any} {verdict} {without}");
+        assert!(
+            with < most && any < most && verdict < most,
+            "{with} {any} {verdict} {without}"
+        );
     }
     // What is recent enough is found, in whatever order it came.
     insert_all(&database, [hot(70_000).with_seen(50_000)])?;
     insert_all(&database, (70_001..72_000).map(hot))?;
-    let found = database.snapshot()?.query(&Query::new(Fingerprint::from_bits(7)).since(50_000))?;
-    assert_eq!((found.total(), found.nearest().map(|it| it.document.key())), (1, Some(&b"hot 70000"[..])));
+    let found = database
+        .snapshot()?
+        .query(&Query::new(Fingerprint::from_bits(7)).since(50_000))?;
+    assert_eq!(
+        (found.total(), found.nearest().map(|it| it.document.key())),
+        (1, Some(&b"hot 70000"[..]))
+    );
     Ok(())
 }
 
@@ -81,13 +102,20 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
 fn a_transaction_finds_its_own_recent_documents() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    insert_all(&database, (0..1_000).map(|i| document(format!("stored {i}"), 7).with_seen(i)))?;
+    insert_all(
+        &database,
+        (0..1_000).map(|i| document(format!("stored {i}"), 7).with_seen(i)),
+    )?;
     let mut txn = database.begin_write()?;
     let policy = Policy::link().since(5_000).limit(3);
     for i in 0..1_000u64 {
         let seen = if i % 400 == 0 { 5_000 + i as i64 } else { 10 };
-        let verdict = txn.insert_if_new(&document(format!("new {i}"), 7).with_seen(seen), &policy)?;
-        let right: Vec<_> = (0..i.div_ceil(400)).rev().map(|it| format!("new {}", it * 400)).collect();
+        let verdict =
+            txn.insert_if_new(&document(format!("new {i}"), 7).with_seen(seen), &policy)?;
+        let right: Vec<_> = (0..i.div_ceil(400))
+            .rev()
+            .map(|it| format!("new {}", it * 400))
+            .collect();
         let found: Vec<_> = verdict
             .matches()
             .iter()
@@ -100,15 +128,23 @@ fn a_transaction_finds_its_own_recent_documents() -> TestResult {
 
 /// A document of a stream: every fifth is a near-duplicate of an earlier one, some have no fingerprint.
 fn of_stream(i: u64) -> Document {
-    let bits = if i.is_multiple_of(5) { spread(i / 2) ^ 1 } else { spread(i) };
+    let bits = if i.is_multiple_of(5) {
+        spread(i / 2) ^ 1
+    } else {
+        spread(i)
+    };
     let fingerprint = (!i.is_multiple_of(11)).then(|| Fingerprint::from_bits(bits));
     let scope = ["", "a", "b"][i as usize % 3];
-    Document::new(format!("page {i}"), fingerprint).with_seen(i as i64).with_scope(scope)
+    Document::new(format!("page {i}"), fingerprint)
+        .with_seen(i as i64)
+        .with_scope(scope)
 }
 
 /// A payload that cannot be compressed.
 fn noise(seed: u64) -> Vec<u8> {
-    (0..125).flat_map(|i| spread(seed * 125 + i).to_le_bytes()).collect()
+    (0..125)
+        .flat_map(|i| spread(seed * 125 + i).to_le_bytes())
+        .collect()
 }
 
 /// If neither whole blocks were cut nor blocks with many dead documents written anew, the file would be some
@@ -118,7 +154,10 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const WINDOW: u64 = 120;
     const TURNS: u64 = 60;
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(32).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(32)
+        .tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let fresh = Database::create(folder.path("fresh.simdb"), &options)?;
     let sizes = |database: &Database| -> simdb::Result<_> {
@@ -130,28 +169,51 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
         let begin = turn * WINDOW;
         for first in (begin..begin + WINDOW).step_by(30) {
             let mut txn = database.begin_write()?;
-            let policy = Policy::skip().touch(true).since(first as i64 - WINDOW as i64);
-            let documents: Vec<_> =
-                (first..first + 30).map(|i| of_stream(i).with_payload(noise(i))).collect();
+            let policy = Policy::skip()
+                .touch(true)
+                .since(first as i64 - WINDOW as i64);
+            let documents: Vec<_> = (first..first + 30)
+                .map(|i| of_stream(i).with_payload(noise(i)))
+                .collect();
             txn.insert_batch_if_new(&documents, &policy)?;
             if first.is_multiple_of(60) {
-                txn.touch(format!("page {}", first.saturating_sub(WINDOW / 2)), first as i64)?;
+                txn.touch(
+                    format!("page {}", first.saturating_sub(WINDOW / 2)),
+                    first as i64,
+                )?;
             }
             txn.commit()?;
-            expire(&database, &Expiry::new().before(first as i64 - WINDOW as i64))?;
+            expire(
+                &database,
+                &Expiry::new().before(first as i64 - WINDOW as i64),
+            )?;
         }
         if turn == 1 {
-            let kept = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
-            kept.chunks(30).try_for_each(|some| insert_all(&fresh, some.iter().cloned()))?;
+            let kept = database
+                .snapshot()?
+                .documents()
+                .collect::<simdb::Result<Vec<_>>>()?;
+            kept.chunks(30)
+                .try_for_each(|some| insert_all(&fresh, some.iter().cloned()))?;
             fresh_bytes = sizes(&fresh)?;
         }
     }
-    let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
+    let documents = database
+        .snapshot()?
+        .documents()
+        .collect::<simdb::Result<Vec<_>>>()?;
     let end = (TURNS * WINDOW) as i64;
-    assert!(documents.iter().all(|it| it.seen() >= end - 30 - WINDOW as i64));
+    assert!(
+        documents
+            .iter()
+            .all(|it| it.seen() >= end - 30 - WINDOW as i64)
+    );
     assert!(documents.len() as u64 > WINDOW / 2, "{}", documents.len());
     let bytes = sizes(&database)?;
-    assert!(bytes < fresh_bytes * 6, "{bytes} bytes, and {fresh_bytes} for a fresh file");
+    assert!(
+        bytes < fresh_bytes * 6,
+        "{bytes} bytes, and {fresh_bytes} for a fresh file"
+    );
     assert_sound(&database)?;
     Ok(())
 }
@@ -168,9 +230,16 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
     let mut steps = Vec::new();
     let removed = database.expire(&expiry, |removed| {
         steps.push(removed);
-        if removed >= 100 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if removed >= 100 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
-    assert!((100..150).contains(&removed) && steps.len() > 5 && steps.is_sorted(), "{steps:?}");
+    assert!(
+        (100..150).contains(&removed) && steps.len() > 5 && steps.is_sorted(),
+        "{steps:?}"
+    );
     assert_sound(&database)?;
     drop(database);
     let database = Database::open(&path, &crate::support::tiny())?;
@@ -179,7 +248,11 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
     let mut right: Vec<_> = (300..400).map(|i| format!("page {i}")).collect();
     right.sort();
     assert_eq!(all_keys(&database)?, right);
-    assert_eq!(expire(&database, &Expiry::new())?, 0, "without a condition nothing goes");
+    assert_eq!(
+        expire(&database, &Expiry::new())?,
+        0,
+        "without a condition nothing goes"
+    );
     assert_sound(&database)?;
     Ok(())
 }
@@ -189,25 +262,46 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
 fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
     for other in [0, 5_000] {
         let folder = Folder::new()?;
-        let options = CreateOptions::new().scheme(Scheme::External).recent_documents(200).tiny_blocks();
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .recent_documents(200)
+            .tiny_blocks();
         let database = Database::create(folder.path("d.simdb"), &options)?;
-        let other = (0..other).map(|i| document(format!("other {i}"), spread(i + 1_000)).with_scope("c"));
+        let other =
+            (0..other).map(|i| document(format!("other {i}"), spread(i + 1_000)).with_scope("c"));
         insert_all(&database, other.clone())?;
         insert_all(&database, (0..900).map(of_stream))?;
         let remaining = |keeps: &dyn Fn(&Document) -> bool| {
             let all = (0..900).map(of_stream).chain(other.clone()).filter(keeps);
-            let mut keys: Vec<_> = all.map(|it| String::from_utf8_lossy(it.key()).into_owned()).collect();
+            let mut keys: Vec<_> = all
+                .map(|it| String::from_utf8_lossy(it.key()).into_owned())
+                .collect();
             keys.sort();
             keys
         };
-        assert_eq!(expire(&database, &Expiry::new().scopes(["a"]).before(450))?, 150);
-        assert_eq!(all_keys(&database)?, remaining(&|it| it.scope() != "a" || it.seen() >= 450));
+        assert_eq!(
+            expire(&database, &Expiry::new().scopes(["a"]).before(450))?,
+            150
+        );
+        assert_eq!(
+            all_keys(&database)?,
+            remaining(&|it| it.scope() != "a" || it.seen() >= 450)
+        );
         assert_sound(&database)?;
-        assert_eq!(expire(&database, &Expiry::new().scopes(["a", "none such"]))?, 150);
+        assert_eq!(
+            expire(&database, &Expiry::new().scopes(["a", "none such"]))?,
+            150
+        );
         assert_eq!(all_keys(&database)?, remaining(&|it| it.scope() != "a"));
         assert_eq!(expire(&database, &Expiry::new().scopes([""]))?, 300);
-        assert_eq!(all_keys(&database)?, remaining(&|it| it.scope() == "b" || it.scope() == "c"));
-        assert_eq!(expire(&database, &Expiry::new().scopes(Vec::<String>::new()))?, 0);
+        assert_eq!(
+            all_keys(&database)?,
+            remaining(&|it| it.scope() == "b" || it.scope() == "c")
+        );
+        assert_eq!(
+            expire(&database, &Expiry::new().scopes(Vec::<String>::new()))?,
+            0
+        );
         assert_sound(&database)?;
     }
     Ok(())
@@ -218,7 +312,10 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 #[test]
 fn others_write_while_documents_expire() -> TestResult {
     let folder = Folder::new()?;
-    let options = CreateOptions::new().scheme(Scheme::External).recent_documents(40).tiny_blocks();
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .recent_documents(40)
+        .tiny_blocks();
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let bits = |i: u64| spread(i / 3);
     let stored = |i: u64| document(format!("old {i}"), bits(i)).with_seen(1);
@@ -252,9 +349,15 @@ fn others_write_while_documents_expire() -> TestResult {
     });
     let (new, deleted) = written.map_err(|_| "the writer has panicked")??;
     assert_eq!(removed? + deleted, 1_200);
-    let documents = database.snapshot()?.documents().collect::<simdb::Result<Vec<_>>>()?;
+    let documents = database
+        .snapshot()?
+        .documents()
+        .collect::<simdb::Result<Vec<_>>>()?;
     assert!(documents.iter().all(|it| it.seen() == 100));
-    let kept = documents.iter().filter(|it| it.key().starts_with(b"new")).count();
+    let kept = documents
+        .iter()
+        .filter(|it| it.key().starts_with(b"new"))
+        .count();
     assert_eq!(kept as u64, new);
     for document in &documents {
         let query = Query::new(document.fingerprint().ok_or("it has one")?).max_distance(0);
@@ -268,21 +371,37 @@ fn others_write_while_documents_expire() -> TestResult {
 fn a_touched_document_stays_in_the_window() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.tiny_database("d.simdb")?;
-    let original = document("a", 7).with_seen(100).with_scope("s").with_rank([3]).with_payload("p");
-    insert_all(&database, [original.clone(), document("b", 0xffff_0000).with_seen(100)])?;
+    let original = document("a", 7)
+        .with_seen(100)
+        .with_scope("s")
+        .with_rank([3])
+        .with_payload("p");
+    insert_all(
+        &database,
+        [original.clone(), document("b", 0xffff_0000).with_seen(100)],
+    )?;
     let mut txn = database.begin_write()?;
     assert!(txn.touch("a", 50)?, "an earlier time is no change");
     assert!(!txn.touch("none", 500)?);
     let policy = Policy::skip().touch(true).limit(0);
     let verdict = txn.insert_if_new(&document("c", 7 ^ 1).with_seen(300), &policy)?;
-    assert_eq!((verdict.change(), verdict.matches().total()), (&Change::Skipped, 1));
+    assert_eq!(
+        (verdict.change(), verdict.matches().total()),
+        (&Change::Skipped, 1)
+    );
     // Without the option nothing is touched.
     txn.insert_if_new(&document("d", 7).with_seen(900), &Policy::skip())?;
     // A document that loses against a better one touches it too.
-    let verdict =
-        txn.insert_if_new(&document("e", 0xffff_0000).with_seen(400), &Policy::replace().touch(true))?;
+    let verdict = txn.insert_if_new(
+        &document("e", 0xffff_0000).with_seen(400),
+        &Policy::replace().touch(true),
+    )?;
     assert_eq!(verdict.change(), &Change::Skipped);
-    assert_eq!(verdict.matches().nearest().map(|it| it.document.seen()), Some(100), "as it was before");
+    assert_eq!(
+        verdict.matches().nearest().map(|it| it.document.seen()),
+        Some(100),
+        "as it was before"
+    );
     txn.commit()?;
     let snapshot = database.snapshot()?;
     assert_eq!(snapshot.get("a")?, Some(original.with_seen(300)));
@@ -308,26 +427,49 @@ fn the_program_expires_deletes_scopes_and_touches() -> TestResult {
     };
     let input = folder.file("in.jsonl", lines(0, 90))?;
     run!("ingest", &path, &input, "--scheme", "external").expect(0);
-    let removed = run!("expire", &path, "--before", "1970-01-01T00:00:30Z", "--json").expect(0).object()?;
+    let removed = run!(
+        "expire",
+        &path,
+        "--before",
+        "1970-01-01T00:00:30Z",
+        "--json"
+    )
+    .expect(0)
+    .object()?;
     assert_eq!(removed, json!({"removed": 30}));
     assert_eq!(
-        run!("expire", &path, "--before", "45", "--scope", "s0").expect(0).out,
+        run!("expire", &path, "--before", "45", "--scope", "s0")
+            .expect(0)
+            .out,
         "removed 5 documents\n"
     );
     assert_eq!(
-        run!("delete", &path, "--scope", "s1", "--scope", "s2").expect(0).out,
+        run!("delete", &path, "--scope", "s1", "--scope", "s2")
+            .expect(0)
+            .out,
         "removed 40 documents\n"
     );
     run!("delete", &path).expect(2);
     run!("delete", &path, "k60", "--scope", "s0").expect(2);
     run!("expire", &path).expect(2);
-    run!("expire", &path, "--before", "someday").expect(2).says("2020-01-31");
+    run!("expire", &path, "--before", "someday")
+        .expect(2)
+        .says("2020-01-31");
     let same = json!({"key": "again", "fingerprint": format!("{:016x}", spread(60)), "seen": 500});
     let input = folder.file("again.jsonl", format!("{same}\n"))?;
     run!("ingest", &path, &input, "--on-duplicate", "skip", "--touch").expect(0);
-    assert_eq!(run!("get", &path, "k60", "--json").expect(0).object()?["seen"], 500);
-    assert_eq!(run!("expire", &path, "--before", "400").expect(0).out, "removed 14 documents\n");
-    assert_eq!(run!("stats", &path, "--json").expect(0).object()?["documents"], 1);
+    assert_eq!(
+        run!("get", &path, "k60", "--json").expect(0).object()?["seen"],
+        500
+    );
+    assert_eq!(
+        run!("expire", &path, "--before", "400").expect(0).out,
+        "removed 14 documents\n"
+    );
+    assert_eq!(
+        run!("stats", &path, "--json").expect(0).object()?["documents"],
+        1
+    );
     run!("check", &path).expect(0);
     Ok(())
 }

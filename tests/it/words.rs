@@ -40,7 +40,9 @@ fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
         assert!(ran.out.is_empty());
         ran.says(name).says(command);
     }
-    run!("pages.simdb", "stats").expect(2).says("the command stands before the database");
+    run!("pages.simdb", "stats")
+        .expect(2)
+        .says("the command stands before the database");
     Ok(())
 }
 
@@ -53,17 +55,29 @@ fn who_gives_the_key_first_is_told_the_order() -> TestResult {
             .expect(2)
             .says("the database comes before the key");
     }
-    run!("create", folder.path("e.simdb"), "--max-distance", "3.5").expect(2).says("3.5 is not in 0..=64");
-    run!("plan", "--expect", "1e18").expect(2).says("at most 1.1e12 documents");
-    run!("load", folder.path("e.simdb"), folder.path("")).expect(2).says("is a directory");
+    run!("create", folder.path("e.simdb"), "--max-distance", "3.5")
+        .expect(2)
+        .says("3.5 is not in 0..=64");
+    run!("plan", "--expect", "1e18")
+        .expect(2)
+        .says("at most 1.1e12 documents");
+    run!("load", folder.path("e.simdb"), folder.path(""))
+        .expect(2)
+        .says("is a directory");
     Ok(())
 }
 
 #[test]
 fn the_version_names_that_of_the_format() -> TestResult {
     let version = run!("--version").expect(0).out;
-    assert!(version.starts_with(concat!("simdb ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
-    assert!(version.ends_with(&format!("format {})\n", simdb::FORMAT_VERSION)), "{version}");
+    assert!(
+        version.starts_with(concat!("simdb ", env!("CARGO_PKG_VERSION"), " (")),
+        "{version}"
+    );
+    assert!(
+        version.ends_with(&format!("format {})\n", simdb::FORMAT_VERSION)),
+        "{version}"
+    );
     Ok(())
 }
 
@@ -78,8 +92,11 @@ fn completions_and_manual_know_every_command() -> TestResult {
         }
     }
     let help = run!("--help").expect(0).out;
-    let commands =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|it| !it.is_empty());
+    let commands = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|it| !it.is_empty());
     let names: Vec<&str> = commands
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|it| it.starts_with(char::is_alphabetic))
@@ -87,23 +104,34 @@ fn completions_and_manual_know_every_command() -> TestResult {
         .collect();
     assert!(names.len() > 15, "{help}");
     for name in names.into_iter().filter(|&it| it != "help") {
-        assert!(manual.contains(&format!(".SH \"SIMDB {}\"", name.to_uppercase())), "{name}");
+        assert!(
+            manual.contains(&format!(".SH \"SIMDB {}\"", name.to_uppercase())),
+            "{name}"
+        );
     }
-    run!("completions", "tcsh").expect(2).says("[possible values:");
+    run!("completions", "tcsh")
+        .expect(2)
+        .says("[possible values:");
     Ok(())
 }
 
 #[test]
 fn colours_come_when_they_are_wanted() -> TestResult {
     let coloured = |arguments: &[&str]| -> std::io::Result<bool> {
-        let ran: Ran = simdb().args(arguments).env_remove("NO_COLOR").output()?.into();
+        let ran: Ran = simdb()
+            .args(arguments)
+            .env_remove("NO_COLOR")
+            .output()?
+            .into();
         Ok((ran.out + &ran.err).contains('\u{1b}'))
     };
     assert!(coloured(&["--color", "always", "nonesuch"])?);
     assert!(coloured(&["--help", "--color=always"])?);
     assert!(!coloured(&["--color=never", "--help"])?);
     assert!(!coloured(&["--help"])?, "a pipe is no terminal");
-    run!("--color", "sometimes", "--help").expect(2).says("always");
+    run!("--color", "sometimes", "--help")
+        .expect(2)
+        .says("always");
     Ok(())
 }
 
@@ -111,9 +139,17 @@ fn colours_come_when_they_are_wanted() -> TestResult {
 fn quiet_leaves_errors_and_data() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    insert_all(&folder.database("d.simdb")?, [document("a", 0), document("b", 1)])?;
+    insert_all(
+        &folder.database("d.simdb")?,
+        [document("a", 0), document("b", 1)],
+    )?;
     let ask = |arguments: &[&str]| -> std::io::Result<Ran> {
-        Ok(simdb().arg("query").arg(&path).args(arguments).output()?.into())
+        Ok(simdb()
+            .arg("query")
+            .arg(&path)
+            .args(arguments)
+            .output()?
+            .into())
     };
     let one = ["--fingerprint", "0000000000000000", "--limit", "1"];
     ask(&one)?.expect(0).says("1 of 2 matches shown");
@@ -122,7 +158,9 @@ fn quiet_leaves_errors_and_data() -> TestResult {
     let none = ["--fingerprint", "ffffffffffffffff"];
     ask(&none)?.expect(1).says("no match within distance 3");
     assert_eq!(ask(&[&none[..], &["-q"]].concat())?.expect(1).err, "");
-    run!("-q", "stats", folder.path("none.simdb")).expect(2).says("no such database");
+    run!("-q", "stats", folder.path("none.simdb"))
+        .expect(2)
+        .says("no such database");
     Ok(())
 }
 
@@ -137,12 +175,26 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
     let ran = run!("query", &path, "--text", other).expect(1);
     assert_eq!(
         (ran.out.as_str(), ran.err.as_str()),
-        ("", "simdb: no match within distance 8 and of similarity 0.7 or more\n")
+        (
+            "",
+            "simdb: no match within distance 8 and of similarity 0.7 or more\n"
+        )
     );
-    run!("query", &path, "--text", text, "--scope", "en", "--max-distance", "2")
+    run!(
+        "query",
+        &path,
+        "--text",
+        text,
+        "--scope",
+        "en",
+        "--max-distance",
+        "2"
+    )
+    .expect(1)
+    .says("no match within distance 2");
+    run!("query", &path, "--text", text, "--scope", "en")
         .expect(1)
-        .says("no match within distance 2");
-    run!("query", &path, "--text", text, "--scope", "en").expect(1).says("in scope en");
+        .says("in scope en");
     Ok(())
 }
 
@@ -150,21 +202,55 @@ fn a_query_that_finds_nothing_says_what_it_asked_for() -> TestResult {
 fn a_limit_of_zero_prints_totals_only() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    insert_all(&folder.database("d.simdb")?, [document("a", 0), document("b", 1)])?;
+    insert_all(
+        &folder.database("d.simdb")?,
+        [document("a", 0), document("b", 1)],
+    )?;
     let asked = folder.file("asked.tsv", "x\t0000000000000003\ny\tffffffffffffffff\n")?;
-    let ran = run!("query", &path, "--fingerprint", "0000000000000000", "--limit", "0").expect(0);
+    let ran = run!(
+        "query",
+        &path,
+        "--fingerprint",
+        "0000000000000000",
+        "--limit",
+        "0"
+    )
+    .expect(0);
     assert_eq!(ran.out, "2\n");
-    let ran = run!("query", &path, "--fingerprint", "ffffffffffffffff", "--limit", "0").expect(1);
+    let ran = run!(
+        "query",
+        &path,
+        "--fingerprint",
+        "ffffffffffffffff",
+        "--limit",
+        "0"
+    )
+    .expect(1);
     assert_eq!(ran.out, "0\n");
     let all = ["--input-format", "fingerprints", "--limit", "0"];
     let mut command = simdb();
-    command.arg("query").arg(&path).arg("--input").arg(&asked).args(all);
+    command
+        .arg("query")
+        .arg(&path)
+        .arg("--input")
+        .arg(&asked)
+        .args(all);
     let text: Ran = command.output()?.into();
     assert_eq!(text.expect(0).out, "2\tx\n0\ty\n");
     let json: Ran = command.arg("--json").output()?.into();
-    let totals: Vec<_> =
-        json.expect(0).json()?.iter().map(|it| (it["total"].clone(), it["matches"].clone())).collect();
-    assert_eq!(totals, [(2.into(), serde_json::json!([])), (0.into(), serde_json::json!([]))]);
+    let totals: Vec<_> = json
+        .expect(0)
+        .json()?
+        .iter()
+        .map(|it| (it["total"].clone(), it["matches"].clone()))
+        .collect();
+    assert_eq!(
+        totals,
+        [
+            (2.into(), serde_json::json!([])),
+            (0.into(), serde_json::json!([]))
+        ]
+    );
     Ok(())
 }
 
@@ -172,13 +258,17 @@ fn a_limit_of_zero_prints_totals_only() -> TestResult {
 #[test]
 fn of_several_that_create_one_file_the_losers_say_that_it_is_in_use() -> TestResult {
     let folder = Folder::new()?;
-    let lines: String =
-        (0..5_000_u64).map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let lines: String = (0..5_000_u64)
+        .map(|i| format!("{i}\t{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
     let input = folder.file("in.tsv", lines)?;
     for round in 0..3 {
         let ingest = || {
             let mut command = simdb();
-            command.arg("ingest").arg(folder.path(&format!("{round}.simdb"))).arg(&input);
+            command
+                .arg("ingest")
+                .arg(folder.path(&format!("{round}.simdb")))
+                .arg(&input);
             command
                 .args(["--input-format", "fingerprints"])
                 .stdout(Stdio::null())

@@ -19,11 +19,17 @@ const LIMIT: Duration = Duration::from_secs(120);
 const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 
 fn spread(number: u64) -> Document {
-    document(number.to_string(), number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    document(
+        number.to_string(),
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
 }
 
 /// Runs `work` in threads at the same time, and returns what they return.
-fn in_threads<T: Send + 'static>(count: u64, work: impl Fn(u64) -> T + Send + Sync + 'static) -> Vec<T> {
+fn in_threads<T: Send + 'static>(
+    count: u64,
+    work: impl Fn(u64) -> T + Send + Sync + 'static,
+) -> Vec<T> {
     let (work, ready) = (Arc::new(work), Arc::new(Barrier::new(count as usize)));
     within(LIMIT, move || {
         let threads: Vec<_> = (0..count)
@@ -35,7 +41,10 @@ fn in_threads<T: Send + 'static>(count: u64, work: impl Fn(u64) -> T + Send + Sy
                 })
             })
             .collect();
-        threads.into_iter().map(|it| it.join().expect("no thread panics")).collect()
+        threads
+            .into_iter()
+            .map(|it| it.join().expect("no thread panics"))
+            .collect()
     })
 }
 
@@ -48,13 +57,17 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
     fn document(&mut self) -> Document {
-        let bits =
-            [0, 0xffff_0000_ffff_0000][self.below(2) as usize] ^ 1 << self.below(64) ^ 1 << self.below(8);
+        let bits = [0, 0xffff_0000_ffff_0000][self.below(2) as usize]
+            ^ 1 << self.below(64)
+            ^ 1 << self.below(8);
         let fingerprint = (self.below(20) > 0).then(|| Fingerprint::from_bits(bits));
         Document::new(format!("key {}", self.below(60)), fingerprint)
             .with_seen(self.below(100) as i64)
@@ -63,10 +76,21 @@ impl Random {
     }
 
     fn policy(&mut self) -> Policy {
-        let policy = [Policy::link(), Policy::skip(), Policy::replace()][self.below(3) as usize].clone();
-        let policy = policy.max_distance(self.below(4) as u32).limit(self.below(4) as usize);
-        let policy = if self.below(3) == 0 { policy.since(50) } else { policy };
-        if self.below(3) == 0 { policy.scopes(["en"]) } else { policy }
+        let policy =
+            [Policy::link(), Policy::skip(), Policy::replace()][self.below(3) as usize].clone();
+        let policy = policy
+            .max_distance(self.below(4) as u32)
+            .limit(self.below(4) as usize);
+        let policy = if self.below(3) == 0 {
+            policy.since(50)
+        } else {
+            policy
+        };
+        if self.below(3) == 0 {
+            policy.scopes(["en"])
+        } else {
+            policy
+        }
     }
 }
 
@@ -85,9 +109,15 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
         match done {
             Done::Inserted(inserted) => {
                 let (document, policy, verdict) = &**inserted;
-                assert_eq!(txn.insert_if_new(document, policy)?, *verdict, "submission {index}");
+                assert_eq!(
+                    txn.insert_if_new(document, policy)?,
+                    *verdict,
+                    "submission {index}"
+                );
             }
-            Done::Deleted(key, deleted) => assert_eq!(txn.delete(key)?, *deleted, "submission {index}"),
+            Done::Deleted(key, deleted) => {
+                assert_eq!(txn.delete(key)?, *deleted, "submission {index}")
+            }
         }
         txn.commit()?;
     }
@@ -106,7 +136,10 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
 fn what_many_threads_get_is_explained_by_one_order() -> TestResult {
     let folder = Folder::new()?;
     let database = Arc::new(folder.tiny_database("d.simdb")?);
-    let options = WriterOptions::new().batch(17).queue(5).max_age(Duration::from_micros(300));
+    let options = WriterOptions::new()
+        .batch(17)
+        .queue(5)
+        .max_age(Duration::from_micros(300));
     let writer = database.writer(options)?;
     let history: Arc<Mutex<Vec<(u64, u64, Done)>>> = Arc::default();
     in_threads(6, {
@@ -114,14 +147,23 @@ fn what_many_threads_get_is_explained_by_one_order() -> TestResult {
         move |thread| {
             let mut random = Random(thread);
             for index in 0..150 {
-                let (document, policy, history) = (random.document(), random.policy(), history.clone());
+                let (document, policy, history) =
+                    (random.document(), random.policy(), history.clone());
                 let (asked, asked_policy) = (document.clone(), policy.clone());
                 let note = move |verdict: simdb::Result<Verdict>| {
-                    let done =
-                        Done::Inserted(Box::new((asked, asked_policy, verdict.expect("nothing fails"))));
-                    history.lock().expect("nobody panics").push((thread, index, done));
+                    let done = Done::Inserted(Box::new((
+                        asked,
+                        asked_policy,
+                        verdict.expect("nothing fails"),
+                    )));
+                    history
+                        .lock()
+                        .expect("nobody panics")
+                        .push((thread, index, done));
                 };
-                writer.submit_with(document, &policy, note).expect("the writer is open");
+                writer
+                    .submit_with(document, &policy, note)
+                    .expect("the writer is open");
             }
         }
     });
@@ -130,7 +172,10 @@ fn what_many_threads_get_is_explained_by_one_order() -> TestResult {
     assert_eq!(history.len(), 900);
     for thread in 0..6 {
         let own = history.iter().filter(|it| it.0 == thread).map(|it| it.1);
-        assert!(own.eq(0..150), "the answers of thread {thread} are out of order");
+        assert!(
+            own.eq(0..150),
+            "the answers of thread {thread} are out of order"
+        );
     }
     let history: Vec<Done> = history.iter().map(|it| it.2.clone()).collect();
     assert_explained(&folder, &database, &history)
@@ -145,7 +190,11 @@ fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResul
     }
     let folder = Folder::new()?;
     let database = Arc::new(folder.tiny_database("d.simdb")?);
-    let writer = database.writer(WriterOptions::new().batch(10).max_age(Duration::from_micros(300)))?;
+    let writer = database.writer(
+        WriterOptions::new()
+            .batch(10)
+            .max_age(Duration::from_micros(300)),
+    )?;
     let order: Arc<Mutex<Vec<Asked>>> = Arc::default();
     in_threads(5, {
         let (writer, order) = (writer.clone(), order.clone());
@@ -155,11 +204,15 @@ fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResul
                 let mut order = order.lock().expect("nobody panics");
                 if random.below(4) == 0 {
                     let key = format!("key {}", random.below(60));
-                    let ticket = writer.submit_delete(key.clone()).expect("the writer is open");
+                    let ticket = writer
+                        .submit_delete(key.clone())
+                        .expect("the writer is open");
                     order.push(Asked::Delete(key, ticket));
                 } else {
                     let (document, policy) = (random.document(), random.policy());
-                    let ticket = writer.submit(document.clone(), &policy).expect("the writer is open");
+                    let ticket = writer
+                        .submit(document.clone(), &policy)
+                        .expect("the writer is open");
                     order.push(Asked::Insert(Box::new((document, policy)), ticket));
                 }
                 drop(order);
@@ -196,11 +249,16 @@ fn of_two_threads_with_the_same_page_exactly_one_is_first_a_thousand_times() -> 
             let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (thread * 0b111);
             let document = document(format!("{number} of {thread}"), bits);
             round.wait();
-            !writer.insert_if_new(document, &Policy::skip()).expect("nothing fails").is_duplicate()
+            !writer
+                .insert_if_new(document, &Policy::skip())
+                .expect("nothing fails")
+                .is_duplicate()
         };
         (0..ROUNDS).map(each).collect()
     });
-    let twice: Vec<_> = (0..ROUNDS as usize).filter(|&round| new[0][round] == new[1][round]).collect();
+    let twice: Vec<_> = (0..ROUNDS as usize)
+        .filter(|&round| new[0][round] == new[1][round])
+        .collect();
     assert!(twice.is_empty(), "both or none were new: {twice:?}");
     assert_eq!(stored(&database)?, ROUNDS);
     Ok(())
@@ -222,14 +280,18 @@ fn nobody_sleeps_out_the_age_when_all_wait() -> TestResult {
     let together = writer.clone();
     in_threads(8, move |thread| {
         for i in 0..20 {
-            together.insert_if_new(spread(100 + thread * 20 + i), &Policy::link()).expect("nothing fails");
+            together
+                .insert_if_new(spread(100 + thread * 20 + i), &Policy::link())
+                .expect("nothing fails");
         }
     });
     // Some with many outstanding. They wait for the first answer only.
     let many = writer.clone();
     in_threads(4, move |thread| {
         let submit = |i| many.submit(spread(1_000 + thread * 50 + i), &Policy::link());
-        let mut tickets: Vec<Ticket> = (0..50).map(|i| submit(i).expect("the writer is open")).collect();
+        let mut tickets: Vec<Ticket> = (0..50)
+            .map(|i| submit(i).expect("the writer is open"))
+            .collect();
         tickets.remove(0).wait().expect("nothing fails");
         for ticket in tickets {
             ticket.wait().expect("nothing fails");
@@ -256,7 +318,9 @@ fn what_nobody_waits_for_is_committed_when_it_is_old_or_the_group_is_full() -> T
         let writer = database.writer(options)?;
         for i in 0..documents {
             let send = send.clone();
-            writer.submit_with(spread(i), &Policy::link(), move |verdict| _ = send.send(verdict.is_ok()))?;
+            writer.submit_with(spread(i), &Policy::link(), move |verdict| {
+                _ = send.send(verdict.is_ok())
+            })?;
         }
         drop(send);
         let answers = receive.iter().take(documents as usize).collect::<Vec<_>>();
@@ -265,7 +329,10 @@ fn what_nobody_waits_for_is_committed_when_it_is_old_or_the_group_is_full() -> T
     };
     let begun = Instant::now();
     answered(WriterOptions::new().max_age(Duration::from_millis(50)), 3)?;
-    assert!(begun.elapsed() >= Duration::from_millis(50), "it waits for others");
+    assert!(
+        begun.elapsed() >= Duration::from_millis(50),
+        "it waits for others"
+    );
     answered(WriterOptions::new().max_age(FOR_EVER).batch(10), 40)?;
     Ok(())
 }
@@ -288,19 +355,36 @@ fn threads_before_a_full_queue_get_equal_shares() -> TestResult {
         let (mut all, mut overtaken, mut tickets) = (0u64, 0u64, Vec::new());
         while !done.load(Ordering::Relaxed) || all < 10 {
             let before = let_in.load(Ordering::SeqCst);
-            tickets.push(writer.submit(spread(thread << 32 | all), &Policy::link()).expect("it is open"));
+            tickets.push(
+                writer
+                    .submit(spread(thread << 32 | all), &Policy::link())
+                    .expect("it is open"),
+            );
             let others = let_in.fetch_add(1, Ordering::SeqCst) - before;
             all += 1;
             overtaken += u64::from(others > THREADS + QUEUE);
         }
-        tickets.into_iter().for_each(|ticket| drop(ticket.wait().expect("nothing fails")));
+        tickets
+            .into_iter()
+            .for_each(|ticket| drop(ticket.wait().expect("nothing fails")));
         (overtaken, all)
     });
     timer.join().expect("it does not panic");
     // A thread that loses its processor before it stands in the line is overtaken now and then.
-    assert!(counts.iter().all(|(overtaken, all)| overtaken * 5 < *all), "{counts:?}");
-    let (least, most) = (counts.iter().map(|it| it.1).min(), counts.iter().map(|it| it.1).max());
-    assert!(least.zip(most).is_some_and(|(least, most)| least * 3 > most), "{counts:?}");
+    assert!(
+        counts.iter().all(|(overtaken, all)| overtaken * 5 < *all),
+        "{counts:?}"
+    );
+    let (least, most) = (
+        counts.iter().map(|it| it.1).min(),
+        counts.iter().map(|it| it.1).max(),
+    );
+    assert!(
+        least
+            .zip(most)
+            .is_some_and(|(least, most)| least * 3 > most),
+        "{counts:?}"
+    );
     Ok(())
 }
 
@@ -318,13 +402,25 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
         submit(spread(5), Policy::skip())?,
     ];
     let refused = writer.submit_delete("");
-    assert!(matches!(refused, Err(Error::KeyLength { bytes: 0, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::KeyLength { bytes: 0, .. })),
+        "{refused:?}"
+    );
     writer.flush()?;
     let answers: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
     assert!(answers[0].is_ok() && answers[4].is_ok(), "{answers:?}");
-    assert!(matches!(answers[1], Err(Error::ScopeLength { bytes: 256, .. })), "{answers:?}");
-    assert!(matches!(answers[2], Err(Error::MaxDistance { given: 65 })), "{answers:?}");
-    assert!(matches!(answers[3], Err(Error::KeyLength { bytes: 0, .. })), "{answers:?}");
+    assert!(
+        matches!(answers[1], Err(Error::ScopeLength { bytes: 256, .. })),
+        "{answers:?}"
+    );
+    assert!(
+        matches!(answers[2], Err(Error::MaxDistance { given: 65 })),
+        "{answers:?}"
+    );
+    assert!(
+        matches!(answers[3], Err(Error::KeyLength { bytes: 0, .. })),
+        "{answers:?}"
+    );
     assert_eq!(stored(&database)?, 2);
     Ok(())
 }
@@ -333,7 +429,10 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
 fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    for options in [WriterOptions::new().queue(3), WriterOptions::new().queue_bytes(1)] {
+    for options in [
+        WriterOptions::new().queue(3),
+        WriterOptions::new().queue_bytes(1),
+    ] {
         let writer = database.writer(options)?;
         // As long as this transaction is open, nothing is decided.
         let txn = database.begin_write()?;
@@ -344,7 +443,9 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
                 TrySubmit::Full(document) => {
                     // The thread may be about to take a group, once.
                     thread::sleep(Duration::from_millis(50));
-                    if let TrySubmit::Full(document) = writer.try_submit(document, &Policy::link())? {
+                    if let TrySubmit::Full(document) =
+                        writer.try_submit(document, &Policy::link())?
+                    {
                         break document;
                     }
                 }
@@ -353,7 +454,10 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
         assert!((1..=10).contains(&tickets.len()), "{}", tickets.len());
         assert_eq!(full, spread(tickets.len() as u64).with_seen(0));
         // This thread would wait for the queue, which waits for the transaction of this thread.
-        assert!(matches!(writer.submit(full.clone(), &Policy::link()), Err(Error::WouldDeadlock)));
+        assert!(matches!(
+            writer.submit(full.clone(), &Policy::link()),
+            Err(Error::WouldDeadlock)
+        ));
         let (entered, enters) = mpsc::channel();
         let waiting = thread::spawn({
             let writer = writer.clone();
@@ -363,7 +467,10 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
                 ticket.wait()
             }
         });
-        assert!(enters.recv_timeout(Duration::from_millis(100)).is_err(), "it has to wait");
+        assert!(
+            enters.recv_timeout(Duration::from_millis(100)).is_err(),
+            "it has to wait"
+        );
         drop(txn);
         within(LIMIT, move || waiting.join().expect("it does not panic"))?;
         within(LIMIT, move || writer.close())?;
@@ -377,7 +484,10 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
 fn a_full_queue_is_committed_before_its_age() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    for options in [WriterOptions::new().queue(3), WriterOptions::new().queue_bytes(1)] {
+    for options in [
+        WriterOptions::new().queue(3),
+        WriterOptions::new().queue_bytes(1),
+    ] {
         let writer = database.writer(options.max_age(FOR_EVER))?;
         let submitting = writer.clone();
         within(LIMIT, move || -> simdb::Result<()> {
@@ -404,8 +514,9 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     let database = folder.database("d.simdb")?;
     let writer = database.writer(WriterOptions::new().max_age(FOR_EVER))?;
     let second = writer.clone();
-    let tickets: Vec<Ticket> =
-        (0..100).map(|i| second.submit(spread(i), &Policy::link())).collect::<Result<_, _>>()?;
+    let tickets: Vec<Ticket> = (0..100)
+        .map(|i| second.submit(spread(i), &Policy::link()))
+        .collect::<Result<_, _>>()?;
     drop(writer);
     second.submit(spread(100), &Policy::link())?.wait()?;
     drop(second.submit(spread(101), &Policy::link())?);
@@ -422,7 +533,10 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     drop(writer);
     let database = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new())?;
     assert_eq!(stored(&database)?, 104);
-    assert!(ticket.wait().is_ok(), "a ticket does not keep the database open");
+    assert!(
+        ticket.wait().is_ok(),
+        "a ticket does not keep the database open"
+    );
     Ok(())
 }
 
@@ -436,15 +550,30 @@ fn a_closed_writer_refuses_and_says_so() -> TestResult {
     writer.close()?;
     writer.close()?;
     assert_eq!(stored(&database)?, 1);
-    assert!(matches!(second.submit(spread(2), &Policy::link()), Err(Error::WriterClosed)));
-    assert!(matches!(second.try_submit(spread(2), &Policy::link()), Err(Error::WriterClosed)));
+    assert!(matches!(
+        second.submit(spread(2), &Policy::link()),
+        Err(Error::WriterClosed)
+    ));
+    assert!(matches!(
+        second.try_submit(spread(2), &Policy::link()),
+        Err(Error::WriterClosed)
+    ));
     assert!(matches!(second.delete("1"), Err(Error::WriterClosed)));
     assert!(matches!(second.flush(), Err(Error::WriterClosed)));
-    let reading = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new().read_only(true));
+    let reading = Database::open(
+        folder.path("d.simdb"),
+        &simdb::OpenOptions::new().read_only(true),
+    );
     assert!(matches!(reading, Err(Error::Busy { .. })));
     drop((writer, second, database));
-    let reading = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new().read_only(true))?;
-    assert!(matches!(reading.writer(WriterOptions::new()), Err(Error::ReadOnly)));
+    let reading = Database::open(
+        folder.path("d.simdb"),
+        &simdb::OpenOptions::new().read_only(true),
+    )?;
+    assert!(matches!(
+        reading.writer(WriterOptions::new()),
+        Err(Error::ReadOnly)
+    ));
     Ok(())
 }
 
@@ -460,7 +589,10 @@ fn a_thread_with_a_transaction_cannot_wait_for_the_writer() -> TestResult {
             let txn = database.begin_write()?;
             let ticket = writer.submit(spread(1), &Policy::link())?;
             assert!(matches!(ticket.wait(), Err(Error::WouldDeadlock)));
-            assert!(matches!(writer.insert_if_new(spread(2), &Policy::link()), Err(Error::WouldDeadlock)));
+            assert!(matches!(
+                writer.insert_if_new(spread(2), &Policy::link()),
+                Err(Error::WouldDeadlock)
+            ));
             assert!(matches!(writer.delete("1"), Err(Error::WouldDeadlock)));
             assert!(matches!(writer.flush(), Err(Error::WouldDeadlock)));
             assert!(matches!(writer.close(), Err(Error::WouldDeadlock)));
@@ -495,7 +627,9 @@ fn a_callback_may_neither_wait_for_the_writer_nor_end_it() -> TestResult {
         _ = send.send((refused, submitted));
     };
     writer.submit_with(spread(1), &Policy::link(), answered)?;
-    let (refused, submitted) = within(LIMIT, move || receive.recv().expect("the callback is called"));
+    let (refused, submitted) = within(LIMIT, move || {
+        receive.recv().expect("the callback is called")
+    });
     assert!(matches!(refused, Err(Error::WouldDeadlock)), "{refused:?}");
     submitted?;
     // One that holds the last handle.
@@ -533,7 +667,9 @@ fn transactions_and_a_writer_do_not_starve_each_other() -> TestResult {
                 if thread == 0 {
                     insert_all(&database, [document]).expect("nothing fails");
                 } else {
-                    writer.insert_if_new(document, &Policy::link()).expect("nothing fails");
+                    writer
+                        .insert_if_new(document, &Policy::link())
+                        .expect("nothing fails");
                 }
                 count += 1;
             }
@@ -542,7 +678,12 @@ fn transactions_and_a_writer_do_not_starve_each_other() -> TestResult {
     });
     timer.join().expect("it does not panic");
     let (least, most) = (counts.iter().min(), counts.iter().max());
-    assert!(least.zip(most).is_some_and(|(least, most)| *least > 5 && least * 4 > *most), "{counts:?}");
+    assert!(
+        least
+            .zip(most)
+            .is_some_and(|(least, most)| *least > 5 && least * 4 > *most),
+        "{counts:?}"
+    );
     assert_eq!(stored(&database)?, counts.iter().sum::<u64>());
     Ok(())
 }
@@ -555,11 +696,17 @@ fn answers_come_before_durability_if_asked_for() -> TestResult {
     let mut keys = HashSet::new();
     for i in 0..200 {
         let verdict = writer.insert_if_new(spread(i % 150), &Policy::link())?;
-        assert_eq!(keys.insert(i % 150), *verdict.change() == simdb::Change::Inserted);
+        assert_eq!(
+            keys.insert(i % 150),
+            *verdict.change() == simdb::Change::Inserted
+        );
         // The commit comes later.
         assert!(stored(&database)? <= keys.len() as u64);
     }
-    assert_eq!(writer.delete("3")?.map(|it| it.key().to_vec()), Some(b"3".to_vec()));
+    assert_eq!(
+        writer.delete("3")?.map(|it| it.key().to_vec()),
+        Some(b"3".to_vec())
+    );
     writer.flush()?;
     assert_eq!(stored(&database)?, 149);
     Ok(())

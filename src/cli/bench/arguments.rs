@@ -159,7 +159,8 @@ pub(super) enum Phase {
 impl Phase {
     /// As it is written on the command line.
     pub(super) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned())
+        self.to_possible_value()
+            .map_or_else(String::new, |it| it.get_name().to_owned())
     }
 }
 
@@ -183,7 +184,8 @@ fn rate(text: &str) -> Result<NonZeroU64, String> {
 
 /// Parses a share.
 fn share(text: &str) -> Result<f64, String> {
-    similarity_parser(text).map_err(|_| "it must be a share from 0 to 1, for example 0.1".to_owned())
+    similarity_parser(text)
+        .map_err(|_| "it must be a share from 0 to 1, for example 0.1".to_owned())
 }
 
 /// The name of a scope.
@@ -218,7 +220,8 @@ impl Arguments {
 
     /// Whether a query may find a document, as far as its scope says.
     pub(super) fn is_asked_for(&self, document: u64) -> bool {
-        self.query_scopes.is_none_or(|scopes| self.scope_of(document).is_some_and(|scope| scope < scopes))
+        self.query_scopes
+            .is_none_or(|scopes| self.scope_of(document).is_some_and(|scope| scope < scopes))
     }
 
     /// The number of documents that the phase `link` inserts.
@@ -244,7 +247,8 @@ impl Arguments {
 
     /// The least similarity that is asked for. `None` without sketches.
     pub(super) fn min_similarity(&self) -> Option<f64> {
-        self.has_sketches().then(|| self.min_similarity.unwrap_or(0.7))
+        self.has_sketches()
+            .then(|| self.min_similarity.unwrap_or(0.7))
     }
 
     pub(super) fn create_options(&self) -> CreateOptions {
@@ -270,7 +274,11 @@ impl Arguments {
             given @ [_, ..] if asks => given,
             _ => &[self.max_distance],
         };
-        let threads = if matches!(phase, Query | List | Any | Writer) { &self.threads[..] } else { &[1] };
+        let threads = if matches!(phase, Query | List | Any | Writer) {
+            &self.threads[..]
+        } else {
+            &[1]
+        };
         distances
             .iter()
             .flat_map(|&distance| threads.iter().map(move |&threads| (distance, threads)))

@@ -25,7 +25,9 @@ const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
 
 impl Bench<'_> {
     pub(super) fn query(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
-        self.ask(distance, threads, row, |snapshot, query| Ok(snapshot.query(&query.limit(0))?.total()))
+        self.ask(distance, threads, row, |snapshot, query| {
+            Ok(snapshot.query(&query.limit(0))?.total())
+        })
     }
 
     pub(super) fn list(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
@@ -35,7 +37,9 @@ impl Bench<'_> {
     }
 
     pub(super) fn any(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
-        self.ask(distance, threads, row, |snapshot, query| Ok(snapshot.any_match(&query)?.into()))
+        self.ask(distance, threads, row, |snapshot, query| {
+            Ok(snapshot.any_match(&query)?.into())
+        })
     }
 
     /// Divides the queries among threads. Each thread times its queries one after the other.
@@ -59,8 +63,13 @@ impl Bench<'_> {
                 let ask = move || timed(part, |query| answer(snapshot, query));
                 thread::Builder::new().spawn_scoped(scope, ask)
             };
-            let threads: Vec<_> = parts.map(start).collect::<io::Result<_>>().map_err(Error::no_thread)?;
-            let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
+            let threads: Vec<_> = parts
+                .map(start)
+                .collect::<io::Result<_>>()
+                .map_err(Error::no_thread)?;
+            let joined = threads
+                .into_iter()
+                .map(|it| it.join().map_err(|_| "a thread has panicked")?);
             joined.collect::<Result<Vec<_>, Failure>>()
         })?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -76,7 +85,9 @@ impl Bench<'_> {
     pub(super) fn median_query(&self, distance: u32) -> Result<Duration, Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
-        let (mut times, _) = timed(&queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+        let (mut times, _) = timed(&queries, |query| {
+            Ok(snapshot.query(&query.limit(0))?.total())
+        })?;
         times.sort_unstable();
         Ok(times.get(times.len() / 2).copied().unwrap_or_default())
     }
@@ -86,7 +97,11 @@ impl Bench<'_> {
         let queries = self.asserted_queries(&snapshot, distance)?;
         let queries: Vec<Query> = queries.into_iter().map(|query| query.limit(0)).collect();
         let begun = Instant::now();
-        let matches: u64 = snapshot.query_batch(&queries)?.iter().map(Matches::total).sum();
+        let matches: u64 = snapshot
+            .query_batch(&queries)?
+            .iter()
+            .map(Matches::total)
+            .sum();
         let seconds = begun.elapsed().as_secs_f64();
         row.add("max_distance", distance.into());
         row.add("queries", queries.len() as u64);
@@ -113,8 +128,9 @@ impl Bench<'_> {
             let mut ask = || {
                 for queries in queries.chunks(QUERIES_OF_A_SNAPSHOT) {
                     let snapshot = self.database()?.snapshot()?;
-                    let (times, answers) =
-                        self::timed(queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+                    let (times, answers) = self::timed(queries, |query| {
+                        Ok(snapshot.query(&query.limit(0))?.total())
+                    })?;
                     timed.0.extend(times);
                     timed.1 += answers;
                 }
@@ -122,7 +138,9 @@ impl Bench<'_> {
             };
             let asking = ask();
             asked.store(true, Ordering::Relaxed);
-            let inserted = inserting.join().map_err(|_| "the thread that inserts has panicked")?;
+            let inserted = inserting
+                .join()
+                .map_err(|_| "the thread that inserts has panicked")?;
             asking.and(inserted.map(|inserted| (inserted, timed)))
         })?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -139,7 +157,9 @@ impl Bench<'_> {
         self.open()?;
         let snapshot = self.database()?.snapshot()?;
         let queries: Vec<Query> = self.queries(distance).map(|(query, _)| query).collect();
-        let (times, answers) = timed(&queries, |query| Ok(snapshot.query(&query.limit(0))?.total()))?;
+        let (times, answers) = timed(&queries, |query| {
+            Ok(snapshot.query(&query.limit(0))?.total())
+        })?;
         add_answers(row, distance, times, answers);
         self.asserted_queries(&snapshot, distance)?;
         Ok(())
@@ -160,7 +180,12 @@ impl Bench<'_> {
                     && self.is_similar(sketch, self.collection.sketch(near));
                 is_near && self.is_live(near) && self.arguments.is_asked_for(near)
             });
-            (any.clone().with_fingerprint(fingerprint).with_sketch(sketch), near)
+            (
+                any.clone()
+                    .with_fingerprint(fingerprint)
+                    .with_sketch(sketch),
+                near,
+            )
         })
     }
 
@@ -191,7 +216,11 @@ impl Bench<'_> {
         for (query, total) in queries.iter().zip(self.totals_by_scan(sample, distance)) {
             let found = snapshot.query(&query.clone().limit(0))?.total();
             if found != total {
-                return Err(format!("{}: {found} matches, by a scan {total}", query.fingerprint()).into());
+                return Err(format!(
+                    "{}: {found} matches, by a scan {total}",
+                    query.fingerprint()
+                )
+                .into());
             }
         }
         Ok(queries)
@@ -199,7 +228,8 @@ impl Bench<'_> {
 
     fn totals_by_scan(&self, sample: &[Query], distance: u32) -> Vec<u64> {
         let mut totals = vec![0; sample.len()];
-        let may_match = |number: &u64| self.is_live(*number) && self.arguments.is_asked_for(*number);
+        let may_match =
+            |number: &u64| self.is_live(*number) && self.arguments.is_asked_for(*number);
         for number in (self.expired..self.inserted).filter(may_match) {
             let fingerprint = self.collection.fingerprint(number);
             for (total, query) in totals.iter_mut().zip(sample) {

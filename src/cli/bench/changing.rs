@@ -23,8 +23,12 @@ impl Bench<'_> {
         let arguments = self.arguments;
         let documents = (0..arguments.documents).map(|number| Ok(self.document(number)));
         let begun = Instant::now();
-        let database =
-            Database::build(&self.path, &arguments.create_options(), documents, arguments.sorting_bytes())?;
+        let database = Database::build(
+            &self.path,
+            &arguments.create_options(),
+            documents,
+            arguments.sorting_bytes(),
+        )?;
         let seconds = begun.elapsed().as_secs_f64();
         row.add_rounded("seconds", seconds);
         row.add_rounded("per_second", arguments.documents as f64 / seconds);
@@ -32,7 +36,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    pub(super) fn insert(&mut self, documents: u64, batch: u64, row: &mut Row) -> Result<(), Failure> {
+    pub(super) fn insert(
+        &mut self,
+        documents: u64,
+        batch: u64,
+        row: &mut Row,
+    ) -> Result<(), Failure> {
         let end = self.inserted + documents;
         self.put(self.inserted..end, batch, row)?;
         self.inserted = end;
@@ -44,7 +53,10 @@ impl Bench<'_> {
         let (first, end) = (self.inserted, self.inserted + self.arguments.more());
         let mut near_duplicates = 0;
         self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
-            let documents: Vec<Document> = numbers.clone().map(|number| self.document(number)).collect();
+            let documents: Vec<Document> = numbers
+                .clone()
+                .map(|number| self.document(number))
+                .collect();
             let begun = Instant::now();
             let mut txn = self.database()?.begin_write()?;
             let mut verdicts = Vec::new();
@@ -53,11 +65,16 @@ impl Bench<'_> {
             }
             let committing = Instant::now();
             txn.commit()?;
-            let timed = Timed { all: begun.elapsed(), commit: committing.elapsed() };
+            let timed = Timed {
+                all: begun.elapsed(),
+                commit: committing.elapsed(),
+            };
             for (number, verdict) in numbers.zip(verdicts) {
                 near_duplicates += u64::from(verdict.is_duplicate());
                 if !verdict.is_duplicate() && self.is_near_before(number) {
-                    return Err(format!("document {number} was not found to be a near-duplicate").into());
+                    return Err(
+                        format!("document {number} was not found to be a near-duplicate").into(),
+                    );
                 }
             }
             Ok(timed)
@@ -68,7 +85,9 @@ impl Bench<'_> {
     }
 
     fn is_near_before(&self, number: u64) -> bool {
-        self.is_near_one_that(number, |before| before >= self.inserted || self.is_live(before))
+        self.is_near_one_that(number, |before| {
+            before >= self.inserted || self.is_live(before)
+        })
     }
 
     /// Whether a document is near to one that was stored before this phase.
@@ -79,7 +98,10 @@ impl Bench<'_> {
     fn is_near_one_that(&self, number: u64, holds: impl Fn(u64) -> bool) -> bool {
         let fingerprint = |number| self.collection.fingerprint(number);
         let sketch = |number| self.collection.sketch(number);
-        let before = self.collection.near_before(number).filter(|&before| holds(before));
+        let before = self
+            .collection
+            .near_before(number)
+            .filter(|&before| holds(before));
         before.is_some_and(|before| {
             fingerprint(number).distance(fingerprint(before)) <= self.arguments.max_distance
                 && self.is_similar(sketch(number), sketch(before))
@@ -122,7 +144,8 @@ impl Bench<'_> {
                 reported = Instant::now();
                 let put = next - numbers.start;
                 let rate = put as f64 / all.as_secs_f64();
-                self.console.remark(&format!("{put} documents inserted, {rate:.0} per second"));
+                self.console
+                    .remark(&format!("{put} documents inserted, {rate:.0} per second"));
             }
         }
         let seconds = all.as_secs_f64();
@@ -145,7 +168,10 @@ impl Bench<'_> {
         }
         let committing = Instant::now();
         txn.commit()?;
-        Ok(Timed { all: begun.elapsed(), commit: committing.elapsed() })
+        Ok(Timed {
+            all: begun.elapsed(),
+            commit: committing.elapsed(),
+        })
     }
 
     pub(super) fn delete(&mut self, row: &mut Row) -> Result<(), Failure> {

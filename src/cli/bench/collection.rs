@@ -28,15 +28,28 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    pub(super) fn new(spread: Spread, sketches: SketchSize, near_duplicates: f64, seed: u64) -> Self {
+    pub(super) fn new(
+        spread: Spread,
+        sketches: SketchSize,
+        near_duplicates: f64,
+        seed: u64,
+    ) -> Self {
         let near_duplicates = (near_duplicates.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u64;
-        Self { spread, sketches, near_duplicates, seed: mixed(seed) }
+        Self {
+            spread,
+            sketches,
+            near_duplicates,
+            seed: mixed(seed),
+        }
     }
 
     /// The fingerprint of a document.
     pub(super) fn fingerprint(&self, number: u64) -> Fingerprint {
         match self.original_of(number) {
-            Some(original) => flipped(self.original(original), mixed(mixed(self.seed ^ number) ^ 1)),
+            Some(original) => flipped(
+                self.original(original),
+                mixed(mixed(self.seed ^ number) ^ 1),
+            ),
             None => self.original(number),
         }
     }
@@ -55,7 +68,8 @@ impl Collection {
 
     /// The earlier document that this one is certainly near to, if there is one.
     pub(super) fn near_before(&self, number: u64) -> Option<u64> {
-        self.original_of(number).filter(|&original| self.original_of(original).is_none())
+        self.original_of(number)
+            .filter(|&original| self.original_of(original).is_none())
     }
 
     /// A fingerprint to query, and the document of `documents` that it was made from, if there is one.
@@ -82,9 +96,10 @@ impl Collection {
 
     fn samples(&self, number: u64) -> Samples {
         match self.original_of(number) {
-            Some(original) => {
-                self.blurred(self.original_samples(original), mixed(!self.seed ^ mixed(number)))
-            }
+            Some(original) => self.blurred(
+                self.original_samples(original),
+                mixed(!self.seed ^ mixed(number)),
+            ),
             None => self.original_samples(number),
         }
     }
@@ -113,14 +128,18 @@ impl Collection {
         let random = mixed(self.seed.rotate_left(17) ^ number);
         Fingerprint::from_bits(match self.spread {
             Spread::Uniform => random,
-            Spread::Skewed => (0..4).fold(0, |bits, block| bits << 16 | skewed(mixed(random ^ block))),
+            Spread::Skewed => {
+                (0..4).fold(0, |bits, block| bits << 16 | skewed(mixed(random ^ block)))
+            }
         })
     }
 }
 
 /// The fingerprint with up to three bits flipped.
 fn flipped(fingerprint: Fingerprint, random: u64) -> Fingerprint {
-    let bits = (0..random % 4).fold(fingerprint.bits(), |bits, i| bits ^ 1 << (random >> (8 + 6 * i) & 63));
+    let bits = (0..random % 4).fold(fingerprint.bits(), |bits, i| {
+        bits ^ 1 << (random >> (8 + 6 * i) & 63)
+    });
     Fingerprint::from_bits(bits)
 }
 
@@ -151,7 +170,9 @@ mod tests {
         let collection = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 7);
         let again = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 7);
         let other = Collection::new(Spread::Skewed, SketchSize::Bytes16, 0.3, 8);
-        let differing = (0..1000).filter(|&i| collection.fingerprint(i) != other.fingerprint(i)).count();
+        let differing = (0..1000)
+            .filter(|&i| collection.fingerprint(i) != other.fingerprint(i))
+            .count();
         assert!((0..1000).all(|i| collection.fingerprint(i) == again.fingerprint(i)));
         assert!(differing > 990);
     }
@@ -174,10 +195,18 @@ mod tests {
                 let near = collection.query(number, 0..1_000).1;
                 let sketch = collection.query_sketch(number, near)?;
                 let other = near.map_or(number, |near| near);
-                Some(sketch.similarity(&collection.sketch(other)?).ok()?.jaccard())
+                Some(
+                    sketch
+                        .similarity(&collection.sketch(other)?)
+                        .ok()?
+                        .jaccard(),
+                )
             };
             let of = |numbers: Range<u64>| {
-                numbers.filter(|it| it % 2 == 1).filter_map(jaccard).collect::<Vec<_>>()
+                numbers
+                    .filter(|it| it % 2 == 1)
+                    .filter_map(jaccard)
+                    .collect::<Vec<_>>()
             };
             let near = of(0..4_000);
             let similar = near.iter().filter(|&&it| it >= 0.7).count();
@@ -185,7 +214,10 @@ mod tests {
             assert!((900..1_100).contains(&similar), "{similar}");
             assert!((0..2_000).step_by(2).filter_map(jaccard).all(|it| it < 0.6));
         }
-        assert_eq!(Collection::new(Spread::Uniform, SketchSize::None, 0.5, 1).sketch(1), None);
+        assert_eq!(
+            Collection::new(Spread::Uniform, SketchSize::None, 0.5, 1).sketch(1),
+            None
+        );
     }
 
     #[test]
@@ -195,8 +227,15 @@ mod tests {
         for number in 0..documents {
             counts[(skewed(mixed(number)) & 0xffff) as usize] += 1;
         }
-        let squares: f64 = counts.iter().map(|&count| (count as f64 / documents as f64).powi(2)).sum();
+        let squares: f64 = counts
+            .iter()
+            .map(|&count| (count as f64 / documents as f64).powi(2))
+            .sum();
         // The sample is finite, which alone adds 1/64.
-        assert!((1.35..1.47).contains(&(squares * 65536.0)), "{}", squares * 65536.0);
+        assert!(
+            (1.35..1.47).contains(&(squares * 65536.0)),
+            "{}",
+            squares * 65536.0
+        );
     }
 }

@@ -14,11 +14,21 @@ use crate::cli::console::Console;
 use crate::cli::output::Output;
 use crate::cli::signals::Ending;
 
-pub(in crate::cli) fn run(arguments: &Arguments, output: &mut Output, ending: &Ending) -> CommandResult {
+pub(in crate::cli) fn run(
+    arguments: &Arguments,
+    output: &mut Output,
+    ending: &Ending,
+) -> CommandResult {
     ensure_sense(arguments)?;
-    let folder = tempfile::Builder::new().prefix("simdb-bench-").tempdir_in(&arguments.directory)?;
+    let folder = tempfile::Builder::new()
+        .prefix("simdb-bench-")
+        .tempdir_in(&arguments.directory)?;
     remove_when_ended(folder.path(), ending, output.console())?;
-    let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"), output.console())?;
+    let mut bench = Bench::create(
+        arguments,
+        folder.path().join("bench.simdb"),
+        output.console(),
+    )?;
     for &phase in &arguments.phases {
         let name = phase.name();
         for (distance, threads) in arguments.questions(phase) {
@@ -51,7 +61,10 @@ fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) -> Resul
         console.complain("ended before it was done; nothing is left behind");
         ending.end_process();
     };
-    std::thread::Builder::new().spawn(watch).map(drop).map_err(Error::no_thread)
+    std::thread::Builder::new()
+        .spawn(watch)
+        .map(drop)
+        .map_err(Error::no_thread)
 }
 
 /// Waits for the end of the process, if it is to end. Errors then come from the removal of the files.
@@ -62,7 +75,13 @@ fn wait_for_end(ending: &Ending) {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, phase: Phase, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+    fn measure(
+        &mut self,
+        phase: Phase,
+        distance: u32,
+        threads: u64,
+        row: &mut Row,
+    ) -> Result<(), Failure> {
         match phase {
             Phase::Build => self.build(row)?,
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
@@ -87,7 +106,8 @@ impl Bench<'_> {
             }
             Phase::Compact => {
                 let begun = Instant::now();
-                self.database()?.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
+                self.database()?
+                    .compact(|_, _| std::ops::ControlFlow::Continue(()))?;
                 row.add_rounded("seconds", begun.elapsed().as_secs_f64());
             }
             Phase::Reopen => {
@@ -117,6 +137,8 @@ impl Bench<'_> {
 /// The memory that the process has in use, if the system tells (bytes).
 fn memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

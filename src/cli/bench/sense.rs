@@ -2,8 +2,8 @@
 
 use super::arguments::{Arguments, Phase};
 use Phase::{
-    Any, Batch, Beside, Build, Cold, Commit, Delete, Expire, Insert, Link, List, Query, Replace, Window,
-    Writer,
+    Any, Batch, Beside, Build, Cold, Commit, Delete, Expire, Insert, Link, List, Query, Replace,
+    Window, Writer,
 };
 
 /// Says what makes no sense, if something does not.
@@ -16,7 +16,11 @@ pub(super) fn ensure_sense(arguments: &Arguments) -> Result<(), String> {
         (arguments.together.is_some(), "together", &[Link]),
         (arguments.rate.is_some(), "rate", &[Writer]),
         (arguments.turnovers.is_some(), "turnovers", &[Window]),
-        (!arguments.query_distance.is_empty(), "query-distance", &asking[..6]),
+        (
+            !arguments.query_distance.is_empty(),
+            "query-distance",
+            &asking[..6],
+        ),
         (arguments.query_scopes.is_some(), "query-scopes", &asking),
     ] {
         if is_given && !has(wanted) {
@@ -34,7 +38,9 @@ pub(super) fn ensure_sense(arguments: &Arguments) -> Result<(), String> {
         return Err("--min-similarity needs sketches: --sketch 16 or --sketch 32".to_owned());
     }
     if let Some(many) = arguments.threads.iter().find(|&&it| it > MOST_THREADS) {
-        return Err(format!("{many} threads are too many; the most are {MOST_THREADS}"));
+        return Err(format!(
+            "{many} threads are too many; the most are {MOST_THREADS}"
+        ));
     }
     Ok(())
 }
@@ -51,7 +57,9 @@ fn ensure_order(phases: &[Phase]) -> Result<(), String> {
             Build if index > 0 => "builds a file, so it is the first phase",
             Window if phases.len() > 1 => "fills a file of its own, so it is the only phase",
             Delete if was(&[Delete]) => "deletes the same documents each time, so it comes once",
-            Delete | Replace if was(&[Expire]) => "needs all documents, so it comes before `expire`",
+            Delete | Replace if was(&[Expire]) => {
+                "needs all documents, so it comes before `expire`"
+            }
             Expire if was(&[Delete]) => "counts what it removes, so it cannot come after `delete`",
             Query | List | Any | Batch | Beside | Cold | Delete | Replace | Expire
                 if !was(&[Build, Insert, Link, Writer, Commit]) =>

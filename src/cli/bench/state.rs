@@ -52,7 +52,9 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn database(&self) -> Result<&Database, Failure> {
-        self.database.as_ref().ok_or_else(|| "the database is closed".into())
+        self.database
+            .as_ref()
+            .ok_or_else(|| "the database is closed".into())
     }
 
     pub(super) fn open(&mut self) -> Result<(), Failure> {
@@ -74,14 +76,22 @@ impl<'a> Bench<'a> {
     /// Checks the number of stored documents.
     pub(super) fn assert_stored(&self) -> Result<(), Failure> {
         let stored = self.database()?.snapshot()?.stats()?.documents;
-        if stored == self.live() { Ok(()) } else { Err(format!("{stored} documents are stored").into()) }
+        if stored == self.live() {
+            Ok(())
+        } else {
+            Err(format!("{stored} documents are stored").into())
+        }
     }
 
     /// The number of documents that should be stored.
     fn live(&self) -> u64 {
         let gone = |below: u64| below / 10 + u64::from(below % 10 > DELETED);
         let deleted = |below: u64| gone(self.arguments.documents.min(below));
-        let deleted = if self.deleted { deleted(self.inserted) - deleted(self.expired) } else { 0 };
+        let deleted = if self.deleted {
+            deleted(self.inserted) - deleted(self.expired)
+        } else {
+            0
+        };
         self.inserted - self.expired - deleted
     }
 
@@ -93,10 +103,12 @@ impl<'a> Bench<'a> {
 
     /// Whether two sketches, of documents or queries, are similar enough to match.
     pub(super) fn is_similar(&self, one: Option<Sketch>, other: Option<Sketch>) -> bool {
-        let jaccard = |one: Sketch, other: &Sketch| one.similarity(other).map_or(0.0, |it| it.jaccard());
-        self.arguments
-            .min_similarity()
-            .is_none_or(|least| one.zip(other).is_some_and(|(one, other)| jaccard(one, &other) >= least))
+        let jaccard =
+            |one: Sketch, other: &Sketch| one.similarity(other).map_or(0.0, |it| it.jaccard());
+        self.arguments.min_similarity().is_none_or(|least| {
+            one.zip(other)
+                .is_some_and(|(one, other)| jaccard(one, &other) >= least)
+        })
     }
 }
 

@@ -46,11 +46,18 @@ impl Bench<'_> {
                 let (writer, numbers) = (&writer, share(thread)..share(thread + 1));
                 thread::Builder::new().spawn_scoped(scope, move || match rate {
                     None => bench.submit_all(writer, numbers),
-                    Some(rate) => bench.submit_at(rate.get() as f64 / threads as f64, writer, numbers),
+                    Some(rate) => {
+                        bench.submit_at(rate.get() as f64 / threads as f64, writer, numbers)
+                    }
                 })
             };
-            let threads = (0..threads).map(each).collect::<io::Result<Vec<_>>>().map_err(Error::no_thread)?;
-            let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a thread has panicked")?);
+            let threads = (0..threads)
+                .map(each)
+                .collect::<io::Result<Vec<_>>>()
+                .map_err(Error::no_thread)?;
+            let joined = threads
+                .into_iter()
+                .map(|it| it.join().map_err(|_| "a thread has panicked")?);
             joined.collect::<Result<Vec<Found>, Failure>>()
         })?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -59,7 +66,10 @@ impl Bench<'_> {
         row.add("threads", threads);
         row.add("documents", documents);
         row.add_rounded("per_second", documents as f64 / seconds);
-        row.add("near_duplicates", found.iter().map(|it| it.near_duplicates).sum());
+        row.add(
+            "near_duplicates",
+            found.iter().map(|it| it.near_duplicates).sum(),
+        );
         if rate.is_some() {
             let times = found.into_iter().flat_map(|it| it.times).collect();
             row.add_times("answer", times, 1e3, "ms");
@@ -79,9 +89,14 @@ impl Bench<'_> {
                 let half = outstanding.drain(..OUTSTANDING / 2);
                 half.into_iter().try_for_each(|it| check(&mut found, it))?;
             }
-            outstanding.push_back((number, writer.submit(self.document(number), &Policy::link())?));
+            outstanding.push_back((
+                number,
+                writer.submit(self.document(number), &Policy::link())?,
+            ));
         }
-        outstanding.into_iter().try_for_each(|it| check(&mut found, it))?;
+        outstanding
+            .into_iter()
+            .try_for_each(|it| check(&mut found, it))?;
         Ok(found)
     }
 

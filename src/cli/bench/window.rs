@@ -29,16 +29,24 @@ impl Bench<'_> {
         let is_done = AtomicBool::new(false);
         let begun = Instant::now();
         let (removed, beside) = thread::scope(|scope| {
-            let writing = thread::Builder::new().spawn_scoped(scope, || self.write_beside(&is_done));
+            let writing =
+                thread::Builder::new().spawn_scoped(scope, || self.write_beside(&is_done));
             let writing = writing.map_err(Error::no_thread)?;
             let removed = self.expire_before(end);
             is_done.store(true, Ordering::Relaxed);
-            Ok::<_, Failure>((removed.map(|removed| (removed, begun.elapsed())), writing.join()))
+            Ok::<_, Failure>((
+                removed.map(|removed| (removed, begun.elapsed())),
+                writing.join(),
+            ))
         })?;
         let (removed, took) = removed?;
         let (waits, commits) = beside.map_err(|_| "the thread that writes has panicked")??;
         if removed != end - self.expired {
-            return Err(format!("{removed} documents were removed, not {}", end - self.expired).into());
+            return Err(format!(
+                "{removed} documents were removed, not {}",
+                end - self.expired
+            )
+            .into());
         }
         self.expired = end;
         self.inserted += BESIDE * commits.len() as u64;
@@ -58,9 +66,12 @@ impl Bench<'_> {
             let begun = Instant::now();
             let mut txn = self.database()?.begin_write()?;
             waits.push(begun.elapsed());
-            let documents: Vec<Document> =
-                (next..next + BESIDE).map(|number| self.document(number)).collect();
-            documents.iter().try_for_each(|document| txn.insert(document).map(drop))?;
+            let documents: Vec<Document> = (next..next + BESIDE)
+                .map(|number| self.document(number))
+                .collect();
+            documents
+                .iter()
+                .try_for_each(|document| txn.insert(document).map(drop))?;
             let committing = Instant::now();
             txn.commit()?;
             commits.push(committing.elapsed());
@@ -71,8 +82,12 @@ impl Bench<'_> {
     }
 
     fn expire_before(&self, end: u64) -> crate::Result<u64> {
-        let Some(database) = &self.database else { return Ok(0) };
-        database.expire(&Expiry::new().before(seen(end)), |_| ControlFlow::Continue(()))
+        let Some(database) = &self.database else {
+            return Ok(0);
+        };
+        database.expire(&Expiry::new().before(seen(end)), |_| {
+            ControlFlow::Continue(())
+        })
     }
 
     /// Fills a file, then lets a window of as many documents move over a stream, and compares the end with
@@ -86,14 +101,20 @@ impl Bench<'_> {
         let mut commits = Vec::new();
         for turnover in 1..=self.arguments.turnovers() {
             let took = self.stream(window, part, Some(window))?;
-            self.console.remark(&format!("{turnover} turnovers, {:.0} s", begun.elapsed().as_secs_f64()));
+            self.console.remark(&format!(
+                "{turnover} turnovers, {:.0} s",
+                begun.elapsed().as_secs_f64()
+            ));
             if turnover + LAST_TURNOVERS > self.arguments.turnovers() {
                 commits.extend(took);
             }
         }
         let streamed = window * self.arguments.turnovers();
         row.add("turnovers", self.arguments.turnovers());
-        row.add_rounded("per_second", streamed as f64 / begun.elapsed().as_secs_f64());
+        row.add_rounded(
+            "per_second",
+            streamed as f64 / begun.elapsed().as_secs_f64(),
+        );
         let moved = self.measure_window(distance, commits)?;
         for (name, fresh, moved) in [
             ("size_bytes", fresh.bytes, moved.bytes),
@@ -108,13 +129,19 @@ impl Bench<'_> {
     }
 
     /// Inserts documents. After each part, all but the last `window` go. Returns the times of the commits.
-    fn stream(&mut self, documents: u64, part: u64, window: Option<u64>) -> Result<Vec<Duration>, Failure> {
+    fn stream(
+        &mut self,
+        documents: u64,
+        part: u64,
+        window: Option<u64>,
+    ) -> Result<Vec<Duration>, Failure> {
         let mut commits = Vec::new();
         let end = self.inserted + documents;
         while self.inserted < end {
             let part_end = end.min(self.inserted + part);
             while self.inserted < part_end {
-                let batch: Range<u64> = self.inserted..part_end.min(self.inserted + self.arguments.batch);
+                let batch: Range<u64> =
+                    self.inserted..part_end.min(self.inserted + self.arguments.batch);
                 commits.push(self.put_together(batch.clone())?.commit);
                 self.inserted = batch.end;
             }
@@ -130,14 +157,27 @@ impl Bench<'_> {
         Ok(commits)
     }
 
-    fn measure_window(&mut self, distance: u32, mut commits: Vec<Duration>) -> Result<Measured, Failure> {
+    fn measure_window(
+        &mut self,
+        distance: u32,
+        mut commits: Vec<Duration>,
+    ) -> Result<Measured, Failure> {
         self.database()?.settle()?;
         let bytes = self.database()?.snapshot()?.stats()?.allocated_bytes as f64;
         let query_us = self.median_query(distance)?.as_secs_f64() * 1e6;
         commits.sort_unstable();
         let index = (commits.len() * 99 / 100).min(commits.len().saturating_sub(1));
-        let commit_ms = commits.get(index).copied().unwrap_or_default().as_secs_f64() * 1e3;
-        Ok(Measured { bytes, query_us, commit_ms })
+        let commit_ms = commits
+            .get(index)
+            .copied()
+            .unwrap_or_default()
+            .as_secs_f64()
+            * 1e3;
+        Ok(Measured {
+            bytes,
+            query_us,
+            commit_ms,
+        })
     }
 }
 

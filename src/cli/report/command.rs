@@ -51,18 +51,31 @@ pub(in crate::cli) struct Arguments {
     reading: Reading,
 }
 
-pub(in crate::cli) fn run(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
-    let page = arguments.html.as_ref().map(|path| Page::new(path, arguments.replace, output.console()));
+pub(in crate::cli) fn run(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
+    let page = arguments
+        .html
+        .as_ref()
+        .map(|path| Page::new(path, arguments.replace, output.console()));
     let page = page.transpose()?;
     if let Some(path) = &arguments.html {
         let place_of = |path: &PathBuf| output.console().place_of(path);
         let texts: Vec<PathBuf> = arguments.texts.iter().map(place_of).collect();
-        ensure_replaceable(&place_of(path), Some(database.path()), texts.iter().map(PathBuf::as_path))?;
+        ensure_replaceable(
+            &place_of(path),
+            Some(database.path()),
+            texts.iter().map(PathBuf::as_path),
+        )?;
     }
     let snapshot = database.snapshot()?;
     let gathering = Gathering {
         snapshot: &snapshot,
-        max_distance: arguments.max_distance.unwrap_or_else(|| database.max_distance()),
+        max_distance: arguments
+            .max_distance
+            .unwrap_or_else(|| database.max_distance()),
         samples: arguments.samples,
         output,
     };
@@ -93,7 +106,9 @@ fn show(findings: &Findings, page: Option<&Page>, output: &mut Output) -> Result
 /// The payloads that are texts, by key.
 fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
     let text = |document: &Document| {
-        let text = std::str::from_utf8(document.payload()).ok().filter(|it| !it.is_empty())?;
+        let text = std::str::from_utf8(document.payload())
+            .ok()
+            .filter(|it| !it.is_empty())?;
         Some((document.key().to_vec(), text.to_owned()))
     };
     documents.iter().filter_map(text).collect()
@@ -123,7 +138,9 @@ impl Arguments {
             loop {
                 let chunk = records.next_chunk(|record| match self.reading.unit() {
                     // Only what is wanted is turned into text.
-                    Unit::Document if !record.key().is_some_and(|it| wanted.contains(it)) => Ok(Vec::new()),
+                    Unit::Document if !record.key().is_some_and(|it| wanted.contains(it)) => {
+                        Ok(Vec::new())
+                    }
                     _ => texts_of(record, rule),
                 })?;
                 if chunk.is_empty() {
@@ -132,11 +149,14 @@ impl Arguments {
                 _ = progress.update(read.bytes_read(), read.bytes_total());
                 console.ensure_wanted()?;
                 // What cannot be read has no text. But a file that cannot be read is an error.
-                let read =
-                    chunk.into_iter().filter(|it| !matches!(it, Err(rejected) if !rejected.is_input()));
+                let read = chunk
+                    .into_iter()
+                    .filter(|it| !matches!(it, Err(rejected) if !rejected.is_input()));
                 let read = read.collect::<Result<Vec<_>, _>>()?;
                 for (key, text) in read.into_iter().flatten() {
-                    if let Some((key, text)) = key.zip(text).filter(|(key, _)| wanted.contains(&key[..])) {
+                    if let Some((key, text)) =
+                        key.zip(text).filter(|(key, _)| wanted.contains(&key[..]))
+                    {
                         texts.insert(key, text);
                     }
                 }

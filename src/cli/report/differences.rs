@@ -45,7 +45,9 @@ const LONGEST: Duration = Duration::from_millis(300);
 
 /// The space before some words, and the words.
 pub(super) fn without_space(words: &str) -> (&str, &str) {
-    words.strip_prefix(' ').map_or(("", words), |words| (" ", words))
+    words
+        .strip_prefix(' ')
+        .map_or(("", words), |words| (" ", words))
 }
 
 /// What stands in the place of words that are left out.
@@ -62,11 +64,19 @@ impl Differences {
     pub(super) fn of(first: &str, second: &str) -> Self {
         let [first, second] = [first, second].map(Words::of);
         let deadline = Some(Instant::now() + LONGEST);
-        let ops = capture_diff_slices_deadline(Algorithm::Myers, &first.words, &second.words, deadline);
-        let same = ops.iter().filter(|op| is_same(op)).map(|op| first.count(op.old_range())).sum();
+        let ops =
+            capture_diff_slices_deadline(Algorithm::Myers, &first.words, &second.words, deadline);
+        let same = ops
+            .iter()
+            .filter(|op| is_same(op))
+            .map(|op| first.count(op.old_range()))
+            .sum();
         let words = [&first, &second].map(|it| it.count(0..it.words.len()));
         let words = [words[0], words[1], same];
-        let mut differences = Self { pieces: Vec::new(), words };
+        let mut differences = Self {
+            pieces: Vec::new(),
+            words,
+        };
         let mut places = 0;
         for (index, op) in ops.iter().enumerate() {
             let is_last = index + 1 == ops.len();
@@ -97,7 +107,11 @@ impl Differences {
             return self.pieces.push(Piece::Same(words.text(range)));
         }
         let (start, end) = (range.start + before, range.end - after);
-        let parts = [(range.start..start, None), (start..end, Some(())), (end..range.end, None)];
+        let parts = [
+            (range.start..start, None),
+            (start..end, Some(())),
+            (end..range.end, None),
+        ];
         for (range, gap) in parts {
             match gap {
                 Some(()) => self.pieces.push(Piece::Gap(words.count(range))),
@@ -135,7 +149,10 @@ struct Words<'t> {
 
 impl<'t> Words<'t> {
     fn of(text: &'t str) -> Self {
-        let mut words = Self { words: Vec::new(), has_space: Vec::new() };
+        let mut words = Self {
+            words: Vec::new(),
+            has_space: Vec::new(),
+        };
         let mut space = false;
         for part in text.split_word_bounds() {
             if part.chars().all(char::is_whitespace) {
@@ -151,7 +168,10 @@ impl<'t> Words<'t> {
 
     /// The number of words in a range, without the signs.
     fn count(&self, range: Range<usize>) -> usize {
-        self.words[range].iter().filter(|it| it.contains(char::is_alphanumeric)).count()
+        self.words[range]
+            .iter()
+            .filter(|it| it.contains(char::is_alphanumeric))
+            .count()
     }
 
     /// Some of the words, as one text that does no harm on a screen. White space before the first counts too.
@@ -180,11 +200,16 @@ mod tests {
 
     #[test]
     fn changed_words_are_told_with_their_neighbours() {
-        let [same, first, second] =
-            [Piece::Same, Piece::First, Piece::Second].map(|it| move |text: &str| it(text.to_owned()));
+        let [same, first, second] = [Piece::Same, Piece::First, Piece::Second]
+            .map(|it| move |text: &str| it(text.to_owned()));
         assert_eq!(
             told("The old red fox, it runs.", "The old  grey fox, it\nruns."),
-            [same("The old"), first(" red"), second(" grey"), same(" fox, it runs.")]
+            [
+                same("The old"),
+                first(" red"),
+                second(" grey"),
+                same(" fox, it runs.")
+            ]
         );
         assert_eq!(told("a b", "a b, c"), [same("a b"), second(", c")]);
         assert_eq!(told("a b c", "b c"), [first("a"), same(" b c")]);
@@ -216,13 +241,21 @@ mod tests {
     /// Commas and stops were counted as words.
     #[test]
     fn signs_are_no_words() {
-        let differences = Differences::of("One, two; three. – 3.5 it's", "One, two; four! – 3.5 it's");
+        let differences =
+            Differences::of("One, two; three. – 3.5 it's", "One, two; four! – 3.5 it's");
         assert_eq!(differences.words, [5, 5, 4]);
         let stops = |word: &str| format!("{word} {}{word}.", ". ".repeat(40));
         let differences = Differences::of(&stops("a"), &stops("b"));
         assert_eq!(differences.words, [2, 2, 0]);
-        assert!(differences.pieces.contains(&Piece::Gap(0)), "{:?}", differences.pieces);
-        assert_eq!([0, 5, 1247].map(told_gap), ["…", "… 5 words …", "… 1,247 words …"]);
+        assert!(
+            differences.pieces.contains(&Piece::Gap(0)),
+            "{:?}",
+            differences.pieces
+        );
+        assert_eq!(
+            [0, 5, 1247].map(told_gap),
+            ["…", "… 5 words …", "… 1,247 words …"]
+        );
     }
 
     #[test]
@@ -231,7 +264,8 @@ mod tests {
         let pieces = told(&first, &second);
         assert_eq!(pieces.len(), 2);
         assert!(matches!(&pieces[0], Piece::First(text) if text.ends_with("… 9,970 more words")));
-        let alternating = |odd: &str| -> String { (0..200).map(|i| format!("w{i} {odd}{i} ")).collect() };
+        let alternating =
+            |odd: &str| -> String { (0..200).map(|i| format!("w{i} {odd}{i} ")).collect() };
         let pieces = told(&alternating("x"), &alternating("y"));
         assert_eq!(pieces.last(), Some(&Piece::More(200 - MOST_PLACES)));
     }

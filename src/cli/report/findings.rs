@@ -70,7 +70,10 @@ pub(super) struct LargeCluster {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Name {
     Key(Vec<u8>),
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "cleanings are commands of the program"))]
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "cleanings are commands of the program")
+    )]
     Place {
         input: Vec<u8>,
         number: u64,
@@ -134,7 +137,12 @@ impl Fact {
         told: impl Into<String>,
         value: impl Into<Value>,
     ) -> Self {
-        Self { field, heading, told: told.into(), value: value.into() }
+        Self {
+            field,
+            heading,
+            told: told.into(),
+            value: value.into(),
+        }
     }
 }
 
@@ -164,9 +172,15 @@ impl SizeCounter {
     pub(super) fn finish(self) -> Vec<SizeCount> {
         let range = |(index, (clusters, documents)): (usize, (u64, u64))| {
             // The third power of two is the first that stands for several sizes.
-            let (least, most) =
-                SINGLE_SIZES.get(index).map_or((1 << index >> 1 | 1, 1 << index), |&size| (size, size));
-            SizeCount { least, most, clusters, documents }
+            let (least, most) = SINGLE_SIZES
+                .get(index)
+                .map_or((1 << index >> 1 | 1, 1 << index), |&size| (size, size));
+            SizeCount {
+                least,
+                most,
+                clusters,
+                documents,
+            }
         };
         self.counts.into_iter().enumerate().map(range).collect()
     }
@@ -176,9 +190,14 @@ impl Findings {
     pub(super) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("title".to_owned(), self.title.clone().into());
-        object.extend(self.facts.iter().map(|fact| (fact.field.to_owned(), fact.value.clone())));
+        object.extend(
+            self.facts
+                .iter()
+                .map(|fact| (fact.field.to_owned(), fact.value.clone())),
+        );
         let distances = self.distances.counts.iter().enumerate();
-        let distances = distances.map(|(distance, count)| json!({"distance": distance, "pairs": count}));
+        let distances =
+            distances.map(|(distance, count)| json!({"distance": distance, "pairs": count}));
         object.insert("distances".to_owned(), distances.collect());
         if let Some(by_chance) = self.distances.by_chance {
             object.insert("pairs_by_chance".to_owned(), by_chance.into());
@@ -187,12 +206,17 @@ impl Findings {
             json!({"least": it.least, "most": it.most, "clusters": it.clusters, "documents": it.documents})
         });
         object.insert("cluster_sizes".to_owned(), sizes.collect());
-        object
-            .insert("largest_clusters".to_owned(), self.largest.iter().map(LargeCluster::to_json).collect());
+        object.insert(
+            "largest_clusters".to_owned(),
+            self.largest.iter().map(LargeCluster::to_json).collect(),
+        );
         if let Some(spread) = &self.spread {
             object.insert("spread".to_owned(), spread.to_json());
         }
-        object.insert("samples".to_owned(), self.samples.iter().map(Sample::to_json).collect());
+        object.insert(
+            "samples".to_owned(),
+            self.samples.iter().map(Sample::to_json).collect(),
+        );
         object.insert("remarks".to_owned(), self.remarks.clone().into());
         Value::Object(object)
     }
@@ -267,7 +291,10 @@ impl Sample {
             Piece::Gap(words) => json!({"same_words": words}),
             Piece::More(places) => json!({"more_places": places}),
         };
-        let differences = self.differences.as_ref().map(|it| it.pieces.iter().map(piece).collect::<Vec<_>>());
+        let differences = self
+            .differences
+            .as_ref()
+            .map(|it| it.pieces.iter().map(piece).collect::<Vec<_>>());
         json!({
             "a": self.first.to_json(),
             "b": self.second.to_json(),
@@ -285,9 +312,20 @@ mod tests {
     #[test]
     fn clusters_are_counted_by_powers_of_two() {
         let mut counter = SizeCounter::default();
-        [2, 2, 3, 4, 5, 8, 9, 1000].into_iter().for_each(|documents| counter.add(documents));
-        let counted: Vec<_> = counter.finish().into_iter().filter(|it| it.clusters > 0).collect();
-        let size = |least, most, clusters, documents| SizeCount { least, most, clusters, documents };
+        [2, 2, 3, 4, 5, 8, 9, 1000]
+            .into_iter()
+            .for_each(|documents| counter.add(documents));
+        let counted: Vec<_> = counter
+            .finish()
+            .into_iter()
+            .filter(|it| it.clusters > 0)
+            .collect();
+        let size = |least, most, clusters, documents| SizeCount {
+            least,
+            most,
+            clusters,
+            documents,
+        };
         assert_eq!(
             counted,
             [

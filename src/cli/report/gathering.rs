@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use crate::{
-    ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, FingerprintGroup, Pair, PairEvent,
-    Query, Snapshot,
+    ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, FingerprintGroup, Pair,
+    PairEvent, Query, Snapshot,
 };
 use serde_json::json;
 
 use super::differences::Differences;
 use super::findings::{
-    Distances, Fact, Findings, FullPrefix, LargeCluster, Name, Sample, SizeCounter, Spread, TableSpread,
+    Distances, Fact, Findings, FullPrefix, LargeCluster, Name, Sample, SizeCounter, Spread,
+    TableSpread,
 };
 use super::parts::told_bits;
 use crate::cli::console::Console;
@@ -69,7 +70,16 @@ impl Gathering<'_> {
         let spread = Some(self.spread(fingerprints)?);
         let (samples, remarks) = self.samples(&drawn, texts)?;
         let sizes = sizes.finish();
-        Ok(Findings { title, facts, distances, sizes, largest, spread, samples, remarks })
+        Ok(Findings {
+            title,
+            facts,
+            distances,
+            sizes,
+            largest,
+            spread,
+            samples,
+            remarks,
+        })
     }
 
     fn console(&self) -> &Console {
@@ -88,21 +98,35 @@ impl Gathering<'_> {
     fn facts(&self, fingerprints: u64, clusters: &Clusters) -> Result<Vec<Fact>, Error> {
         let totals = &clusters.totals;
         let stats = self.snapshot.stats()?;
-        let count = |field, heading, count: u64| Fact::new(field, heading, told_count(count), count);
+        let count =
+            |field, heading, count: u64| Fact::new(field, heading, told_count(count), count);
         let mut facts = vec![
             count("documents", "documents", stats.documents),
             count("too_short", "too short to judge", stats.too_short),
             count("fingerprints", "fingerprints", fingerprints),
             count("clusters", "clusters", totals.clusters),
-            count("clustered_documents", "documents in clusters", totals.documents),
+            count(
+                "clustered_documents",
+                "documents in clusters",
+                totals.documents,
+            ),
             count("duplicates", "duplicates", totals.duplicates()),
-            count("largest_cluster", "documents of the largest", totals.largest),
+            count(
+                "largest_cluster",
+                "documents of the largest",
+                totals.largest,
+            ),
         ];
         let told = clusters.diameter.map_or_else(
             || "unknown: a cluster has too many fingerprints to compare all".to_owned(),
             told_bits,
         );
-        facts.push(Fact::new("diameter", "greatest distance in a cluster", told, clusters.diameter));
+        facts.push(Fact::new(
+            "diameter",
+            "greatest distance in a cluster",
+            told,
+            clusters.diameter,
+        ));
         if totals.connected < totals.clusters || totals.largest_connected > totals.largest {
             let told = format!(
                 "{} clusters, the largest of {} documents",
@@ -114,7 +138,10 @@ impl Gathering<'_> {
         }
         let least = stats.min_similarity.filter(|&it| it > 0.0);
         let near = match least {
-            Some(least) => format!("at most {}, similarity {least} or more", told_bits(self.max_distance)),
+            Some(least) => format!(
+                "at most {}, similarity {least} or more",
+                told_bits(self.max_distance)
+            ),
             None => format!("at most {}", told_bits(self.max_distance)),
         };
         let value = json!({"max_distance": self.max_distance, "min_similarity": least});
@@ -122,7 +149,12 @@ impl Gathering<'_> {
         let scheme = stats.scheme.to_string();
         facts.push(Fact::new("scheme", "scheme", scheme.clone(), scheme));
         facts.push(Fact::new("plan", "plan", stats.plan.clone(), stats.plan));
-        facts.push(Fact::new("file_bytes", "size", told_bytes(stats.file_bytes as f64), stats.file_bytes));
+        facts.push(Fact::new(
+            "file_bytes",
+            "size",
+            told_bytes(stats.file_bytes as f64),
+            stats.file_bytes,
+        ));
         Ok(facts)
     }
 
@@ -135,24 +167,48 @@ impl Gathering<'_> {
             let distance = distance as usize;
             counts[distance] = counts[distance].saturating_add(pairs);
             let lot = lot_of(a.fingerprint, b.fingerprint);
-            draw(&mut drawn[distance], self.samples, Drawn { lot, a: a.fingerprint, b: b.fingerprint });
+            draw(
+                &mut drawn[distance],
+                self.samples,
+                Drawn {
+                    lot,
+                    a: a.fingerprint,
+                    b: b.fingerprint,
+                },
+            );
         };
         // Those that are not similar enough are told too: a report is there to judge the least similarity.
-        self.snapshot.pairs(self.max_distance).min_similarity(0.0).run(|event| {
-            match event {
-                PairEvent::Group(it) => add(&it, &it, 0, it.documents.saturating_mul(it.documents - 1) / 2),
-                PairEvent::Pair(Pair { a, b, distance, .. }) => {
-                    add(&a, &b, distance, a.documents.saturating_mul(b.documents));
+        self.snapshot
+            .pairs(self.max_distance)
+            .min_similarity(0.0)
+            .run(|event| {
+                match event {
+                    PairEvent::Group(it) => add(
+                        &it,
+                        &it,
+                        0,
+                        it.documents.saturating_mul(it.documents - 1) / 2,
+                    ),
+                    PairEvent::Pair(Pair { a, b, distance, .. }) => {
+                        add(&a, &b, distance, a.documents.saturating_mul(b.documents));
+                    }
+                    PairEvent::Progress { done, all, .. } => finds.update(done, all),
                 }
-                PairEvent::Progress { done, all, .. } => finds.update(done, all),
-            }
-            finds.wanted()
-        })?;
+                finds.wanted()
+            })?;
         self.console().ensure_wanted()?;
         let stats = self.snapshot.stats()?;
         let by_chance = Some(pairs_by_chance(fingerprints, self.max_distance));
         let has_unlike = stats.min_similarity.is_some_and(|least| least > 0.0);
-        Ok((Distances { what: "pairs of documents", counts, has_unlike, by_chance }, drawn))
+        Ok((
+            Distances {
+                what: "pairs of documents",
+                counts,
+                has_unlike,
+                by_chance,
+            },
+            drawn,
+        ))
     }
 
     fn clusters(&self) -> Result<Clusters, Error> {
@@ -184,7 +240,12 @@ impl Gathering<'_> {
             finds.wanted()
         })?;
         self.console().ensure_wanted()?;
-        Ok(Clusters { totals, diameter, sizes, largest })
+        Ok(Clusters {
+            totals,
+            diameter,
+            sizes,
+            largest,
+        })
     }
 
     /// Asks for some stored fingerprints, and counts the candidates.
@@ -195,16 +256,25 @@ impl Gathering<'_> {
         let mut others = 0;
         for document in self.snapshot.sample(QUERIES)? {
             self.console().ensure_wanted()?;
-            let Some(query) = Query::like(&document) else { continue };
+            let Some(query) = Query::like(&document) else {
+                continue;
+            };
             let query = query.max_distance(self.max_distance).limit(0);
             let (_, explained) = self.snapshot.explain(&query)?;
             spread.queries += 1;
-            others += explained.probes.iter().map(|it| it.candidates - it.near).sum::<u64>();
-            spread.tables.resize_with(explained.probes.len(), TableSpread::default);
+            others += explained
+                .probes
+                .iter()
+                .map(|it| it.candidates - it.near)
+                .sum::<u64>();
+            spread
+                .tables
+                .resize_with(explained.probes.len(), TableSpread::default);
             for (table, probes) in spread.tables.iter_mut().zip(&explained.probes) {
                 (table.table, table.prefix_bits, table.ranges) =
                     (probes.table, probes.prefix_bits, probes.ranges);
-                table.even = probes.ranges as f64 * fingerprints / 2f64.powi(probes.prefix_bits as i32);
+                table.even =
+                    probes.ranges as f64 * fingerprints / 2f64.powi(probes.prefix_bits as i32);
                 table.expected += probes.candidates_expected;
                 table.met += probes.candidates as f64;
                 table.most = table.most.max(probes.candidates);
@@ -217,7 +287,11 @@ impl Gathering<'_> {
         spread.others_met = others as f64 / queries;
         // The sum of no numbers would be minus zero.
         spread.others_even = spread.tables.iter().fold(0.0, |sum, it| sum + it.even);
-        let fullest = self.snapshot.fullest_prefixes(MOST_PREFIXES)?.prefixes.into_iter();
+        let fullest = self
+            .snapshot
+            .fullest_prefixes(MOST_PREFIXES)?
+            .prefixes
+            .into_iter();
         let fullest = fullest.filter(|it| it.rows > 1 && it.times_expected() >= 2.0);
         spread.fullest = fullest
             .map(|it| FullPrefix {
@@ -240,23 +314,38 @@ impl Gathering<'_> {
         for (distance, drawn) in drawn.iter().enumerate() {
             for Drawn { a, b, .. } in drawn {
                 let first = self.documents_of(*a)?;
-                let second = if a == b { first.get(1).cloned() } else { self.documents_of(*b)?.pop() };
+                let second = if a == b {
+                    first.get(1).cloned()
+                } else {
+                    self.documents_of(*b)?.pop()
+                };
                 if let (Some(first), Some(second)) = (first.into_iter().next(), second) {
                     pairs.push((distance as u32, first, second));
                 }
             }
         }
-        let documents: Vec<Document> = pairs.iter().flat_map(|it| [it.1.clone(), it.2.clone()]).collect();
+        let documents: Vec<Document> = pairs
+            .iter()
+            .flat_map(|it| [it.1.clone(), it.2.clone()])
+            .collect();
         let texts = texts(&documents)?;
         let mut without = 0;
         let samples = pairs.into_iter().map(|(distance, first, second)| {
             let similarity = first.sketch().zip(second.sketch());
-            let similarity = similarity.and_then(|(a, b)| a.similarity(b).ok()).map(|it| it.jaccard());
+            let similarity = similarity
+                .and_then(|(a, b)| a.similarity(b).ok())
+                .map(|it| it.jaccard());
             let both = texts.get(first.key()).zip(texts.get(second.key()));
             without += usize::from(both.is_none());
             let differences = both.map(|(first, second)| Differences::of(first, second));
             let [first, second] = [first, second].map(|it| Name::Key(it.key().to_vec()));
-            Sample { first, second, distance, similarity, differences }
+            Sample {
+                first,
+                second,
+                distance,
+                similarity,
+                differences,
+            }
         });
         let samples: Vec<Sample> = samples.collect();
         let remark = format!(
@@ -264,13 +353,28 @@ impl Gathering<'_> {
              names a file with the keys and the texts; without it, payloads are shown.",
             samples.len()
         );
-        Ok((samples, if without > 0 { vec![remark] } else { Vec::new() }))
+        Ok((
+            samples,
+            if without > 0 {
+                vec![remark]
+            } else {
+                Vec::new()
+            },
+        ))
     }
 
     /// Up to two documents of a fingerprint.
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<Vec<Document>, Error> {
-        let query = Query::new(fingerprint).max_distance(0).min_similarity(0.0).limit(2);
-        Ok(self.snapshot.query(&query)?.iter().map(|it| it.document.clone()).collect())
+        let query = Query::new(fingerprint)
+            .max_distance(0)
+            .min_similarity(0.0)
+            .limit(2);
+        Ok(self
+            .snapshot
+            .query(&query)?
+            .iter()
+            .map(|it| it.document.clone())
+            .collect())
     }
 }
 
@@ -328,9 +432,15 @@ mod tests {
 
     #[test]
     fn the_pairs_of_the_least_lots_are_drawn() {
-        let pair = |lot| Drawn { lot, a: Fingerprint::from_bits(lot), b: Fingerprint::from_bits(0) };
+        let pair = |lot| Drawn {
+            lot,
+            a: Fingerprint::from_bits(lot),
+            b: Fingerprint::from_bits(0),
+        };
         let mut drawn = Vec::new();
-        [5, 1, 9, 3, 7, 0].into_iter().for_each(|lot| draw(&mut drawn, 3, pair(lot)));
+        [5, 1, 9, 3, 7, 0]
+            .into_iter()
+            .for_each(|lot| draw(&mut drawn, 3, pair(lot)));
         assert_eq!(drawn.iter().map(|it| it.lot).collect::<Vec<_>>(), [0, 1, 3]);
     }
 }

@@ -42,19 +42,46 @@ fn add(page: &mut String, line: &str) {
 fn add_facts(page: &mut String, facts: &[[String; 2]]) {
     add(page, "<dl>");
     for [heading, told] in facts {
-        add(page, &format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(heading), escaped(told)));
+        add(
+            page,
+            &format!(
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                escaped(heading),
+                escaped(told)
+            ),
+        );
     }
     add(page, "</dl>");
 }
 
 fn add_table(page: &mut String, table: &Table) {
     let has_bars = table.rows.iter().any(|row| row.bar.is_some());
-    let class = |column: &Column| if column.is_number { " class=\"number\"" } else { "" };
+    let class = |column: &Column| {
+        if column.is_number {
+            " class=\"number\""
+        } else {
+            ""
+        }
+    };
     add(page, "<div class=\"wide\"><table>\n<thead><tr>");
     for column in &table.columns {
-        add(page, &format!("<th scope=\"col\"{}>{}</th>", class(column), escaped(column.heading)));
+        add(
+            page,
+            &format!(
+                "<th scope=\"col\"{}>{}</th>",
+                class(column),
+                escaped(column.heading)
+            ),
+        );
     }
-    add(page, if has_bars { "<th></th></tr></thead>\n<tbody>" } else { "</tr></thead>\n<tbody>" });
+    add(
+        page,
+        if has_bars {
+            "<th></th></tr></thead>\n<tbody>"
+        } else {
+            "</tr></thead>\n<tbody>"
+        },
+    );
     for Row { cells, bar } in &table.rows {
         page.push_str("<tr>");
         for (cell, column) in cells.iter().zip(&table.columns) {
@@ -62,8 +89,15 @@ fn add_table(page: &mut String, table: &Table) {
             _ = write!(page, "<td{}>{}</td>", class(column), escaped(cell));
         }
         if let Some(bar) = bar {
-            let width = if *bar > 0.0 { (bar * 100.0).max(0.5) } else { 0.0 };
-            _ = write!(page, "<td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td>");
+            let width = if *bar > 0.0 {
+                (bar * 100.0).max(0.5)
+            } else {
+                0.0
+            };
+            _ = write!(
+                page,
+                "<td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td>"
+            );
         }
         add(page, "</tr>");
     }
@@ -72,7 +106,10 @@ fn add_table(page: &mut String, table: &Table) {
 
 fn add_pair(page: &mut String, pair: &PairPart) {
     let [first, second] = pair.names.each_ref().map(|it| escaped(it));
-    add(page, &format!("<section>\n<h3>{}</h3>", escaped(&pair.told)));
+    add(
+        page,
+        &format!("<section>\n<h3>{}</h3>", escaped(&pair.told)),
+    );
     add(page, &format!("<p class=\"key\">{first}<br>{second}</p>"));
     if !pair.pieces.is_empty() {
         let pieces = pair.pieces.iter().map(|piece| match piece {
@@ -81,10 +118,19 @@ fn add_pair(page: &mut String, pair: &PairPart) {
             Piece::Second(words) => marked(words, "<ins>{+", "+}</ins>"),
             Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", told_gap(*words)),
             Piece::More(places) => {
-                format!(" <span class=\"gap\">… and {} more places</span>", told_count(*places as u64))
+                format!(
+                    " <span class=\"gap\">… and {} more places</span>",
+                    told_count(*places as u64)
+                )
             }
         });
-        add(page, &format!("<p class=\"words\" dir=\"auto\">{}</p>", pieces.collect::<String>()));
+        add(
+            page,
+            &format!(
+                "<p class=\"words\" dir=\"auto\">{}</p>",
+                pieces.collect::<String>()
+            ),
+        );
     }
     add(page, "</section>");
 }

@@ -26,10 +26,15 @@ pub(super) struct Page {
 impl Page {
     /// Refuses a file that exists or cannot be written, before there is any work for it.
     pub(super) fn new(path: &Path, replace: bool, console: &Console) -> Result<Self, Failure> {
-        let page = Self { path: path.to_owned(), place: console.place_of(path), replace };
+        let page = Self {
+            path: path.to_owned(),
+            place: console.place_of(path),
+            replace,
+        };
         if !replace {
-            ensure_may_stand(&page.place, BEGIN.as_bytes())
-                .map_err(|_| Error::AlreadyExists { path: page.path.clone() })?;
+            ensure_may_stand(&page.place, BEGIN.as_bytes()).map_err(|_| Error::AlreadyExists {
+                path: page.path.clone(),
+            })?;
         }
         if page.place.is_dir() {
             return Err(page.refused("it is a folder"));
@@ -42,7 +47,9 @@ impl Page {
     /// Writes the page. The file has its name only when it is whole.
     pub(super) fn write(&self, page: &str) -> Result<(), Failure> {
         let mut file = self.temporary()?;
-        let written = file.write_all(page.as_bytes()).and_then(|()| file.as_file().sync_all());
+        let written = file
+            .write_all(page.as_bytes())
+            .and_then(|()| file.as_file().sync_all());
         written.map_err(|error| self.failed(&error))?;
         let named = match self.replace {
             true => file.persist(&self.place),
@@ -54,8 +61,13 @@ impl Page {
                 Err(self.failed(&error.error))
             }
             // A process that was killed had just made it.
-            Err(_) if fs::read(&self.place).is_ok_and(|standing| standing == page.as_bytes()) => Ok(()),
-            Err(_) => Err(Error::AlreadyExists { path: self.path.clone() }.into()),
+            Err(_) if fs::read(&self.place).is_ok_and(|standing| standing == page.as_bytes()) => {
+                Ok(())
+            }
+            Err(_) => Err(Error::AlreadyExists {
+                path: self.path.clone(),
+            }
+            .into()),
         }
     }
 
@@ -72,10 +84,13 @@ impl Page {
             // Those of other new files. Without it, nobody else could read the page.
             names.permissions(fs::Permissions::from_mode(0o666));
         }
-        names.prefix(".simdb-").tempfile_in(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => self.refused("there is no such folder"),
-            _ => self.failed(&error),
-        })
+        names
+            .prefix(".simdb-")
+            .tempfile_in(folder)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => self.refused("there is no such folder"),
+                _ => self.failed(&error),
+            })
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
@@ -87,6 +102,10 @@ impl Page {
     }
 
     fn refused(&self, reason: &str) -> Failure {
-        format!("{}: the page cannot be written: {reason}", self.path.display()).into()
+        format!(
+            "{}: the page cannot be written: {reason}",
+            self.path.display()
+        )
+        .into()
     }
 }

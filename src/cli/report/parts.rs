@@ -46,7 +46,10 @@ pub(super) struct PairPart {
 
 impl Findings {
     pub(super) fn parts(&self) -> Vec<Part> {
-        let facts = self.facts.iter().map(|fact| [fact.heading.to_owned(), fact.told.clone()]);
+        let facts = self
+            .facts
+            .iter()
+            .map(|fact| [fact.heading.to_owned(), fact.told.clone()]);
         let mut parts = vec![Part::Facts(facts.collect())];
         parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
         parts.extend(self.distances.parts());
@@ -67,13 +70,25 @@ impl Findings {
                 Some(diameter) => format!("survives; two differ in {}", told_bits(diameter)),
                 None => "survives".to_owned(),
             };
-            table.add([told_count(cluster.documents), survives, told(&cluster.survivor)]);
+            table.add([
+                told_count(cluster.documents),
+                survives,
+                told(&cluster.survivor),
+            ]);
             for (name, distance) in &cluster.others {
-                table.add([String::new(), format!("{} from it", told_bits(*distance)), told(name)]);
+                table.add([
+                    String::new(),
+                    format!("{} from it", told_bits(*distance)),
+                    told(name),
+                ]);
             }
             let more = cluster.documents - 1 - cluster.others.len() as u64;
             if more > 0 {
-                table.add([String::new(), String::new(), format!("and {} more", told_count(more))]);
+                table.add([
+                    String::new(),
+                    String::new(),
+                    format!("and {} more", told_count(more)),
+                ]);
             }
         }
         vec![Part::Heading("The largest clusters"), Part::Table(table)]
@@ -111,7 +126,8 @@ impl Distances {
         if let Some(by_chance) = self.by_chance {
             parts.push(Part::Paragraph(match by_chance {
                 ..0.5 => {
-                    "Among as many random fingerprints, no pair would be expected to be as near.".to_owned()
+                    "Among as many random fingerprints, no pair would be expected to be as near."
+                        .to_owned()
                 }
                 _ => format!(
                     "Among as many random fingerprints, about {} pairs would be as near by chance.",
@@ -126,16 +142,26 @@ impl Distances {
 fn size_parts(sizes: &[SizeCount]) -> Vec<Part> {
     let heading = Part::Heading("Sizes of clusters");
     if sizes.is_empty() {
-        return vec![heading, Part::Paragraph("There are no clusters.".to_owned())];
+        return vec![
+            heading,
+            Part::Paragraph("There are no clusters.".to_owned()),
+        ];
     }
-    let mut table = Table::new(&[("documents of a cluster", true), ("clusters", true), ("documents", true)]);
+    let mut table = Table::new(&[
+        ("documents of a cluster", true),
+        ("clusters", true),
+        ("documents", true),
+    ]);
     let counts: Vec<u64> = sizes.iter().map(|it| it.clusters).collect();
     for (size, bar) in sizes.iter().zip(bars(&counts)) {
         let range = match size.least == size.most {
             true => told_count(size.least),
             false => format!("{} to {}", told_count(size.least), told_count(size.most)),
         };
-        table.add_with_bar([range, told_count(size.clusters), told_count(size.documents)], bar);
+        table.add_with_bar(
+            [range, told_count(size.clusters), told_count(size.documents)],
+            bar,
+        );
     }
     vec![heading, Part::Table(table)]
 }
@@ -158,9 +184,18 @@ impl Spread {
                 ("most met", true),
             ]);
             for it in &self.tables {
-                let [even, expected, met] = [it.even, it.expected, it.met].map(|it| format!("{it:.1}"));
+                let [even, expected, met] =
+                    [it.even, it.expected, it.met].map(|it| format!("{it:.1}"));
                 let [number, bits] = [it.table.to_string(), it.prefix_bits.to_string()];
-                table.add([number, bits, told_count(it.ranges), even, expected, met, told_count(it.most)]);
+                table.add([
+                    number,
+                    bits,
+                    told_count(it.ranges),
+                    even,
+                    expected,
+                    met,
+                    told_count(it.most),
+                ]);
             }
             parts.push(Part::Table(table));
         }
@@ -175,7 +210,12 @@ impl Spread {
             ]);
             for it in &self.fullest {
                 let [number, bits] = [it.table.to_string(), it.prefix_bits.to_string()];
-                table.add([number, bits, told_count(it.rows), format!("{:.2}", it.expected)]);
+                table.add([
+                    number,
+                    bits,
+                    told_count(it.rows),
+                    format!("{:.2}", it.expected),
+                ]);
             }
             parts.push(Part::Table(table));
         }
@@ -184,7 +224,12 @@ impl Spread {
 
     /// What the numbers mean.
     fn sentence(&self) -> String {
-        let Self { queries, others_met, others_even, .. } = *self;
+        let Self {
+            queries,
+            others_met,
+            others_even,
+            ..
+        } = *self;
         if queries == 0 {
             return "There are no fingerprints to ask for.".to_owned();
         }
@@ -222,40 +267,62 @@ impl Sample {
             told_words += &format!(", estimated similarity {similarity:.2}");
         }
         let mut pieces = Vec::new();
-        if let Some(Differences { pieces: found, words: [first, second, same] }) = &self.differences {
+        if let Some(Differences {
+            pieces: found,
+            words: [first, second, same],
+        }) = &self.differences
+        {
             let words = match found.is_empty() {
                 true => format!(", the same {} words", told_count(*first as u64)),
                 false => {
-                    let [first, second, same] = [first, second, same].map(|&it| told_count(it as u64));
+                    let [first, second, same] =
+                        [first, second, same].map(|&it| told_count(it as u64));
                     format!(", {first} and {second} words, {same} of them in common")
                 }
             };
             told_words += &words;
             pieces.clone_from(found);
         }
-        PairPart { told: told_words, names: [told(&self.first), told(&self.second)], pieces }
+        PairPart {
+            told: told_words,
+            names: [told(&self.first), told(&self.second)],
+            pieces,
+        }
     }
 }
 
 impl Table {
     fn new(columns: &[(&'static str, bool)]) -> Self {
-        let columns = columns.iter().map(|&(heading, is_number)| Column { heading, is_number });
-        Self { columns: columns.collect(), rows: Vec::new() }
+        let columns = columns
+            .iter()
+            .map(|&(heading, is_number)| Column { heading, is_number });
+        Self {
+            columns: columns.collect(),
+            rows: Vec::new(),
+        }
     }
 
     fn add<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(Row { cells: cells.into(), bar: None });
+        self.rows.push(Row {
+            cells: cells.into(),
+            bar: None,
+        });
     }
 
     fn add_with_bar<const N: usize>(&mut self, cells: [String; N], bar: f64) {
-        self.rows.push(Row { cells: cells.into(), bar: Some(bar) });
+        self.rows.push(Row {
+            cells: cells.into(),
+            bar: Some(bar),
+        });
     }
 }
 
 /// The lengths of the bars of some counts. That of the greatest is 1.
 fn bars(counts: &[u64]) -> impl Iterator<Item = f64> {
     let greatest = counts.iter().max().copied().unwrap_or(0).max(1);
-    counts.iter().map(move |&count| count as f64 / greatest as f64)
+    counts
+        .iter()
+        .map(move |&count| count as f64 / greatest as f64)
 }
 
 pub(super) fn told_bits(bits: u32) -> String {
@@ -268,7 +335,10 @@ fn told(name: &Name) -> String {
         Name::Key(key) => printable(key).into_owned(),
         Name::Place { input, number, key } => {
             let place = format!("{}:{number}", printable(input));
-            key.as_ref().map_or_else(|| place.clone(), |key| format!("{place} {}", printable(key)))
+            key.as_ref().map_or_else(
+                || place.clone(),
+                |key| format!("{place} {}", printable(key)),
+            )
         }
     }
 }

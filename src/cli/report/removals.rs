@@ -41,9 +41,15 @@ impl Findings {
     ) -> Result<Self, Error> {
         let counted = Counted::of(removals)?;
         let mut sizes = SizeCounter::default();
-        counted.groups.values().for_each(|removed| sizes.add(removed + 1));
+        counted
+            .groups
+            .values()
+            .for_each(|removed| sizes.add(removed + 1));
         let (largest, drawn) = counted.shown(removals, samples)?;
-        let places = drawn.iter().flat_map(|it| [&it.record, &it.survivor]).filter_map(place_of);
+        let places = drawn
+            .iter()
+            .flat_map(|it| [&it.record, &it.survivor])
+            .filter_map(place_of);
         let texts = removals.texts(&places.collect::<HashSet<_>>())?;
         let text_of = |name: &Name| place_of(name).and_then(|place| texts.get(&place));
         let samples = drawn.iter().map(|it| Sample {
@@ -57,10 +63,24 @@ impl Findings {
         });
         let samples = samples.collect();
         let counts = counted.distances;
-        let distances = Distances { what: "removed records", counts, has_unlike: false, by_chance: None };
+        let distances = Distances {
+            what: "removed records",
+            counts,
+            has_unlike: false,
+            by_chance: None,
+        };
         let facts = facts(removals.totals());
         let sizes = sizes.finish();
-        Ok(Self { title, facts, distances, sizes, largest, spread: None, samples, remarks: Vec::new() })
+        Ok(Self {
+            title,
+            facts,
+            distances,
+            sizes,
+            largest,
+            spread: None,
+            samples,
+            remarks: Vec::new(),
+        })
     }
 }
 
@@ -69,11 +89,27 @@ fn facts(totals: &DedupTotals) -> Vec<Fact> {
         ("records", "records", totals.records),
         ("kept", "kept", totals.kept()),
         ("removed", "removed", totals.removed),
-        ("removed_as_equal", "with an equal fingerprint or text", totals.removed_as_equal),
-        ("removed_as_known", "near to the database", totals.removed_as_known),
+        (
+            "removed_as_equal",
+            "with an equal fingerprint or text",
+            totals.removed_as_equal,
+        ),
+        (
+            "removed_as_known",
+            "near to the database",
+            totals.removed_as_known,
+        ),
         ("too_short", "too short to judge", totals.too_short),
-        ("kept_unjudged", "kept unjudged", totals.rejected - totals.dropped_unjudged),
-        ("dropped_unjudged", "dropped unjudged", totals.dropped_unjudged),
+        (
+            "kept_unjudged",
+            "kept unjudged",
+            totals.rejected - totals.dropped_unjudged,
+        ),
+        (
+            "dropped_unjudged",
+            "dropped unjudged",
+            totals.dropped_unjudged,
+        ),
     ];
     counts
         .into_iter()
@@ -90,7 +126,10 @@ impl Counted {
                 counted.distances.resize(distance + 1, 0);
             }
             counted.distances[distance] += 1;
-            *counted.groups.entry(counted.hasher.hash_one(&removed.survivor)).or_default() += 1;
+            *counted
+                .groups
+                .entry(counted.hasher.hash_one(&removed.survivor))
+                .or_default() += 1;
         })?;
         Ok(counted)
     }
@@ -104,10 +143,18 @@ impl Counted {
         let mut largest: Vec<LargeCluster> = Vec::new();
         let (mut seen, mut drawn) = (vec![0u64; self.distances.len()], Vec::new());
         each_removed(removals, |removed| {
-            let documents = self.groups.get(&self.hasher.hash_one(&removed.survivor)).map_or(1, |it| it + 1);
-            match largest.iter_mut().find(|it| it.survivor == removed.survivor) {
+            let documents = self
+                .groups
+                .get(&self.hasher.hash_one(&removed.survivor))
+                .map_or(1, |it| it + 1);
+            match largest
+                .iter_mut()
+                .find(|it| it.survivor == removed.survivor)
+            {
                 Some(group) if group.others.len() < MOST_OTHERS => {
-                    group.others.push((removed.record.clone(), removed.distance));
+                    group
+                        .others
+                        .push((removed.record.clone(), removed.distance));
                 }
                 Some(_) => {}
                 None => keep_large(&mut largest, documents, || LargeCluster {
@@ -134,7 +181,9 @@ impl Counted {
 fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Result<(), Error> {
     let read = || -> io::Result<()> {
         for line in BufReader::new(File::open(removals.list())?).lines() {
-            let Value::Object(object) = serde_json::from_str(&line?)? else { continue };
+            let Value::Object(object) = serde_json::from_str(&line?)? else {
+                continue;
+            };
             if let Some(removed) = Removed::of(&object) {
                 each(removed);
             }
@@ -142,7 +191,10 @@ fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Resul
         Ok(())
     };
     let mut read = read;
-    read().map_err(|source| Error::Io { path: removals.list().to_owned(), source: source.into() })
+    read().map_err(|source| Error::Io {
+        path: removals.list().to_owned(),
+        source: source.into(),
+    })
 }
 
 impl Removed {
@@ -160,7 +212,9 @@ impl Removed {
 /// The name of a record of an input, or of a document of a database.
 fn name_of(object: &Map<String, Value>) -> Name {
     let key = bytes_of(object, "key");
-    let number = ["line", "record", "row"].iter().find_map(|it| object.get(*it)?.as_u64());
+    let number = ["line", "record", "row"]
+        .iter()
+        .find_map(|it| object.get(*it)?.as_u64());
     match bytes_of(object, "input").zip(number) {
         Some((input, number)) => Name::Place { input, number, key },
         None => Name::Key(key.unwrap_or_default()),

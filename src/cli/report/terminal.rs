@@ -16,9 +16,15 @@ impl Findings {
             Part::Heading(heading) => heading.to_uppercase(),
             Part::Paragraph(text) => text.clone(),
             Part::Facts(facts) => {
-                let width = facts.iter().map(|it| it[0].chars().count()).max().unwrap_or(0);
+                let width = facts
+                    .iter()
+                    .map(|it| it[0].chars().count())
+                    .max()
+                    .unwrap_or(0);
                 lines(
-                    facts.iter().map(|[heading, told]| format!("{}  {told}", padded(heading, width, false))),
+                    facts.iter().map(|[heading, told]| {
+                        format!("{}  {told}", padded(heading, width, false))
+                    }),
                 )
             }
             Part::Table(table) => table_text(table),
@@ -34,14 +40,28 @@ fn lines(lines: impl Iterator<Item = String>) -> String {
 }
 
 fn table_text(table: &Table) -> String {
-    let headings = table.columns.iter().map(|it| it.heading.to_owned()).collect::<Vec<_>>();
-    let all = || [(&headings, None)].into_iter().chain(table.rows.iter().map(|row| (&row.cells, row.bar)));
-    let width = |index: usize| all().map(|(cells, _)| cells[index].chars().count()).max().unwrap_or(0);
+    let headings = table
+        .columns
+        .iter()
+        .map(|it| it.heading.to_owned())
+        .collect::<Vec<_>>();
+    let all = || {
+        [(&headings, None)]
+            .into_iter()
+            .chain(table.rows.iter().map(|row| (&row.cells, row.bar)))
+    };
+    let width = |index: usize| {
+        all()
+            .map(|(cells, _)| cells[index].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     lines(all().map(|(cells, bar)| {
         let cells = cells.iter().zip(&widths).zip(&table.columns);
-        let cells: Vec<String> =
-            cells.map(|((cell, &width), column)| padded(cell, width, column.is_number)).collect();
+        let cells: Vec<String> = cells
+            .map(|((cell, &width), column)| padded(cell, width, column.is_number))
+            .collect();
         // What there is at all can be seen.
         let bar = bar.map_or(0, |bar| (bar * LONGEST_BAR).ceil() as usize);
         format!("{}  {}", cells.join("  "), "#".repeat(bar))

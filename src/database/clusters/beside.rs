@@ -30,8 +30,15 @@ pub(super) struct Beside {
 
 impl Beside {
     fn is_nearer(&self, other: &Self) -> bool {
-        let by_similarity = other.similarity.partial_cmp(&self.similarity).unwrap_or(Ordering::Equal);
-        self.distance.cmp(&other.distance).then(by_similarity).then(self.number.cmp(&other.number)).is_lt()
+        let by_similarity = other
+            .similarity
+            .partial_cmp(&self.similarity)
+            .unwrap_or(Ordering::Equal);
+        self.distance
+            .cmp(&other.distance)
+            .then(by_similarity)
+            .then(self.number.cmp(&other.number))
+            .is_lt()
     }
 
     /// Finds what is near to documents of a snapshot beside. `None` if `progress` breaks.
@@ -45,8 +52,17 @@ impl Beside {
         question.run(snapshot, Some(beside), Keys::None, &mut |found| {
             match found {
                 Found::Group(_) => {}
-                Found::Pair { a, b, distance, similarity } => {
-                    let found = Self { number: b.newest, distance, similarity };
+                Found::Pair {
+                    a,
+                    b,
+                    distance,
+                    similarity,
+                } => {
+                    let found = Self {
+                        number: b.newest,
+                        distance,
+                        similarity,
+                    };
                     let nearest = all.entry((a.group.fingerprint, a.sketch)).or_insert(found);
                     if found.is_nearer(nearest) {
                         *nearest = found;

@@ -109,7 +109,10 @@ impl Clustering {
     #[cfg(feature = "ingest")]
     pub(crate) fn fields_not_needed(&self) -> Vec<&'static str> {
         let mut fields = vec!["group"];
-        if self.since.is_none() && !self.looks_at(Survivor::Earliest) && !self.looks_at(Survivor::Latest) {
+        if self.since.is_none()
+            && !self.looks_at(Survivor::Earliest)
+            && !self.looks_at(Survivor::Latest)
+        {
             fields.extend(["seen", "time"]);
         }
         if !self.looks_at(Survivor::Rank) {
@@ -147,7 +150,10 @@ impl Clustering {
     /// The search for the pairs of near documents.
     pub(super) fn question(&self, reader: &impl Read) -> Question {
         let settings = reader.settings();
-        let least = self.min_similarity.or(settings.min_similarity).filter(|&least| least != 0.0);
+        let least = self
+            .min_similarity
+            .or(settings.min_similarity)
+            .filter(|&least| least != 0.0);
         Question {
             min_similarity: least,
             since: self.since,
@@ -158,8 +164,12 @@ impl Clustering {
 
     /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        self.since.is_none_or(|since| document.seen() >= since.unchecked())
-            && self.scopes.as_ref().is_none_or(|scopes| scopes.has(document.scope()))
+        self.since
+            .is_none_or(|since| document.seen() >= since.unchecked())
+            && self
+                .scopes
+                .as_ref()
+                .is_none_or(|scopes| scopes.has(document.scope()))
     }
 
     /// What a document is worth beside others.
@@ -176,7 +186,10 @@ impl Clustering {
             }),
             Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
         };
-        Worth { parts: order.iter().map(part).collect(), number }
+        Worth {
+            parts: order.iter().map(part).collect(),
+            number,
+        }
     }
 }
 
@@ -202,7 +215,9 @@ impl Worth {
 impl Ord for Worth {
     fn cmp(&self, other: &Self) -> Ordering {
         // Of equal ones the one that was written first.
-        self.parts.cmp(&other.parts).then(other.number.cmp(&self.number))
+        self.parts
+            .cmp(&other.parts)
+            .then(other.number.cmp(&self.number))
     }
 }
 

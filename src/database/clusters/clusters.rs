@@ -146,10 +146,11 @@ impl Snapshot {
         let question = clustering.question(reader);
         let all = gathered.len() as u64;
         let (mut result, mut done) = (Ok(()), 0);
-        let read = |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
-            let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
-            _ = hand_over(ReadClusters::read(indexes, &gathered, &question, reader));
-        };
+        let read =
+            |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
+                let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
+                _ = hand_over(ReadClusters::read(indexes, &gathered, &question, reader));
+            };
         streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
             let clusters = match clusters {
                 Ok(clusters) => clusters,
@@ -212,14 +213,22 @@ impl ReadClusters {
         let mut read = Self::default();
         let mut numbers: Vec<(DocumentNumber, usize)> = Vec::new();
         for (survivor, clustered) in indexes.map(|index| gathered.cluster(index)) {
-            numbers.extend((read.documents.len()..).zip(&clustered).map(|(place, it)| (it.number, place)));
-            read.documents.extend(clustered.iter().map(|it| ReadDocument {
-                fingerprint: it.fingerprint,
-                distance: it.distance,
-                key: 0..0,
-            }));
+            numbers.extend(
+                (read.documents.len()..)
+                    .zip(&clustered)
+                    .map(|(place, it)| (it.number, place)),
+            );
+            read.documents
+                .extend(clustered.iter().map(|it| ReadDocument {
+                    fingerprint: it.fingerprint,
+                    distance: it.distance,
+                    key: 0..0,
+                }));
             read.clusters.push(ReadCluster {
-                survivor: clustered.iter().position(|it| it.number == survivor).unwrap_or(0),
+                survivor: clustered
+                    .iter()
+                    .position(|it| it.number == survivor)
+                    .unwrap_or(0),
                 diameter: diameter_of(&clustered),
                 beyond: clustered.iter().filter(is_beyond).count() as u64,
                 end: read.documents.len(),
@@ -239,14 +248,35 @@ impl ReadClusters {
     fn clusters(&self) -> impl Iterator<Item = (Cluster, u64)> {
         let starts = iter::once(0).chain(self.clusters.iter().map(|it| it.end));
         starts.zip(&self.clusters).map(|(start, it)| {
-            let documents = self.documents[start..it.end].iter().map(|it| self.document(it)).collect();
-            (Cluster { survivor: it.survivor, documents, diameter: it.diameter }, it.beyond)
+            let documents = self.documents[start..it.end]
+                .iter()
+                .map(|it| self.document(it))
+                .collect();
+            (
+                Cluster {
+                    survivor: it.survivor,
+                    documents,
+                    diameter: it.diameter,
+                },
+                it.beyond,
+            )
         })
     }
 
-    fn document(&self, ReadDocument { fingerprint, distance, key }: &ReadDocument) -> ClusterDocument {
+    fn document(
+        &self,
+        ReadDocument {
+            fingerprint,
+            distance,
+            key,
+        }: &ReadDocument,
+    ) -> ClusterDocument {
         let key = self.keys[key.clone()].to_vec();
-        ClusterDocument { key, fingerprint: *fingerprint, distance: *distance }
+        ClusterDocument {
+            key,
+            fingerprint: *fingerprint,
+            distance: *distance,
+        }
     }
 }
 
@@ -265,14 +295,19 @@ impl ClusterTotals {
 
 /// The largest distance of two of the documents.
 fn diameter_of(clustered: &[Clustered]) -> Option<u32> {
-    let mut fingerprints: SmallVec<[Fingerprint; 16]> = clustered.iter().map(|it| it.fingerprint).collect();
+    let mut fingerprints: SmallVec<[Fingerprint; 16]> =
+        clustered.iter().map(|it| it.fingerprint).collect();
     fingerprints.sort_unstable();
     fingerprints.dedup();
     if fingerprints.len() > MOST_COMPARED {
         return None;
     }
     let farthest = |(index, a): (usize, &Fingerprint)| {
-        fingerprints[index + 1..].iter().map(|b| a.distance(*b)).max().unwrap_or(0)
+        fingerprints[index + 1..]
+            .iter()
+            .map(|b| a.distance(*b))
+            .max()
+            .unwrap_or(0)
     };
     fingerprints.iter().enumerate().map(farthest).max()
 }

@@ -104,11 +104,18 @@ impl Snapshot {
         observe: &mut dyn FnMut(BesideEvent) -> ControlFlow<()>,
     ) -> Result<()> {
         let progress = &mut |done, all| observe(BesideEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(self, beside, clustering, false, progress)? else { return Ok(()) };
+        let Some(gathered) = Gathered::new(self, beside, clustering, false, progress)? else {
+            return Ok(());
+        };
         let mut survivors = beside.unwrap_or(self).survivors();
         for (survivor, it) in gathered.beside() {
             let duplicate = survivors.duplicate_of(survivor, &it, self)?;
-            if observe(BesideEvent::Duplicate { duplicate, is_beside: true }).is_break() {
+            if observe(BesideEvent::Duplicate {
+                duplicate,
+                is_beside: true,
+            })
+            .is_break()
+            {
                 return Ok(());
             }
         }
@@ -116,7 +123,12 @@ impl Snapshot {
         for (survivor, clustered) in gathered.clusters() {
             for it in clustered.iter().filter(|it| it.number != survivor) {
                 let duplicate = survivors.duplicate_of(survivor, it, self)?;
-                if observe(BesideEvent::Duplicate { duplicate, is_beside: false }).is_break() {
+                if observe(BesideEvent::Duplicate {
+                    duplicate,
+                    is_beside: false,
+                })
+                .is_break()
+                {
                     return Ok(());
                 }
             }
@@ -125,7 +137,10 @@ impl Snapshot {
     }
 
     fn survivors(&self) -> Survivors<'_> {
-        Survivors { snapshot: self, last: None }
+        Survivors {
+            snapshot: self,
+            last: None,
+        }
     }
 }
 
@@ -137,14 +152,24 @@ struct Survivors<'s> {
 
 impl Survivors<'_> {
     /// A duplicate, which is a document of `of`, of a survivor.
-    fn duplicate_of(&mut self, survivor: DocumentNumber, it: &Clustered, of: &Snapshot) -> Result<Duplicate> {
+    fn duplicate_of(
+        &mut self,
+        survivor: DocumentNumber,
+        it: &Clustered,
+        of: &Snapshot,
+    ) -> Result<Duplicate> {
         let document = of.reader()?.linked_document(it.number)?;
         let key = match self.last.take().filter(|last| last.0 == survivor) {
             Some((_, key)) => key,
             None => self.snapshot.reader()?.linked_key(survivor)?,
         };
         self.last = Some((survivor, key.clone()));
-        Ok(Duplicate { document, survivor: key, distance: it.distance, similarity: it.similarity })
+        Ok(Duplicate {
+            document,
+            survivor: key,
+            distance: it.distance,
+            similarity: it.similarity,
+        })
     }
 }
 
@@ -186,15 +211,24 @@ impl Database {
         };
         let (others, ends) = in_transactions(&gathered, clustering.is_connected());
         drop(gathered);
-        let mut deletion =
-            Deletion { database: self, snapshot: &snapshot, observe: &mut observe, deleted: 0 };
+        let mut deletion = Deletion {
+            database: self,
+            snapshot: &snapshot,
+            observe: &mut observe,
+            deleted: 0,
+        };
         let (mut begin, all) = (0, others.len() as u64);
         for end in ends {
             if deletion.step(&others[begin..end])?.is_break() {
                 break;
             }
             begin = end;
-            if (deletion.observe)(DeletionEvent::Progress { done: end as u64, all }).is_break() {
+            if (deletion.observe)(DeletionEvent::Progress {
+                done: end as u64,
+                all,
+            })
+            .is_break()
+            {
                 break;
             }
         }
@@ -209,7 +243,12 @@ type Other = (DocumentNumber, Clustered);
 fn in_transactions(gathered: &Gathered, is_connected: bool) -> (Vec<Other>, Vec<usize>) {
     let (mut others, mut ends): (Vec<Other>, Vec<usize>) = Default::default();
     for (survivor, clustered) in gathered.clusters() {
-        others.extend(clustered.into_iter().filter(|it| it.number != survivor).map(|it| (survivor, it)));
+        others.extend(
+            clustered
+                .into_iter()
+                .filter(|it| it.number != survivor)
+                .map(|it| (survivor, it)),
+        );
         let begin = ends.last().copied().unwrap_or(0);
         match is_connected {
             // Without some of its documents, a component falls apart. So it goes at once.
@@ -239,7 +278,9 @@ impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
     /// Whoever is told may be slow, or may not listen at all. So all is told before the transaction begins, and after
     /// it has ended.
     fn step(&mut self, others: &[Other]) -> Result<ControlFlow<()>> {
-        let Some(told) = self.tell(others)? else { return Ok(ControlFlow::Break(())) };
+        let Some(told) = self.tell(others)? else {
+            return Ok(ControlFlow::Break(()));
+        };
         if told.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
@@ -255,7 +296,9 @@ impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok((self.observe)(DeletionEvent::Committed { deleted: self.deleted }))
+        Ok((self.observe)(DeletionEvent::Committed {
+            deleted: self.deleted,
+        }))
     }
 
     /// Tells the duplicates that nobody has changed so far, and returns them. `None` if nobody wants more.
@@ -265,7 +308,9 @@ impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
         let mut told = Vec::with_capacity(others.len());
         for &(survivor, it) in others {
             let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
-            if now.has(survivor, &duplicate.survivor)? && now.has(it.number, duplicate.document.key())? {
+            if now.has(survivor, &duplicate.survivor)?
+                && now.has(it.number, duplicate.document.key())?
+            {
                 told.push((survivor, it));
                 if (self.observe)(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
                     return Ok(None);
@@ -296,19 +341,29 @@ impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
 impl Snapshot {
     /// Whether the document of a key is the one of this number.
     fn has(&self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        Ok(self.reader()?.find(key)?.is_some_and(|(now, _)| now == number))
+        Ok(self
+            .reader()?
+            .find(key)?
+            .is_some_and(|(now, _)| now == number))
     }
 }
 
 impl WriteTxn {
     /// Whether the document of a key is still the one of this number.
     fn has(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        Ok(self.writer.find_to_change(key)?.is_some_and(|(now, _)| now == number))
+        Ok(self
+            .writer
+            .find_to_change(key)?
+            .is_some_and(|(now, _)| now == number))
     }
 
     /// Deletes the document of a key if it is still the one of this number. Whether it was.
     fn delete_if(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        let Some(found) = self.writer.find_to_change(key)?.filter(|(now, _)| *now == number) else {
+        let Some(found) = self
+            .writer
+            .find_to_change(key)?
+            .filter(|(now, _)| *now == number)
+        else {
             return Ok(false);
         };
         self.writer.remove(&found)?;

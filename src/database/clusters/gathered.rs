@@ -61,14 +61,19 @@ impl Gathered {
                 None => return Ok(None),
             },
         };
-        let Some(near) = NearFingerprints::find(snapshot, &question, progress)? else { return Ok(None) };
+        let Some(near) = NearFingerprints::find(snapshot, &question, progress)? else {
+            return Ok(None);
+        };
         let Some(nodes) = read_nodes(near, &beside, snapshot, clustering, progress)? else {
             return Ok(None);
         };
         let grouped = match clustering.is_connected() {
-            true => nodes
-                .connected(snapshot, &question, progress)
-                .map(|sets| (grouping::best_of(sets.clone(), &nodes.best_first()), Some(sets))),
+            true => nodes.connected(snapshot, &question, progress).map(|sets| {
+                (
+                    grouping::best_of(sets.clone(), &nodes.best_first()),
+                    Some(sets),
+                )
+            }),
             false => stars(&nodes, snapshot, &question, counts_components, progress),
         };
         let (centres, sets) = match grouped {
@@ -76,14 +81,27 @@ impl Gathered {
             grouped => grouped?,
         };
         let components = sets.map(|sets| count_of(&sets, &nodes.documents));
-        let mut gathered = Self { nodes, centres, clusters: Vec::new(), components, beside };
+        let mut gathered = Self {
+            nodes,
+            centres,
+            clusters: Vec::new(),
+            components,
+            beside,
+        };
         gathered.find_clusters();
         Ok(Some(gathered))
     }
 
     /// Puts the documents of each cluster together. They were in the order in which they were written.
     fn find_clusters(&mut self) {
-        let Self { nodes: Nodes { best, documents, .. }, centres, clusters, .. } = self;
+        let Self {
+            nodes: Nodes {
+                best, documents, ..
+            },
+            centres,
+            clusters,
+            ..
+        } = self;
         let centre = |node: u32| centres[node as usize] as usize;
         let (mut cluster_of, mut count) = (vec![0u32; centres.len()], 0);
         for &(node, number) in documents.iter() {
@@ -95,7 +113,9 @@ impl Gathered {
         let of_documents = documents.iter().map(|it| cluster_of[centre(it.0)] as usize);
         let of_documents: Vec<usize> = of_documents.collect();
         let mut starts = vec![0usize; count as usize + 1];
-        of_documents.iter().for_each(|cluster| starts[cluster + 1] += 1);
+        of_documents
+            .iter()
+            .for_each(|cluster| starts[cluster + 1] += 1);
         let mut sum = 0;
         for start in &mut starts {
             sum += *start;
@@ -109,7 +129,12 @@ impl Gathered {
             *next += 1;
         }
         *documents = together;
-        clusters.extend(starts.windows(2).map(|it| it[0]..it[1]).filter(|it| it.len() > 1));
+        clusters.extend(
+            starts
+                .windows(2)
+                .map(|it| it[0]..it[1])
+                .filter(|it| it.len() > 1),
+        );
     }
 
     /// The number of clusters of at least two documents.
@@ -121,8 +146,13 @@ impl Gathered {
     pub(super) fn cluster(&self, index: usize) -> (DocumentNumber, Vec<Clustered>) {
         let documents = &self.nodes.documents[self.clusters[index].clone()];
         let centre = self.centres[documents[0].0 as usize];
-        let clustered = documents.iter().map(|&(node, number)| self.clustered(node, centre, number));
-        (self.nodes.best[centre as usize].number(), clustered.collect())
+        let clustered = documents
+            .iter()
+            .map(|&(node, number)| self.clustered(node, centre, number));
+        (
+            self.nodes.best[centre as usize].number(),
+            clustered.collect(),
+        )
     }
 
     /// All clusters.
@@ -133,14 +163,31 @@ impl Gathered {
     fn clustered(&self, node: u32, centre: u32, number: DocumentNumber) -> Clustered {
         let [fingerprint, of_centre] = [node, centre].map(|it| self.nodes.fingerprint(it));
         let similarity = self.nodes.similarity(node, centre);
-        Clustered { number, fingerprint, distance: fingerprint.distance(of_centre), similarity }
+        Clustered {
+            number,
+            fingerprint,
+            distance: fingerprint.distance(of_centre),
+            similarity,
+        }
     }
 
     /// The documents that are near to one of the snapshot beside, with the number of that. They are in no cluster.
     pub(super) fn beside(&self) -> impl Iterator<Item = (DocumentNumber, Clustered)> {
         self.nodes.beside.iter().map(|(content, number)| {
-            let Beside { number: survivor, distance, similarity } = self.beside[content];
-            (survivor, Clustered { number: *number, fingerprint: content.0, distance, similarity })
+            let Beside {
+                number: survivor,
+                distance,
+                similarity,
+            } = self.beside[content];
+            (
+                survivor,
+                Clustered {
+                    number: *number,
+                    fingerprint: content.0,
+                    distance,
+                    similarity,
+                },
+            )
         })
     }
 }
@@ -156,8 +203,13 @@ fn stars(
 ) -> Result<(Vec<u32>, Option<Vec<u32>>)> {
     let all = nodes.len() as u64;
     if !wants_components {
-        let near = nodes.near(nodes.neighbours(snapshot, question), |done| progress(done, all));
-        return Ok((grouping::stars(nodes.len(), &nodes.best_first(), near)?, None));
+        let near = nodes.near(nodes.neighbours(snapshot, question), |done| {
+            progress(done, all)
+        });
+        return Ok((
+            grouping::stars(nodes.len(), &nodes.best_first(), near)?,
+            None,
+        ));
     }
     // The other thread ends when this one has to.
     let is_ended = AtomicBool::new(false);
@@ -182,7 +234,12 @@ fn stars(
 /// The sets of nodes with at least two documents, and the documents of the largest.
 fn count_of(set_of: &[u32], documents: &[(u32, DocumentNumber)]) -> (u64, u64) {
     let mut counts = vec![0u64; set_of.len()];
-    documents.iter().for_each(|&(node, _)| counts[set_of[node as usize] as usize] += 1);
+    documents
+        .iter()
+        .for_each(|&(node, _)| counts[set_of[node as usize] as usize] += 1);
     let several = counts.iter().filter(|&&count| count > 1);
-    (several.clone().count() as u64, several.max().copied().unwrap_or(0))
+    (
+        several.clone().count() as u64,
+        several.max().copied().unwrap_or(0),
+    )
 }

@@ -82,7 +82,9 @@ pub(super) struct Components {
 
 impl Components {
     pub(super) fn new(nodes: usize) -> Self {
-        Self { roots: (0..nodes as u32).collect() }
+        Self {
+            roots: (0..nodes as u32).collect(),
+        }
     }
 
     /// Joins the components of two nodes, if they are near. That is not asked if they are joined already.
@@ -95,7 +97,9 @@ impl Components {
 
     /// As of [`connected`].
     pub(super) fn sets(mut self) -> Vec<u32> {
-        (0..self.roots.len() as u32).map(|node| root_of(&mut self.roots, node)).collect()
+        (0..self.roots.len() as u32)
+            .map(|node| root_of(&mut self.roots, node))
+            .collect()
     }
 }
 
@@ -138,7 +142,9 @@ mod tests {
 
     fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
         let mut components = Components::new(nodes);
-        edges.iter().for_each(|&(a, b)| components.join(a, b, &|| true));
+        edges
+            .iter()
+            .for_each(|&(a, b)| components.join(a, b, &|| true));
         if nodes > 0 {
             components.join(0, nodes as u32 - 1, &|| false);
         }
@@ -150,7 +156,9 @@ mod tests {
 
     fn sets(centres: &[u32]) -> BTreeMap<u32, BTreeSet<u32>> {
         let mut sets: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        (0..).zip(centres).for_each(|(node, &centre)| _ = sets.entry(centre).or_default().insert(node));
+        (0..)
+            .zip(centres)
+            .for_each(|(node, &centre)| _ = sets.entry(centre).or_default().insert(node));
         sets
     }
 

@@ -2,7 +2,10 @@
 
 mod beside;
 mod clustering;
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod clusters;
 mod deletion;
 mod gathered;

@@ -49,13 +49,19 @@ impl NearFingerprints {
         let mut indexes: Vec<u32> = Vec::new();
         question.run_bare(snapshot, MOST_KEPT + 1, &mut |found| {
             match found {
-                FoundBare::Often(fingerprints) => fingerprints.into_iter().for_each(|it| _ = near.add(it)),
+                FoundBare::Often(fingerprints) => {
+                    fingerprints.into_iter().for_each(|it| _ = near.add(it))
+                }
                 FoundBare::Unit => indexes.clear(),
                 FoundBare::Pairs(PairsOfUnit { new, pairs }) => {
                     indexes.extend(new.into_iter().map(|it| near.add(it)));
                     for pair in pairs {
                         let [a, b] = pair.map(|number| indexes[number as usize]);
-                        kept.extend([(a, b), (b, a)].into_iter().filter(|it| near.keeps_another(it.0)));
+                        kept.extend(
+                            [(a, b), (b, a)]
+                                .into_iter()
+                                .filter(|it| near.keeps_another(it.0)),
+                        );
                     }
                 }
                 FoundBare::Progress { done, all } => flow = progress(done, all),
@@ -139,10 +145,15 @@ impl NearFingerprints {
             to.extend(near.into_iter().map(|(_, it)| it).filter(|&it| it != index));
             return Ok(());
         }
-        let query = [NearQuery { fingerprint: Fingerprint::from_bits(bits), max_distance }];
+        let query = [NearQuery {
+            fingerprint: Fingerprint::from_bits(bits),
+            max_distance,
+        }];
         let mut search = NearSearch::new(snapshot.reader()?, &query);
         while let Some(part) = search.next_part()? {
-            let indexes = part.iter().filter_map(|(_, near)| self.index_of(near.fingerprint));
+            let indexes = part
+                .iter()
+                .filter_map(|(_, near)| self.index_of(near.fingerprint));
             to.extend(indexes.filter(|&it| it != index));
         }
         Ok(())

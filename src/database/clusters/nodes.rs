@@ -67,7 +67,8 @@ impl Nodes {
 
     /// Whether nodes with near fingerprints are similar enough.
     fn are_similar(&self, a: u32, b: u32) -> bool {
-        self.least.is_none_or(|least| self.similarity(a, b).is_some_and(|it| it >= least))
+        self.least
+            .is_none_or(|least| self.similarity(a, b).is_some_and(|it| it >= least))
     }
 
     /// What adds the indexes of the neighbours of a fingerprint to a list.
@@ -76,7 +77,10 @@ impl Nodes {
         snapshot: &Snapshot,
         question: &Question,
     ) -> impl Fn(u32, &mut Vec<u32>) -> Result<()> {
-        |index, to| self.near.add_neighbours(index, snapshot, question.max_distance, to)
+        |index, to| {
+            self.near
+                .add_neighbours(index, snapshot, question.max_distance, to)
+        }
     }
 
     /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours` adds.
@@ -98,7 +102,8 @@ impl Nodes {
             indexes.push(index);
             add_neighbours(index, &mut indexes)?;
             for &index in &indexes {
-                let visit = |other| other != node && visit(other, &|| self.are_similar(node, other));
+                let visit =
+                    |other| other != node && visit(other, &|| self.are_similar(node, other));
                 left.visit(self, index, visit);
             }
             Ok(())
@@ -115,19 +120,27 @@ impl Nodes {
     ) -> Result<Vec<u32>> {
         let all = self.len() as u64;
         if self.near.has_all() {
-            let near = self.near(self.neighbours(snapshot, question), |done| progress(done, all));
+            let near = self.near(self.neighbours(snapshot, question), |done| {
+                progress(done, all)
+            });
             return grouping::connected(self.len(), near);
         }
         // There are more pairs of fingerprints than are kept, so they are found once more.
         let of_fingerprint = self.near(|_, _| Ok(()), |done| progress(done, all));
         let sets = grouping::connected(self.len(), of_fingerprint)?;
         let mut components = Components::new(self.len());
-        (0..).zip(&sets).for_each(|(node, &other)| components.join(node, other, &|| true));
+        (0..)
+            .zip(&sets)
+            .for_each(|(node, &other)| components.join(node, other, &|| true));
         let mut join = |a, b| components.join(a, b, &|| self.are_similar(a, b));
         let mut flow = ControlFlow::Continue(());
         // For each number of the unit, the nodes.
         let mut nodes: Vec<Range<u32>> = Vec::new();
-        let nodes_of = |it| self.near.index_of(it).map_or(0..0, |index| self.of_index(index));
+        let nodes_of = |it| {
+            self.near
+                .index_of(it)
+                .map_or(0..0, |index| self.of_index(index))
+        };
         question.run_bare(snapshot, u32::MAX, &mut |found| {
             match found {
                 FoundBare::Often(_) => {}
@@ -143,7 +156,11 @@ impl Nodes {
             }
             flow
         })?;
-        if flow.is_continue() { Ok(components.sets()) } else { Err(Error::Interrupted) }
+        if flow.is_continue() {
+            Ok(components.sets())
+        } else {
+            Err(Error::Interrupted)
+        }
     }
 }
 
@@ -161,7 +178,10 @@ const ASKED_TOGETHER: u64 = 1 << 12;
 impl Left {
     fn of(nodes: &Nodes) -> Self {
         let counts = nodes.firsts.windows(2).map(|it| it[1] - it[0]).collect();
-        Self { nodes: (0..nodes.len() as u32).collect(), counts }
+        Self {
+            nodes: (0..nodes.len() as u32).collect(),
+            counts,
+        }
     }
 
     /// Visits the nodes of a fingerprint that are left. Those are left no longer for which `visit` is true.

@@ -43,7 +43,11 @@ impl GivenPairs {
     /// Puts each fingerprint into one cluster. A pair that is given again counts once. Those with most neighbours come first, and of equal ones the least: they
     /// are the centres of stars, or survive in their component.
     pub(crate) fn into_clusters(self, is_connected: bool) -> Result<GivenClusters> {
-        let Self { indexes, fingerprints, mut pairs } = self;
+        let Self {
+            indexes,
+            fingerprints,
+            mut pairs,
+        } = self;
         drop(indexes);
         // A pair may be given again, as a job does that was started twice. It is one neighbour all the same.
         pairs.sort_unstable();
@@ -53,29 +57,50 @@ impl GivenPairs {
             starts[node as usize + 1] += 1;
         }
         let mut order: Vec<u32> = (0..fingerprints.len() as u32).collect();
-        let rank = |&node: &u32| (u64::MAX - starts[node as usize + 1], fingerprints[node as usize]);
+        let rank = |&node: &u32| {
+            (
+                u64::MAX - starts[node as usize + 1],
+                fingerprints[node as usize],
+            )
+        };
         order.sort_unstable_by_key(rank);
         let centres = if is_connected {
             let mut components = Components::new(fingerprints.len());
-            pairs.iter().for_each(|&[a, b]| components.join(a, b, &|| true));
+            pairs
+                .iter()
+                .for_each(|&[a, b]| components.join(a, b, &|| true));
             grouping::best_of(components.sets(), &order)
         } else {
             let neighbours = neighbours(&mut starts, &pairs);
             drop(pairs);
             grouping::stars(fingerprints.len(), &order, |node: u32, visit: Visit<'_>| {
                 let [start, end] = [node, node + 1].map(|it| starts[it as usize] as usize);
-                neighbours[start..end].iter().for_each(|&it| _ = visit(it, &|| true));
+                neighbours[start..end]
+                    .iter()
+                    .for_each(|&it| _ = visit(it, &|| true));
                 Ok(())
             })?
         };
         let mut places = vec![0; order.len()];
-        (0u32..).zip(&order).for_each(|(place, &node)| places[node as usize] = place);
+        (0u32..)
+            .zip(&order)
+            .for_each(|(place, &node)| places[node as usize] = place);
         order.sort_unstable_by_key(|&node| {
             let centre = centres[node as usize];
-            (places[centre as usize], node != centre, fingerprints[node as usize])
+            (
+                places[centre as usize],
+                node != centre,
+                fingerprints[node as usize],
+            )
         });
-        let members = order.into_iter().map(|node| (node, centres[node as usize] == node)).collect();
-        Ok(GivenClusters { fingerprints, members })
+        let members = order
+            .into_iter()
+            .map(|node| (node, centres[node as usize] == node))
+            .collect();
+        Ok(GivenClusters {
+            fingerprints,
+            members,
+        })
     }
 }
 
@@ -101,7 +126,11 @@ impl GivenClusters {
     /// comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Fingerprint> + Clone> {
         let clusters = self.members.chunk_by(|_, next| !next.1);
-        clusters.map(|cluster| cluster.iter().map(|&(node, _)| self.fingerprints[node as usize]))
+        clusters.map(|cluster| {
+            cluster
+                .iter()
+                .map(|&(node, _)| self.fingerprints[node as usize])
+        })
     }
 }
 
@@ -115,9 +144,14 @@ mod tests {
         let given = [(1, 2), (2, 1), (1, 2), (2, 3), (3, 4), (3, 5)];
         let of = |given: &[(u64, u64)], is_connected| -> Result<Vec<Vec<u64>>> {
             let mut pairs = GivenPairs::default();
-            given.iter().for_each(|&(a, b)| pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b)));
+            given.iter().for_each(|&(a, b)| {
+                pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b))
+            });
             let clusters = pairs.into_clusters(is_connected)?;
-            Ok(clusters.iter().map(|it| it.map(Fingerprint::bits).collect()).collect())
+            Ok(clusters
+                .iter()
+                .map(|it| it.map(Fingerprint::bits).collect())
+                .collect())
         };
         assert_eq!(of(&given, false)?, [vec![3, 2, 4, 5], vec![1]]);
         assert_eq!(of(&given[2..], false)?, of(&given, false)?);

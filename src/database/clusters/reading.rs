@@ -43,8 +43,15 @@ const NONE: u32 = u32::MAX;
 
 /// What one document gives.
 enum Seen {
-    OfNode { index: u32, sketch: Option<Sketch>, worth: Worth },
-    Beside { content: Content, number: DocumentNumber },
+    OfNode {
+        index: u32,
+        sketch: Option<Sketch>,
+        worth: Worth,
+    },
+    Beside {
+        content: Content,
+        number: DocumentNumber,
+    },
 }
 
 /// The numbers of documents that are read by one core, one after the other.
@@ -79,11 +86,19 @@ pub(super) fn read_nodes(
         if is_beside(fingerprint) && beside.contains_key(&content) {
             return Some(Seen::Beside { content, number });
         }
-        Some(Seen::OfNode { index: index?, sketch: content.1, worth: clustering.worth(number, document) })
+        Some(Seen::OfNode {
+            index: index?,
+            sketch: content.1,
+            worth: clustering.worth(number, document),
+        })
     };
     let seen = each_document(snapshot, &wanted, &see, progress, &mut |seen| match seen {
         Seen::Beside { content, number } => growing.beside.push((content, number)),
-        Seen::OfNode { index, sketch, worth } => {
+        Seen::OfNode {
+            index,
+            sketch,
+            worth,
+        } => {
             let node = growing.node(index, sketch);
             growing.add_document(node, worth);
         }
@@ -109,18 +124,26 @@ impl Growing {
     /// The nodes of a near fingerprint.
     fn of_index(&self, index: u32) -> impl Iterator<Item = u32> {
         let next = |&node: &u32| Some(self.before[node as usize]).filter(|&it| it != NONE);
-        iter::successors(Some(self.last[index as usize]).filter(|&it| it != NONE), next)
+        iter::successors(
+            Some(self.last[index as usize]).filter(|&it| it != NONE),
+            next,
+        )
     }
 
     /// The node of a content. It is added if there is none.
     fn node(&mut self, index: u32, sketch: Option<Sketch>) -> u32 {
         let Some(sketch) = sketch else {
             let only = self.last[index as usize];
-            return if only == NONE { self.add(index, None) } else { only };
+            return if only == NONE {
+                self.add(index, None)
+            } else {
+                only
+            };
         };
         let hash = self.by_hash.hasher().hash_one((index, sketch));
-        let is_same =
-            |&node: &u32| self.indexes[node as usize] == index && self.sketches[node as usize] == sketch;
+        let is_same = |&node: &u32| {
+            self.indexes[node as usize] == index && self.sketches[node as usize] == sketch
+        };
         match self.by_hash.get(&hash) {
             None => {
                 let node = self.add(index, Some(sketch));
@@ -140,7 +163,8 @@ impl Growing {
         let node = self.indexes.len() as u32;
         self.indexes.push(index);
         self.sketches.extend(sketch);
-        self.before.push(mem::replace(&mut self.last[index as usize], node));
+        self.before
+            .push(mem::replace(&mut self.last[index as usize], node));
         node
     }
 
@@ -155,10 +179,21 @@ impl Growing {
 
     /// The nodes in the order of their indexes.
     fn grown(self, near: NearFingerprints, least: Option<f64>) -> Nodes {
-        let Self { indexes, sketches, best, mut documents, beside, last, before, .. } = self;
+        let Self {
+            indexes,
+            sketches,
+            best,
+            mut documents,
+            beside,
+            last,
+            before,
+            ..
+        } = self;
         drop((last, before));
         let mut firsts = vec![0; near.len() + 1];
-        indexes.iter().for_each(|&index| firsts[index as usize + 1] += 1);
+        indexes
+            .iter()
+            .for_each(|&index| firsts[index as usize + 1] += 1);
         let mut sum = 0;
         for first in &mut firsts {
             sum += *first;
@@ -172,8 +207,12 @@ impl Growing {
             *place - 1
         };
         let written: Vec<u32> = indexes.iter().map(place_of).collect();
-        (0..).zip(&written).for_each(|(node, &place)| grown[place as usize] = node);
-        documents.iter_mut().for_each(|it| it.0 = written[it.0 as usize]);
+        (0..)
+            .zip(&written)
+            .for_each(|(node, &place)| grown[place as usize] = node);
+        documents
+            .iter_mut()
+            .for_each(|it| it.0 = written[it.0 as usize]);
         Nodes {
             indexes: grown.iter().map(|&node| indexes[node as usize]).collect(),
             firsts,
@@ -182,7 +221,10 @@ impl Growing {
                 false => grown.iter().map(|&node| sketches[node as usize]).collect(),
             },
             written,
-            best: grown.iter().map(|&node| best[node as usize].clone()).collect(),
+            best: grown
+                .iter()
+                .map(|&node| best[node as usize].clone())
+                .collect(),
             documents,
             beside,
             near,
@@ -203,20 +245,29 @@ fn each_document<W, T: Send>(
     let all = snapshot.reader()?.counters().next_document;
     let read = |part: usize, hand_over: &mut dyn FnMut(Result<Vec<T>>) -> ControlFlow<()>| {
         let bound = |part: usize| DocumentNumber::MIN.after(part as u64 * NUMBERS_OF_PART);
-        _ = hand_over(seen_of_part(snapshot, bound(part)..bound(part + 1), wanted, see));
+        _ = hand_over(seen_of_part(
+            snapshot,
+            bound(part)..bound(part + 1),
+            wanted,
+            see,
+        ));
     };
     let (mut result, mut flow) = (Ok(()), ControlFlow::Continue(()));
-    streaming::in_order(all.div_ceil(NUMBERS_OF_PART) as usize, read, |part, seen| {
-        match seen {
-            Ok(seen) => seen.into_iter().for_each(&mut *take),
-            Err(error) => {
-                result = Err(error);
-                return ControlFlow::Break(());
+    streaming::in_order(
+        all.div_ceil(NUMBERS_OF_PART) as usize,
+        read,
+        |part, seen| {
+            match seen {
+                Ok(seen) => seen.into_iter().for_each(&mut *take),
+                Err(error) => {
+                    result = Err(error);
+                    return ControlFlow::Break(());
+                }
             }
-        }
-        flow = progress(all.min((part as u64 + 1) * NUMBERS_OF_PART), all);
-        flow
-    });
+            flow = progress(all.min((part as u64 + 1) * NUMBERS_OF_PART), all);
+            flow
+        },
+    );
     result.map(|()| flow)
 }
 
@@ -229,9 +280,13 @@ fn seen_of_part<W, T>(
 ) -> Result<Vec<T>> {
     let (mut seen, mut next) = (Vec::new(), part.start);
     // The last block reaches into the next part.
-    let see = |it, number, document: &Document| (number < part.end).then(|| see(it, number, document))?;
+    let see =
+        |it, number, document: &Document| (number < part.end).then(|| see(it, number, document))?;
     while next < part.end {
-        match snapshot.reader()?.seen_of_block(next, |it| wanted(it?), see)? {
+        match snapshot
+            .reader()?
+            .seen_of_block(next, |it| wanted(it?), see)?
+        {
             Some((of_block, after)) => {
                 seen.extend(of_block);
                 next = after;

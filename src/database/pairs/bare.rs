@@ -51,7 +51,12 @@ struct Numbered {
 
 impl Numbered {
     fn new(enough: u32) -> Self {
-        Self { numbers: HashMap::default(), given: Vec::new(), enough, waiting: PairsOfUnit::empty() }
+        Self {
+            numbers: HashMap::default(),
+            given: Vec::new(),
+            enough,
+            waiting: PairsOfUnit::empty(),
+        }
     }
 
     /// Adds a pair, unless both of its fingerprints were given more than often enough.
@@ -83,7 +88,10 @@ impl Numbered {
 
 impl PairsOfUnit {
     fn empty() -> Self {
-        Self { new: Vec::new(), pairs: Vec::with_capacity(TOGETHER) }
+        Self {
+            new: Vec::new(),
+            pairs: Vec::with_capacity(TOGETHER),
+        }
     }
 }
 
@@ -101,39 +109,52 @@ impl Question {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
         let way = Way::cheapest(reader, self.checked_distance()?, false)?;
-        let units =
-            Units::new((reader, None), self.max_distance, &way, snapshot.store.sizes().part_rows, None)?;
+        let units = Units::new(
+            (reader, None),
+            self.max_distance,
+            &way,
+            snapshot.store.sizes().part_rows,
+            None,
+        )?;
         let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);
-        let work = |unit: usize, hand_over: &mut dyn FnMut(Result<FoundBare>) -> ControlFlow<()>| {
-            let worked = units.posted_often(unit, &scopes).and_then(|often| match often {
-                Some(often) => Ok(_ = hand_over(Ok(FoundBare::Often(often)))),
-                None => {
-                    let mut found = Numbered::new(enough);
-                    let joined = units.join(unit, &mut |pair| {
-                        pair.into_iter().for_each(|pair| found.add(pair));
-                        if found.waiting.pairs.len() < TOGETHER && pair.is_some() {
-                            return ControlFlow::Continue(());
+        let work =
+            |unit: usize, hand_over: &mut dyn FnMut(Result<FoundBare>) -> ControlFlow<()>| {
+                let worked = units
+                    .posted_often(unit, &scopes)
+                    .and_then(|often| match often {
+                        Some(often) => Ok(_ = hand_over(Ok(FoundBare::Often(often)))),
+                        None => {
+                            let mut found = Numbered::new(enough);
+                            let joined = units.join(unit, &mut |pair| {
+                                pair.into_iter().for_each(|pair| found.add(pair));
+                                if found.waiting.pairs.len() < TOGETHER && pair.is_some() {
+                                    return ControlFlow::Continue(());
+                                }
+                                hand_over(Ok(found.take()))
+                            })?;
+                            if joined.is_continue() {
+                                _ = hand_over(Ok(found.take()));
+                            }
+                            Ok(())
                         }
-                        hand_over(Ok(found.take()))
-                    })?;
-                    if joined.is_continue() {
-                        _ = hand_over(Ok(found.take()));
-                    }
-                    Ok(())
+                    });
+                if let Err(error) = worked {
+                    _ = hand_over(Err(error));
                 }
-            });
-            if let Err(error) = worked {
-                _ = hand_over(Err(error));
-            }
-        };
+            };
         streaming::in_order(units.len(), work, |unit, found| {
             let found = found.map_err(|error| result = Err(error));
-            let Ok(found) = found else { return ControlFlow::Break(()) };
+            let Ok(found) = found else {
+                return ControlFlow::Break(());
+            };
             if last.replace(unit) != Some(unit) {
                 observe(FoundBare::Unit)?;
             }
             observe(found)?;
-            observe(FoundBare::Progress { done: unit as u64, all })
+            observe(FoundBare::Progress {
+                done: unit as u64,
+                all,
+            })
         });
         result
     }

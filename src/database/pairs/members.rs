@@ -82,7 +82,14 @@ impl<'s, R: Read> Members<'s, R> {
         together: Together,
         keys: Keys,
     ) -> Self {
-        Self { reader, scopes, since, together, keys, known: Mutex::default() }
+        Self {
+            reader,
+            scopes,
+            since,
+            together,
+            keys,
+            known: Mutex::default(),
+        }
     }
 
     /// The members of each fingerprint. Those come first that were written last. `None` if there are so many that fewer
@@ -95,10 +102,12 @@ impl<'s, R: Read> Members<'s, R> {
         let mut wanted: Vec<Fingerprint> = fingerprints.into_iter().collect();
         wanted.sort_unstable();
         wanted.dedup();
-        wanted.retain(|fingerprint| match self.known.lock().members.get(fingerprint) {
-            Some(known) => members.insert(*fingerprint, known.clone()).is_some(),
-            None => true,
-        });
+        wanted.retain(
+            |fingerprint| match self.known.lock().members.get(fingerprint) {
+                Some(known) => members.insert(*fingerprint, known.clone()).is_some(),
+                None => true,
+            },
+        );
         let posted = self.posted(&wanted)?;
         let documents: u64 = posted.iter().map(|it| it.total).sum();
         if self.together != Together::Fingerprint && documents > MOST_LISTED && wanted.len() > 2 {
@@ -109,7 +118,10 @@ impl<'s, R: Read> Members<'s, R> {
             let fingerprint = wanted[posted[0].index];
             let documents: u64 = posted.iter().map(|it| it.total).sum();
             if self.together == Together::Fingerprint && self.since.is_none() {
-                newest.extend(self.newest(fingerprint, posted)?.map(|it| (it, fingerprint, documents)));
+                newest.extend(
+                    self.newest(fingerprint, posted)?
+                        .map(|it| (it, fingerprint, documents)),
+                );
                 continue;
             }
             let found: Arc<[Member]> = self.listed(fingerprint, posted)?.into();
@@ -129,17 +141,33 @@ impl<'s, R: Read> Members<'s, R> {
                 Keys::Newest => self.reader.linked_key(number)?,
                 Keys::None => Vec::new(),
             };
-            let group = FingerprintGroup { fingerprint, documents, newest_key };
-            members.insert(fingerprint, [Member { newest: number, group, sketch: None }].into());
+            let group = FingerprintGroup {
+                fingerprint,
+                documents,
+                newest_key,
+            };
+            members.insert(
+                fingerprint,
+                [Member {
+                    newest: number,
+                    group,
+                    sketch: None,
+                }]
+                .into(),
+            );
         }
         Ok(Some(members))
     }
 
     fn posted(&self, wanted: &[Fingerprint]) -> Result<Vec<Posted>> {
-        let wanted = wanted.iter().map(|&fingerprint| (fingerprint, self.scopes.clone()));
+        let wanted = wanted
+            .iter()
+            .map(|&fingerprint| (fingerprint, self.scopes.clone()));
         let mut posted = match self.since {
             None => self.reader.posted(&wanted.collect::<Vec<_>>())?,
-            Some((_, from)) => self.reader.posted_from(&wanted.map(|it| (it, from)).collect::<Vec<_>>())?,
+            Some((_, from)) => self
+                .reader
+                .posted_from(&wanted.map(|it| (it, from)).collect::<Vec<_>>())?,
         };
         posted.retain(|it| it.total > 0);
         posted.sort_unstable_by_key(|it| it.index);
@@ -147,12 +175,19 @@ impl<'s, R: Read> Members<'s, R> {
     }
 
     /// The document of a fingerprint that was written last.
-    fn newest(&self, fingerprint: Fingerprint, posted: &[Posted]) -> Result<Option<DocumentNumber>> {
+    fn newest(
+        &self,
+        fingerprint: Fingerprint,
+        posted: &[Posted],
+    ) -> Result<Option<DocumentNumber>> {
         let mut newest = None;
         for it in posted {
             let of_scope = match &it.numbers {
                 Some(numbers) => numbers.first().copied(),
-                None => self.page(fingerprint, it.scope, DocumentNumber::MAX, 1)?.first().copied(),
+                None => self
+                    .page(fingerprint, it.scope, DocumentNumber::MAX, 1)?
+                    .first()
+                    .copied(),
             };
             newest = newest.max(of_scope);
         }
@@ -176,13 +211,16 @@ impl<'s, R: Read> Members<'s, R> {
         let mut listed = Listed::default();
         for it in posted {
             if let Some(numbers) = &it.numbers {
-                numbers.iter().try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+                numbers
+                    .iter()
+                    .try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
                 continue;
             }
             let mut end = DocumentNumber::MAX;
             loop {
                 let page = self.page(fingerprint, it.scope, end, PAGE)?;
-                page.iter().try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+                page.iter()
+                    .try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
                 match page.last() {
                     Some(&last) => end = last,
                     None => break,
@@ -195,13 +233,26 @@ impl<'s, R: Read> Members<'s, R> {
     }
 
     /// Adds a document to the members of its fingerprint.
-    fn add(&self, listed: &mut Listed, fingerprint: Fingerprint, number: DocumentNumber) -> Result<()> {
+    fn add(
+        &self,
+        listed: &mut Listed,
+        fingerprint: Fingerprint,
+        number: DocumentNumber,
+    ) -> Result<()> {
         let since = self.since.map_or(i64::MIN, |(since, _)| since);
-        let Some(document) = self.reader.linked_if(number, since, |_| true)? else { return Ok(()) };
-        let sketch = document.sketch().copied().filter(|_| self.together != Together::Fingerprint);
+        let Some(document) = self.reader.linked_if(number, since, |_| true)? else {
+            return Ok(());
+        };
+        let sketch = document
+            .sketch()
+            .copied()
+            .filter(|_| self.together != Together::Fingerprint);
         let same = match self.together {
             Together::Nothing => None,
-            _ => listed.by_sketch.get(&sketch).map(|&index| &mut listed.members[index]),
+            _ => listed
+                .by_sketch
+                .get(&sketch)
+                .map(|&index| &mut listed.members[index]),
         };
         match same {
             Some(member) => {
@@ -214,8 +265,16 @@ impl<'s, R: Read> Members<'s, R> {
             None => {
                 listed.by_sketch.insert(sketch, listed.members.len());
                 let newest_key = document.key().to_vec();
-                let group = FingerprintGroup { fingerprint, documents: 1, newest_key };
-                listed.members.push(Member { newest: number, group, sketch });
+                let group = FingerprintGroup {
+                    fingerprint,
+                    documents: 1,
+                    newest_key,
+                };
+                listed.members.push(Member {
+                    newest: number,
+                    group,
+                    sketch,
+                });
             }
         }
         Ok(())

@@ -3,7 +3,10 @@
 mod bare;
 mod members;
 mod other;
-#[expect(clippy::module_inception, reason = "the folder is named after what it shows first")]
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
 mod pairs;
 mod position;
 mod search;

@@ -30,7 +30,11 @@ impl<'r> Other<'r> {
     /// In slices of parts with no more than `part_rows` rows. `kept` is one of the slices, if it has rows.
     pub(super) fn new(reader: &'r Reader, part_rows: u64, kept: Option<Part>) -> Result<Self> {
         let slices = reader.table_parts(0, PARTS_OF_SLICE * part_rows, kept)?;
-        Ok(Self { reader, slices, sorted: Mutex::default() })
+        Ok(Self {
+            reader,
+            slices,
+            sorted: Mutex::default(),
+        })
     }
 
     /// The fingerprints of a slice, in the order of the table of a pass.
@@ -43,7 +47,10 @@ impl<'r> Other<'r> {
         let own = &self.reader.settings().plan.tables()[0].permutation;
         let mut rows = self.reader.table_rows(0, of.0)?;
         for row in &mut rows {
-            *row = table.permutation.apply(own.invert(Permuted::from_bits(*row))).bits();
+            *row = table
+                .permutation
+                .apply(own.invert(Permuted::from_bits(*row)))
+                .bits();
         }
         parallel::sort(&mut rows);
         sorted.truncate(1);

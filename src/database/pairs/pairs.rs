@@ -94,7 +94,12 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pairs(&self, max_distance: u32) -> Pairs<'_> {
-        Pairs { snapshot: self, other: None, min_similarity: None, question: Question::new(max_distance) }
+        Pairs {
+            snapshot: self,
+            other: None,
+            min_similarity: None,
+            question: Question::new(max_distance),
+        }
     }
 }
 
@@ -185,20 +190,39 @@ impl<'s> Pairs<'s> {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        self.question()?.run(self.snapshot, self.other, Keys::Newest, &mut |found| {
-            observe(match found {
-                Found::Group(member) => PairEvent::Group(member.group),
-                Found::Pair { a, b, distance, similarity } => {
-                    PairEvent::Pair(Pair { a: a.group, b: b.group, distance, similarity })
-                }
-                Found::Progress { done, all, position } => PairEvent::Progress { done, all, position },
+        self.question()?
+            .run(self.snapshot, self.other, Keys::Newest, &mut |found| {
+                observe(match found {
+                    Found::Group(member) => PairEvent::Group(member.group),
+                    Found::Pair {
+                        a,
+                        b,
+                        distance,
+                        similarity,
+                    } => PairEvent::Pair(Pair {
+                        a: a.group,
+                        b: b.group,
+                        distance,
+                        similarity,
+                    }),
+                    Found::Progress {
+                        done,
+                        all,
+                        position,
+                    } => PairEvent::Progress {
+                        done,
+                        all,
+                        position,
+                    },
+                })
             })
-        })
     }
 
     /// What is asked, with the least similarity of the database if none is asked for.
     fn question(&self) -> Result<Question> {
-        let least = self.min_similarity.or(self.snapshot.reader()?.settings().min_similarity);
+        let least = self
+            .min_similarity
+            .or(self.snapshot.reader()?.settings().min_similarity);
         Ok(Question {
             min_similarity: least.filter(|&least| least != 0.0),
             takes_unsketched: self.min_similarity.is_none(),

@@ -47,7 +47,10 @@ impl Way {
     /// The cheapest way at this commit.
     pub(super) fn cheapest(reader: &Reader, max_distance: u32, is_turned: bool) -> Result<Self> {
         let (tables, cost_model) = (reader.settings().plan.tables(), reader.cost_model(false)?);
-        Ok(Self { is_turned, passes: Join::cheapest(tables, max_distance, &cost_model) })
+        Ok(Self {
+            is_turned,
+            passes: Join::cheapest(tables, max_distance, &cost_model),
+        })
     }
 }
 
@@ -81,7 +84,12 @@ fn place(&Unit { slice, stage, part }: &Unit, way: &Way) -> String {
     let pass = |it: &ProbedPrefix| format!("{}.{}.{}", it.table, it.prefix_bits, it.flips);
     let passes: Vec<String> = way.passes.iter().map(pass).collect();
     let turned = u8::from(way.is_turned);
-    format!("{stage}:{}:{}:{turned}:{}", told(part), told(slice), passes.join(","))
+    format!(
+        "{stage}:{}:{}:{turned}:{}",
+        told(part),
+        told(slice),
+        passes.join(",")
+    )
 }
 
 impl fmt::Display for PairPosition {
@@ -102,11 +110,24 @@ fn parsed(text: &str) -> Option<PairPosition> {
     let [stage, part, slice, turned, passes, seal] = *text.split(':').collect::<Vec<_>>() else {
         return None;
     };
-    let next = Unit { slice: parsed_part(slice)?, stage: stage.parse().ok()?, part: parsed_part(part)? };
-    let passes = passes.split(',').map(parsed_pass).collect::<Option<Vec<_>>>()?;
+    let next = Unit {
+        slice: parsed_part(slice)?,
+        stage: stage.parse().ok()?,
+        part: parsed_part(part)?,
+    };
+    let passes = passes
+        .split(',')
+        .map(parsed_pass)
+        .collect::<Option<Vec<_>>>()?;
     let is_turned = ["0", "1"].iter().position(|&it| it == turned)? == 1;
-    let seal = u64::from_str_radix(seal, 16).ok().filter(|_| seal.len() == 16)?;
-    Some(PairPosition { next, way: Arc::new(Way { is_turned, passes }), seal })
+    let seal = u64::from_str_radix(seal, 16)
+        .ok()
+        .filter(|_| seal.len() == 16)?;
+    Some(PairPosition {
+        next,
+        way: Arc::new(Way { is_turned, passes }),
+        seal,
+    })
 }
 
 fn parsed_part(text: &str) -> Option<Part> {
@@ -115,7 +136,9 @@ fn parsed_part(text: &str) -> Option<Part> {
 }
 
 fn parsed_pass(text: &str) -> Option<ProbedPrefix> {
-    let [table, prefix_bits, flips] = *text.split('.').collect::<Vec<_>>() else { return None };
+    let [table, prefix_bits, flips] = *text.split('.').collect::<Vec<_>>() else {
+        return None;
+    };
     Some(ProbedPrefix {
         table: table.parse().ok()?,
         prefix_bits: prefix_bits.parse().ok()?,
@@ -129,27 +152,61 @@ mod tests {
 
     #[test]
     fn a_position_is_parsed_as_it_is_printed_and_is_of_one_search_only() {
-        let parts = [(0, 0), (5, 3), (u64::MAX, 64), (1, 64)].map(|(leading, bits)| Part::of(leading, bits));
+        let parts = [(0, 0), (5, 3), (u64::MAX, 64), (1, 64)]
+            .map(|(leading, bits)| Part::of(leading, bits));
         let passes = [
-            ProbedPrefix { table: 0, prefix_bits: 16, flips: 0 },
-            ProbedPrefix { table: 29, prefix_bits: 64, flips: 16 },
+            ProbedPrefix {
+                table: 0,
+                prefix_bits: 16,
+                flips: 0,
+            },
+            ProbedPrefix {
+                table: 29,
+                prefix_bits: 64,
+                flips: 16,
+            },
         ];
         for (stage, part) in parts.into_iter().flatten().enumerate() {
             for is_turned in [false, true] {
-                let way = Way { is_turned, passes: passes[..1 + stage % 2].to_vec() };
-                let next = Unit { slice: part, stage, part };
+                let way = Way {
+                    is_turned,
+                    passes: passes[..1 + stage % 2].to_vec(),
+                };
+                let next = Unit {
+                    slice: part,
+                    stage,
+                    part,
+                };
                 let position = PairPosition::new(next, Arc::new(way), 7);
                 let text = position.to_string();
                 assert_eq!(text.parse::<PairPosition>().expect("it is one"), position);
                 assert!(position.is_of(7) && !position.is_of(8));
                 // A digit that was changed or lost is seen.
-                for index in text.char_indices().filter(|it| it.1.is_ascii_digit()).map(|it| it.0) {
+                for index in text
+                    .char_indices()
+                    .filter(|it| it.1.is_ascii_digit())
+                    .map(|it| it.0)
+                {
                     let mut other = text.clone();
-                    let digit = if &text[index..=index] == "9" { "8" } else { "9" };
+                    let digit = if &text[index..=index] == "9" {
+                        "8"
+                    } else {
+                        "9"
+                    };
                     other.replace_range(index..=index, digit);
-                    assert!(other.parse::<PairPosition>().map_or(true, |it| !it.is_of(7)), "{other}");
+                    assert!(
+                        other
+                            .parse::<PairPosition>()
+                            .map_or(true, |it| !it.is_of(7)),
+                        "{other}"
+                    );
                     other.remove(index);
-                    assert!(other.parse::<PairPosition>().map_or(true, |it| !it.is_of(7)), "{other}");
+                    assert!(
+                        other
+                            .parse::<PairPosition>()
+                            .map_or(true, |it| !it.is_of(7)),
+                        "{other}"
+                    );
                 }
             }
         }

@@ -93,7 +93,13 @@ impl Question {
         let others = other.map(|other| self.members(other, keys)).transpose()?;
         let takes_unsketched = self.takes_unsketched && others.is_some();
         let min_similarity = self.min_similarity;
-        let search = Search { members, others, is_turned, min_similarity, takes_unsketched };
+        let search = Search {
+            members,
+            others,
+            is_turned,
+            min_similarity,
+            takes_unsketched,
+        };
         let of = self.identity(&search, reader, other);
         if self.from.as_ref().is_some_and(|from| !from.is_of(of)) {
             return Err(Error::PairPosition);
@@ -105,11 +111,20 @@ impl Question {
         let from = self.from.as_ref().map(|from| from.next);
         let part_rows = snapshot.store.sizes().part_rows;
         let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
-        let (all, first) = (units.len() as u64, from.map_or(0, |from| units.before(from)));
+        let (all, first) = (
+            units.len() as u64,
+            from.map_or(0, |from| units.before(from)),
+        );
         let (mut result, mut done) = (Ok(()), first as u64);
         let mut position = PairPosition::new(units.get(first), way.clone(), of);
         // What the first unit gives comes after its position too.
-        if observe(Found::Progress { done, all, position: position.clone() }).is_break() {
+        if observe(Found::Progress {
+            done,
+            all,
+            position: position.clone(),
+        })
+        .is_break()
+        {
             return Ok(());
         }
         let work = |unit: usize, hand_over: &mut dyn FnMut(Handed) -> ControlFlow<()>| {
@@ -140,15 +155,25 @@ impl Question {
                 done += 1;
                 position = PairPosition::new(units.get(done as usize), way.clone(), of);
             }
-            observe(Found::Progress { done, all, position: position.clone() })
+            observe(Found::Progress {
+                done,
+                all,
+                position: position.clone(),
+            })
         });
         result
     }
 
     /// Stands for the question and the content. It is the same wherever the rows are stored.
     fn identity(&self, search: &Search<'_>, reader: &Reader, other: Option<&Reader>) -> u64 {
-        let content = |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
-        let tables = reader.settings().plan.tables().iter().map(|it| it.permutation.positions());
+        let content =
+            |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
+        let tables = reader
+            .settings()
+            .plan
+            .tables()
+            .iter()
+            .map(|it| it.permutation.positions());
         let text = format!(
             "{} {:?} {} {:?} {:?} {} {} {:?} {:?}",
             self.max_distance,
@@ -172,7 +197,10 @@ impl Question {
         let since = match self.since()? {
             None => None,
             // Without any such document, nothing has a number that is large enough.
-            Some(since) => Some((since, reader.first_since(since)?.unwrap_or(DocumentNumber::MAX))),
+            Some(since) => Some((
+                since,
+                reader.first_since(since)?.unwrap_or(DocumentNumber::MAX),
+            )),
         };
         let together = match (self.each_document, self.min_similarity) {
             (true, _) => Together::Nothing,
@@ -190,12 +218,17 @@ impl Question {
     /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
     pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
         self.since()?;
-        let Some(least) = self.min_similarity else { return Ok(()) };
+        let Some(least) = self.min_similarity else {
+            return Ok(());
+        };
         if !(0.0..=1.0).contains(&least) {
             return Err(Error::MinSimilarity { given: least });
         }
         match reader.settings().sketch_size {
-            SketchSize::None => Err(Error::SketchSizes { stored: 0, given: 0 }),
+            SketchSize::None => Err(Error::SketchSizes {
+                stored: 0,
+                given: 0,
+            }),
             _ => Ok(()),
         }
     }
@@ -205,7 +238,10 @@ impl Question {
     fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
         let [ours, theirs] = [reader, other].map(Read::settings);
         if ours.scheme != theirs.scheme {
-            return Err(Error::SchemeMismatch { stored: ours.scheme.name(), given: theirs.scheme.name() });
+            return Err(Error::SchemeMismatch {
+                stored: ours.scheme.name(),
+                given: theirs.scheme.name(),
+            });
         }
         let [stored, given] = [ours, theirs].map(|it| it.sketch_size.bytes());
         let is_unsketched = self.takes_unsketched && theirs.sketch_size == SketchSize::None;
@@ -293,7 +329,11 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn give_some_groups(&self, fingerprints: &[Fingerprint], take: Take<'_>) -> Result<ControlFlow<()>> {
+    fn give_some_groups(
+        &self,
+        fingerprints: &[Fingerprint],
+        take: Take<'_>,
+    ) -> Result<ControlFlow<()>> {
         let Some(members) = self.members.of(fingerprints.iter().copied())? else {
             let (first, second) = fingerprints.split_at(fingerprints.len() / 2);
             return match self.give_some_groups(first, take)? {
@@ -301,7 +341,9 @@ impl Search<'_> {
                 broken => Ok(broken),
             };
         };
-        let mut groups = fingerprints.iter().filter_map(|fingerprint| members.get(fingerprint));
+        let mut groups = fingerprints
+            .iter()
+            .filter_map(|fingerprint| members.get(fingerprint));
         Ok(groups.try_for_each(|members| self.give_group(members, take)))
     }
 
@@ -312,7 +354,9 @@ impl Search<'_> {
             if a.group.documents > 1 && is_judged {
                 take(Some(Found::Group(a.clone())))?;
             }
-            members[index + 1..].iter().try_for_each(|b| self.give_pair(a, b, 0, take))?;
+            members[index + 1..]
+                .iter()
+                .try_for_each(|b| self.give_pair(a, b, 0, take))?;
         }
         ControlFlow::Continue(())
     }
@@ -322,10 +366,15 @@ impl Search<'_> {
         let firsts = pairs.iter().map(|pair| pair.a);
         let seconds = pairs.iter().map(|pair| pair.b);
         let found = match &self.others {
-            None => self.members.of(firsts.chain(seconds))?.map(|members| (members, None)),
+            None => self
+                .members
+                .of(firsts.chain(seconds))?
+                .map(|members| (members, None)),
             Some(others) => {
                 let (firsts, seconds) = (self.members.of(firsts)?, others.of(seconds)?);
-                firsts.zip(seconds).map(|(firsts, seconds)| (firsts, Some(seconds)))
+                firsts
+                    .zip(seconds)
+                    .map(|(firsts, seconds)| (firsts, Some(seconds)))
             }
         };
         let Some((firsts, seconds)) = found else {
@@ -335,7 +384,9 @@ impl Search<'_> {
                 broken => Ok(broken),
             };
         };
-        let of = |members: &MembersOf, fingerprint| members.get(&fingerprint).cloned().unwrap_or_default();
+        let of = |members: &MembersOf, fingerprint| {
+            members.get(&fingerprint).cloned().unwrap_or_default()
+        };
         for pair in pairs {
             for a in &*of(&firsts, pair.a) {
                 for b in &*of(seconds.as_ref().unwrap_or(&firsts), pair.b) {
@@ -356,7 +407,12 @@ impl Search<'_> {
         let is_judged = !self.takes_unsketched || b.sketch.is_some();
         match self.min_similarity.filter(|_| is_judged) {
             Some(least) if similarity.is_none_or(|it| it < least) => ControlFlow::Continue(()),
-            _ => take(Some(Found::Pair { a: a.clone(), b: b.clone(), distance, similarity })),
+            _ => take(Some(Found::Pair {
+                a: a.clone(),
+                b: b.clone(),
+                distance,
+                similarity,
+            })),
         }
     }
 }

@@ -35,23 +35,40 @@ impl<'r> Units<'r> {
         part_rows: u64,
         from: Option<Unit>,
     ) -> Result<Self> {
-        let join = Join::new(reader.settings().plan.tables(), max_distance, way.passes.clone());
+        let join = Join::new(
+            reader.settings().plan.tables(),
+            max_distance,
+            way.passes.clone(),
+        );
         let kept_slice = from.map(|it| it.slice);
-        let other = other.map(|other| Other::new(other, part_rows, kept_slice)).transpose()?;
+        let other = other
+            .map(|other| Other::new(other, part_rows, kept_slice))
+            .transpose()?;
         let kept = |stage: usize| from.filter(|it| it.stage == stage).map(|it| it.part);
         let parts: Vec<Vec<Part>> = (0..join.passes())
             .map(|pass| reader.table_parts(join.table(pass), part_rows, kept(pass + 1)))
             .collect::<Result<_>>()?;
-        let posted =
-            if other.is_some() { Vec::new() } else { reader.posted_parts(part_rows, kept(GROUPS))? };
-        let slices = other.as_ref().map_or(&[Part::ALL][..], |other| &other.slices);
+        let posted = if other.is_some() {
+            Vec::new()
+        } else {
+            reader.posted_parts(part_rows, kept(GROUPS))?
+        };
+        let slices = other
+            .as_ref()
+            .map_or(&[Part::ALL][..], |other| &other.slices);
         let mut units = Vec::new();
         for &slice in slices {
             for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
                 units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
             }
         }
-        Ok(Self { reader, other, join, parts, units })
+        Ok(Self {
+            reader,
+            other,
+            join,
+            parts,
+            units,
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,7 +83,11 @@ impl<'r> Units<'r> {
     /// A unit. Behind the last one comes one that stands for the end.
     pub(super) fn get(&self, index: usize) -> Unit {
         let slice = self.units.last().map_or(Part::ALL, |it| it.slice);
-        let end = Unit { slice, stage: self.join.passes() + 1, part: Part::ALL };
+        let end = Unit {
+            slice,
+            stage: self.join.passes() + 1,
+            part: Part::ALL,
+        };
         self.units.get(index).copied().unwrap_or(end)
     }
 
@@ -77,7 +98,9 @@ impl<'r> Units<'r> {
         scopes: &[ScopeNumber],
     ) -> Result<Option<Vec<Fingerprint>>> {
         let Unit { stage, part, .. } = self.units[unit];
-        (stage == GROUPS).then(|| self.reader.posted_often(part, scopes)).transpose()
+        (stage == GROUPS)
+            .then(|| self.reader.posted_often(part, scopes))
+            .transpose()
     }
 
     /// Calls `each` with the pairs of a unit of a table, and with nothing now and then. Without another side, the
@@ -102,16 +125,28 @@ impl<'r> Units<'r> {
         let pass = stage - 1;
         let table = self.join.table(pass);
         let rows = self.reader.table_rows(table, part)?;
-        let in_order = |NearPair { a, b, distance }| NearPair { a: a.min(b), b: a.max(b), distance };
+        let in_order = |NearPair { a, b, distance }| NearPair {
+            a: a.min(b),
+            b: a.max(b),
+            distance,
+        };
         let mut ordered = |pair| each(Some(in_order(pair)));
-        if self.join.pairs(pass, (part, &rows), None, &mut ordered).is_break() {
+        if self
+            .join
+            .pairs(pass, (part, &rows), None, &mut ordered)
+            .is_break()
+        {
             return Ok(ControlFlow::Break(()));
         }
-        let later = self.parts[pass].iter().filter(|later| later.first > part.first);
+        let later = self.parts[pass]
+            .iter()
+            .filter(|later| later.first > part.first);
         for &later in later.filter(|&&later| self.join.joins(pass, part, later)) {
             let others = self.reader.table_rows(table, later)?;
             let mut ordered = |pair| each(Some(in_order(pair)));
-            let joined = self.join.pairs(pass, (part, &rows), Some((later, &others)), &mut ordered);
+            let joined = self
+                .join
+                .pairs(pass, (part, &rows), Some((later, &others)), &mut ordered);
             if joined.is_break() || each(None).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -140,8 +175,16 @@ impl<'r> Units<'r> {
                 Some(rows) => rows,
                 None => rows.insert(self.reader.table_rows(table, part)?),
             };
-            let mut turned = |NearPair { a, b, distance }| each(Some(NearPair { a: b, b: a, distance }));
-            let joined = self.join.pairs(pass, (near, others), Some((part, rows)), &mut turned);
+            let mut turned = |NearPair { a, b, distance }| {
+                each(Some(NearPair {
+                    a: b,
+                    b: a,
+                    distance,
+                }))
+            };
+            let joined = self
+                .join
+                .pairs(pass, (near, others), Some((part, rows)), &mut turned);
             if joined.is_break() || each(None).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

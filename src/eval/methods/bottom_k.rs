@@ -31,7 +31,11 @@ impl Method for BottomK {
             set.truncate(kept);
             set.shrink_to_fit();
         });
-        Box::new(HashLists { lists, score: Box::new(move |a, b| estimate(a, b, kept)), estimates: true })
+        Box::new(HashLists {
+            lists,
+            score: Box::new(move |a, b| estimate(a, b, kept)),
+            estimates: true,
+        })
     }
 }
 
@@ -50,7 +54,11 @@ fn estimate(a: &[u64], b: &[u64], kept: usize) -> f64 {
         both += usize::from(order.is_eq());
         seen += 1;
     }
-    if seen == 0 { 0.0 } else { both as f64 / seen as f64 }
+    if seen == 0 {
+        0.0
+    } else {
+        both as f64 / seen as f64
+    }
 }
 
 #[cfg(test)]

@@ -49,8 +49,11 @@ mod tests {
     /// `rose is a rose` and `is a rose is`. The second text, by hand, adds `a rose is red`.
     #[test]
     fn a_rose_is_a_rose() {
-        let corpus =
-            Corpus::of(&["a rose is a rose is a rose", "a rose is a rose is a rose is red", "thorn"]);
+        let corpus = Corpus::of(&[
+            "a rose is a rose is a rose",
+            "a rose is a rose is a rose is red",
+            "thorn",
+        ]);
         let described = Exact.describe(&corpus);
         assert_eq!(described.bytes(), 8 * (3 + 4 + 1));
         assert_eq!(described.score(0, 1), Some(0.75));

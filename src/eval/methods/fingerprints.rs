@@ -36,12 +36,16 @@ impl Method for Fingerprints {
         let of = |page: &Page| match page {
             Page::Text(text) => self.fingerprinter.fingerprint_and_sketch(text),
             Page::Html(html) => self.fingerprinter.fingerprint_and_sketch_html(html),
-            Page::Xhtml(page) => {
-                self.fingerprinter.fingerprint_and_sketch(&self.fingerprinter.text_of_xhtml(page))
-            }
+            Page::Xhtml(page) => self
+                .fingerprinter
+                .fingerprint_and_sketch(&self.fingerprinter.text_of_xhtml(page)),
         };
         Box::new(Made {
-            documents: corpus.documents.iter().map(|document| of(&document.page)).collect(),
+            documents: corpus
+                .documents
+                .iter()
+                .map(|document| of(&document.page))
+                .collect(),
             sketch_size: self.fingerprinter.sketch_size(),
             max_distance: self.max_distance,
         })
@@ -91,11 +95,18 @@ mod tests {
 
     #[test]
     fn the_score_is_the_distance_below_zero() -> crate::Result<()> {
-        let texts =
-            ["one two three four five six seven eight", "one two three four five six seven nine", "short"];
+        let texts = [
+            "one two three four five six seven eight",
+            "one two three four five six seven nine",
+            "short",
+        ];
         for scheme in [Scheme::Simhash1, Scheme::Minwise1] {
             let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            let described = Fingerprints { fingerprinter, max_distance: 64 }.describe(&Corpus::of(&texts));
+            let described = Fingerprints {
+                fingerprinter,
+                max_distance: 64,
+            }
+            .describe(&Corpus::of(&texts));
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
             let distance = a.zip(b).map(|(a, b)| a.distance(b));
             assert_eq!(described.score(0, 1), distance.map(|it| -f64::from(it)));
@@ -113,14 +124,23 @@ mod tests {
         let corpus = Corpus::of(&texts.each_ref().map(String::as_str));
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
-            let described = Fingerprints { fingerprinter, max_distance: 8 }.describe(&corpus);
+            let described = Fingerprints {
+                fingerprinter,
+                max_distance: 8,
+            }
+            .describe(&corpus);
             assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
-            let made =
-                texts.each_ref().map(|it| fingerprinter.fingerprint_and_sketch(it).expect("long enough"));
+            let made = texts.each_ref().map(|it| {
+                fingerprinter
+                    .fingerprint_and_sketch(it)
+                    .expect("long enough")
+            });
             for (a, b, is_candidate) in [(0, 1, true), (0, 2, false), (1, 2, false)] {
                 assert_eq!(made[a].0.distance(made[b].0) <= 8, is_candidate);
                 let sketches = made[a].1.zip(made[b].1);
-                let expected = sketches.and_then(|(x, y)| x.similarity(&y).ok()).map(|it| it.jaccard());
+                let expected = sketches
+                    .and_then(|(x, y)| x.similarity(&y).ok())
+                    .map(|it| it.jaccard());
                 assert!(expected.is_some());
                 assert_eq!(described.estimate(a, b), expected);
                 assert_eq!(described.score(a, b), expected.filter(|_| is_candidate));
@@ -137,15 +157,22 @@ mod tests {
             (0..count).map(|it| format!("{prefix}{it}")).collect()
         };
         let page = |site: &str| {
-            let links: String =
-                words(site, 60).iter().map(|it| format!("<li><a href='/{it}'>{it}</a></li>")).collect();
+            let links: String = words(site, 60)
+                .iter()
+                .map(|it| format!("<li><a href='/{it}'>{it}</a></li>"))
+                .collect();
             let story = words("story", 200).join(" ");
             format!("<body><ul>{links}</ul><p>{story}</p><p>{story} again</p></body>")
         };
         let corpus = Corpus::of_html(&[page("a"), page("b")]);
         let score = |scheme| -> crate::Result<_> {
             let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            Ok(Fingerprints { fingerprinter, max_distance: 64 }.describe(&corpus).score(0, 1))
+            Ok(Fingerprints {
+                fingerprinter,
+                max_distance: 64,
+            }
+            .describe(&corpus)
+            .score(0, 1))
         };
         assert_eq!(score(Scheme::Content1)?, Some(0.0));
         assert!(score(Scheme::Minwise1)?.is_some_and(|it| it < 0.0));

@@ -15,7 +15,10 @@ pub(super) struct HashLists {
 
 impl Described for HashLists {
     fn bytes(&self) -> usize {
-        self.lists.iter().map(|it| size_of::<u64>() * it.len()).sum()
+        self.lists
+            .iter()
+            .map(|it| size_of::<u64>() * it.len())
+            .sum()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {

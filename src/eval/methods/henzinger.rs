@@ -39,12 +39,17 @@ struct Both {
 
 impl Described for Both {
     fn bytes(&self) -> usize {
-        let supershingles: usize = self.supershingles.iter().map(|it| size_of::<u64>() * it.len()).sum();
+        let supershingles: usize = self
+            .supershingles
+            .iter()
+            .map(|it| size_of::<u64>() * it.len())
+            .sum();
         supershingles + self.projections.bytes()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        let is_candidate = equal(&self.supershingles[a], &self.supershingles[b]) >= EQUAL_SUPERSHINGLES;
+        let is_candidate =
+            equal(&self.supershingles[a], &self.supershingles[b]) >= EQUAL_SUPERSHINGLES;
         is_candidate.then(|| self.projections.score(a, b)).flatten()
     }
 }
@@ -57,9 +62,18 @@ mod tests {
     /// By hand: the same words in another order have the cosine 1, but no shingle in common.
     #[test]
     fn both_methods_have_to_agree() {
-        let corpus = Corpus::of(&["a b c d e f g h i j", "j i h g f e d c b a", "A b c d e f g h i j"]);
+        let corpus = Corpus::of(&[
+            "a b c d e f g h i j",
+            "j i h g f e d c b a",
+            "A b c d e f g h i j",
+        ]);
         let described = Henzinger.describe(&corpus);
-        assert_eq!(RandomProjection { bits: BITS }.describe(&corpus).score(0, 1), Some(1.0));
+        assert_eq!(
+            RandomProjection { bits: BITS }
+                .describe(&corpus)
+                .score(0, 1),
+            Some(1.0)
+        );
         assert_eq!(described.score(0, 1), None);
         assert_eq!(described.score(0, 2), Some(1.0));
     }

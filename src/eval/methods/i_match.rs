@@ -45,9 +45,17 @@ impl Method for IMatch {
                 .map(|&word| (corpus.words[word as usize].as_str(), corpus.word_hash(word)))
                 .collect();
             words.sort_unstable();
-            (0..=self.lexica).map(|number| signature(&words, number)).collect()
+            (0..=self.lexica)
+                .map(|number| signature(&words, number))
+                .collect()
         };
-        Box::new(Signatures(corpus.documents.iter().map(|document| of(&document.tokens)).collect()))
+        Box::new(Signatures(
+            corpus
+                .documents
+                .iter()
+                .map(|document| of(&document.tokens))
+                .collect(),
+        ))
     }
 }
 
@@ -55,7 +63,11 @@ impl Method for IMatch {
 fn lexicon(corpus: &Corpus) -> Vec<bool> {
     let documents = corpus.len() as f64;
     let idf = |frequency: u32| (documents / f64::from(frequency)).ln() / documents.ln();
-    corpus.document_frequencies().into_iter().map(|frequency| WINDOW.contains(&idf(frequency))).collect()
+    corpus
+        .document_frequencies()
+        .into_iter()
+        .map(|frequency| WINDOW.contains(&idf(frequency)))
+        .collect()
 }
 
 type Signature = [u8; 20];
@@ -63,7 +75,8 @@ type Signature = [u8; 20];
 /// The signature of sorted words, with their hashes, under one of the lexica. Number 0 has all words.
 fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
     let is_in = |hash: u64| {
-        lexicon == 0 || !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)).is_multiple_of(3)
+        lexicon == 0
+            || !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)).is_multiple_of(3)
     };
     let (mut sha1, mut any) = (Sha1::new(), false);
     for (word, _) in words.iter().filter(|(_, hash)| is_in(*hash)) {
@@ -93,18 +106,32 @@ mod tests {
 
     /// By hand, with 4 documents: a word of one document has the idf share 1, of two 1/2, of three 0.21, of
     /// four 0. So the lexicon is {common, pair}: `rare` words and `all` do not count, nor does order.
-    const TEXTS: [&str; 4] = ["all common pair rare", "pair all all scarce common", "all common", "all"];
+    const TEXTS: [&str; 4] = [
+        "all common pair rare",
+        "pair all all scarce common",
+        "all common",
+        "all",
+    ];
 
     #[test]
     fn only_words_of_the_window_count() {
         let corpus = Corpus::of(&TEXTS);
         let lexicon = lexicon(&corpus);
-        let kept = corpus.words.iter().zip(&lexicon).filter(|it| *it.1).map(|it| it.0.as_str());
+        let kept = corpus
+            .words
+            .iter()
+            .zip(&lexicon)
+            .filter(|it| *it.1)
+            .map(|it| it.0.as_str());
         assert_eq!(kept.collect::<Vec<_>>(), ["common", "pair"]);
         let described = IMatch { lexica: 0 }.describe(&corpus);
         assert_eq!(described.score(0, 1), Some(1.0));
         assert_eq!(described.score(0, 2), Some(0.0));
-        assert_eq!(described.score(3, 3), Some(0.0), "no word of the lexicon, no signature");
+        assert_eq!(
+            described.score(3, 3),
+            Some(0.0),
+            "no word of the lexicon, no signature"
+        );
         assert_eq!(described.bytes(), 60);
     }
 

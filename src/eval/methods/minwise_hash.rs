@@ -25,16 +25,27 @@ impl Method for MinwiseHash {
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let functions = self.functions as usize;
-        let lists = corpus.shingles(4).iter().map(|set| minima(set, functions)).collect();
+        let lists = corpus
+            .shingles(4)
+            .iter()
+            .map(|set| minima(set, functions))
+            .collect();
         let score = move |a: &[u64], b: &[u64]| equal(a, b) as f64 / functions as f64;
-        Box::new(HashLists { lists, score: Box::new(score), estimates: true })
+        Box::new(HashLists {
+            lists,
+            score: Box::new(score),
+            estimates: true,
+        })
     }
 }
 
 /// The least value of each function over the elements. Empty if there are none.
 pub(super) fn minima(elements: &[u64], functions: usize) -> Vec<u64> {
     let least = |function: usize| {
-        elements.iter().map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function as u64)).min()
+        elements
+            .iter()
+            .map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function as u64))
+            .min()
     };
     (0..functions).map_while(least).collect()
 }

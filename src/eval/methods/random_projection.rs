@@ -32,8 +32,9 @@ impl Method for RandomProjection {
 }
 
 /// The cosines at which projections are measured. Of 384 bits, 372 are equal at 0.995, and 355 at 0.971.
-pub(super) const COSINES: [f64; 12] =
-    [1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.971, 0.95, 0.92, 0.9, 0.85];
+pub(super) const COSINES: [f64; 12] = [
+    1.0, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.971, 0.95, 0.92, 0.9, 0.85,
+];
 
 /// The bits of each document. A document without tokens has none.
 pub(super) struct Projections {
@@ -47,7 +48,14 @@ impl Projections {
             let hashes: Vec<u64> = tokens.iter().map(|&word| corpus.word_hash(word)).collect();
             (!hashes.is_empty()).then(|| projected(hashes, bits))
         };
-        Self { words: corpus.documents.iter().map(|document| of(&document.tokens)).collect(), bits }
+        Self {
+            words: corpus
+                .documents
+                .iter()
+                .map(|document| of(&document.tokens))
+                .collect(),
+            bits,
+        }
     }
 }
 
@@ -64,7 +72,11 @@ fn projected(mut hashes: Vec<u64>, bits: u32) -> Vec<u64> {
         }
     }
     sums.truncate(bits as usize);
-    let word = |sums: &[i64]| (0..).zip(sums).fold(0, |all, (bit, &sum)| all | u64::from(sum > 0) << bit);
+    let word = |sums: &[i64]| {
+        (0..)
+            .zip(sums)
+            .fold(0, |all, (bit, &sum)| all | u64::from(sum > 0) << bit)
+    };
     sums.chunks(64).map(word).collect()
 }
 
@@ -75,7 +87,10 @@ impl Described for Projections {
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
         let (a, b) = (self.words[a].as_ref()?, self.words[b].as_ref()?);
-        Some(cosine(a.iter().zip(b).map(|(x, y)| (x ^ y).count_ones()).sum(), self.bits))
+        Some(cosine(
+            a.iter().zip(b).map(|(x, y)| (x ^ y).count_ones()).sum(),
+            self.bits,
+        ))
     }
 }
 
@@ -95,7 +110,11 @@ mod tests {
             assert!(COSINES.contains(&threshold));
             for different in 0..=384 {
                 let is_similar = 384 - different >= equal;
-                assert_eq!(cosine(different, 384) >= threshold, is_similar, "{different} bits differ");
+                assert_eq!(
+                    cosine(different, 384) >= threshold,
+                    is_similar,
+                    "{different} bits differ"
+                );
             }
         }
     }
@@ -105,13 +124,23 @@ mod tests {
     /// are often 0, are overestimated.
     #[test]
     fn the_score_estimates_the_cosine() {
-        let text =
-            |words: std::ops::Range<u32>| words.map(|it| format!("w{it}")).collect::<Vec<_>>().join(" ");
+        let text = |words: std::ops::Range<u32>| {
+            words
+                .map(|it| format!("w{it}"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         let (first, second) = (text(0..201), text(50..251));
         let corpus = Corpus::of(&[first.as_str(), second.as_str(), "", first.as_str()]);
         let described = Projections::of(&corpus, 4096);
         let cosine = described.score(0, 1);
-        assert!(cosine.is_some_and(|it| (it - 151.0 / 201.0).abs() < 0.06), "{cosine:?}");
-        assert_eq!((described.score(0, 2), described.score(0, 3)), (None, Some(1.0)));
+        assert!(
+            cosine.is_some_and(|it| (it - 151.0 / 201.0).abs() < 0.06),
+            "{cosine:?}"
+        );
+        assert_eq!(
+            (described.score(0, 2), described.score(0, 3)),
+            (None, Some(1.0))
+        );
     }
 }

@@ -86,7 +86,10 @@ fn spots_of(tokens: &[u32], kinds: &[Kind]) -> Vec<[u32; CHAIN + 1]> {
         }
         Some(spot)
     };
-    (0..tokens.len()).filter(of_kind(Kind::Antecedent)).filter_map(spot).collect()
+    (0..tokens.len())
+        .filter(of_kind(Kind::Antecedent))
+        .filter_map(spot)
+        .collect()
 }
 
 /// The distinct spots of each document in order, with the number of times they occur.
@@ -94,7 +97,10 @@ struct Spots(Vec<Vec<(u64, u32)>>);
 
 impl Described for Spots {
     fn bytes(&self) -> usize {
-        self.0.iter().map(|it| (size_of::<u64>() + size_of::<u32>()) * it.len()).sum()
+        self.0
+            .iter()
+            .map(|it| (size_of::<u64>() + size_of::<u32>()) * it.len())
+            .sum()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
@@ -115,7 +121,11 @@ fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
         j += usize::from(y.0 <= x.0);
     }
     let either = length(a) + length(b) - both;
-    if either == 0 { 0.0 } else { f64::from(both) / f64::from(either) }
+    if either == 0 {
+        0.0
+    } else {
+        f64::from(both) / f64::from(either)
+    }
 }
 
 /// The number of spots, each as often as it occurs.
@@ -138,7 +148,10 @@ fn similar_pairs(spots: &[Vec<(u64, u32)>], least: f64) -> Vec<Scored> {
     for (number, spots) in spots.iter().enumerate() {
         for (spot, _) in spots {
             *frequencies.entry(*spot).or_default() += 1;
-            indexes[partition(lengths[number])].entry(*spot).or_default().push(number);
+            indexes[partition(lengths[number])]
+                .entry(*spot)
+                .or_default()
+                .push(number);
         }
     }
     let mut pairs = Vec::new();
@@ -153,15 +166,22 @@ fn similar_pairs(spots: &[Vec<(u64, u32)>], least: f64) -> Vec<Scored> {
                 break;
             }
             let here = partition(lengths[first]);
-            for second in
-                indexes[here..here + 2].iter().filter_map(|index| index.get(&spot)).flatten().copied()
+            for second in indexes[here..here + 2]
+                .iter()
+                .filter_map(|index| index.get(&spot))
+                .flatten()
+                .copied()
             {
                 // Of two documents in different partitions, the one in the lower has the turn.
                 let has_turn = partition(lengths[second]) > here || second > first;
                 if has_turn && seen.insert(second) {
                     let similarity = jaccard(own, &spots[second]);
                     if similarity >= least {
-                        pairs.push((first.min(second) as u32, first.max(second) as u32, similarity));
+                        pairs.push((
+                            first.min(second) as u32,
+                            first.max(second) as u32,
+                            similarity,
+                        ));
                     }
                 }
             }
@@ -191,7 +211,13 @@ mod tests {
     fn spots(text: &str) -> Vec<String> {
         let corpus = Corpus::of(&[text]);
         let spots = spots_of(&corpus.documents[0].tokens, &kinds(&corpus.words));
-        spots.iter().map(|spot| spot.map(|word| corpus.words[word as usize].as_str()).join(":")).collect()
+        spots
+            .iter()
+            .map(|spot| {
+                spot.map(|word| corpus.words[word as usize].as_str())
+                    .join(":")
+            })
+            .collect()
     }
 
     /// The sentence and its spots are those of the paper, section 3.

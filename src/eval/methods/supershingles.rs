@@ -35,18 +35,35 @@ impl Method for Supershingles {
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let score = |a: &[u64], b: &[u64]| equal(a, b) as f64;
-        Box::new(HashLists { lists: of(corpus), score: Box::new(score), estimates: false })
+        Box::new(HashLists {
+            lists: of(corpus),
+            score: Box::new(score),
+            estimates: false,
+        })
     }
 }
 
 /// The supershingles of each document. A document without tokens has none.
 pub(super) fn of(corpus: &Corpus) -> Vec<Vec<u64>> {
-    corpus.shingles(TOKENS).iter().map(|set| folded(&minima(set, FUNCTIONS))).collect()
+    corpus
+        .shingles(TOKENS)
+        .iter()
+        .map(|set| folded(&minima(set, FUNCTIONS)))
+        .collect()
 }
 
 fn folded(minima: &[u64]) -> Vec<u64> {
     let parts = minima.chunks(FUNCTIONS / SUPERSHINGLES);
-    parts.map(|part| xxh3_64(&part.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>())).collect()
+    parts
+        .map(|part| {
+            xxh3_64(
+                &part
+                    .iter()
+                    .flat_map(|it| it.to_le_bytes())
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -57,12 +74,22 @@ mod tests {
     #[test]
     fn a_supershingle_is_equal_if_its_fourteen_values_are() {
         let values: Vec<u64> = (0..84).collect();
-        for (places, expected) in
-            [(&[][..], 6), (&[83], 5), (&[0, 13], 5), (&[0, 13, 14], 4), (&[0, 20, 30, 50, 60, 80], 0)]
-        {
+        for (places, expected) in [
+            (&[][..], 6),
+            (&[83], 5),
+            (&[0, 13], 5),
+            (&[0, 13, 14], 4),
+            (&[0, 20, 30, 50, 60, 80], 0),
+        ] {
             let mut changed = values.clone();
-            places.iter().for_each(|&place: &usize| changed[place] += 1_000);
-            assert_eq!(equal(&folded(&values), &folded(&changed)), expected, "{places:?}");
+            places
+                .iter()
+                .for_each(|&place: &usize| changed[place] += 1_000);
+            assert_eq!(
+                equal(&folded(&values), &folded(&changed)),
+                expected,
+                "{places:?}"
+            );
         }
         assert!(folded(&[]).is_empty());
     }
@@ -78,7 +105,10 @@ mod tests {
             let matched = (0..trials).filter(|trial| {
                 let begin = trial * 1_000;
                 let of = |range: std::ops::Range<u64>| {
-                    folded(&minima(&range.map(|it| begin + it).collect::<Vec<_>>(), FUNCTIONS))
+                    folded(&minima(
+                        &range.map(|it| begin + it).collect::<Vec<_>>(),
+                        FUNCTIONS,
+                    ))
                 };
                 equal(&of(0..200 - alone), &of(alone..200)) >= 2
             });

@@ -20,10 +20,20 @@ impl Method for Texts {
         let counted = |tokens: &[u32]| {
             let mut sorted = tokens.to_vec();
             sorted.sort_unstable();
-            sorted.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
+            sorted
+                .chunk_by(|a, b| a == b)
+                .map(|same| (same[0], same.len() as u32))
+                .collect()
         };
-        let counts = corpus.documents.iter().map(|it| counted(&it.tokens)).collect();
-        Box::new(Counts { measure: self.0, counts })
+        let counts = corpus
+            .documents
+            .iter()
+            .map(|it| counted(&it.tokens))
+            .collect();
+        Box::new(Counts {
+            measure: self.0,
+            counts,
+        })
     }
 }
 
@@ -35,18 +45,29 @@ struct Counts {
 
 impl Described for Counts {
     fn bytes(&self) -> usize {
-        self.counts.iter().map(|it| it.len() * size_of::<(u32, u32)>()).sum()
+        self.counts
+            .iter()
+            .map(|it| it.len() * size_of::<(u32, u32)>())
+            .sum()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(self.measure.of_counts(merged(&self.counts[a], &self.counts[b])))
+        Some(
+            self.measure
+                .of_counts(merged(&self.counts[a], &self.counts[b])),
+        )
     }
 }
 
 /// The counts of each word that is in one of two sorted lists or in both.
 fn merged(mut a: &[(u32, u32)], mut b: &[(u32, u32)]) -> impl Iterator<Item = [u64; 2]> {
     std::iter::from_fn(move || {
-        let word = a.first().into_iter().chain(b.first()).map(|it| it.0).min()?;
+        let word = a
+            .first()
+            .into_iter()
+            .chain(b.first())
+            .map(|it| it.0)
+            .min()?;
         let take = |list: &mut &[(u32, u32)]| match list.split_first() {
             Some((first, rest)) if first.0 == word => {
                 *list = rest;
@@ -69,7 +90,11 @@ mod tests {
         for measure in [TextMeasure::Words, TextMeasure::Cosine] {
             let described = Texts(measure).describe(&corpus);
             for (a, b) in (0..texts.len()).flat_map(|a| (0..texts.len()).map(move |b| (a, b))) {
-                assert_eq!(described.score(a, b), Some(measure.of(texts[a], texts[b])), "{a} {b}");
+                assert_eq!(
+                    described.score(a, b),
+                    Some(measure.of(texts[a], texts[b])),
+                    "{a} {b}"
+                );
             }
             assert_eq!(described.bytes(), 8 * (2 + 3 + 1 + 3));
         }

@@ -42,12 +42,19 @@ pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMu
     }
     // A number of up to 56 bits, shifted by up to 7, fits into a word. It is read as a word if eight bytes
     // are left.
-    let whole = if width <= 56 { bytes.len().saturating_sub(7) * 8 } else { 0 };
+    let whole = if width <= 56 {
+        bytes.len().saturating_sub(7) * 8
+    } else {
+        0
+    };
     let fast = whole.div_ceil(width as usize).min(count);
     let mask = u64::MAX >> (u64::BITS - width);
     let mut bit = 0;
     for _ in 0..fast {
-        let word = bytes.get(bit / 8..).and_then(<[u8]>::first_chunk).map_or(0, |it| u64::from_le_bytes(*it));
+        let word = bytes
+            .get(bit / 8..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(0, |it| u64::from_le_bytes(*it));
         each((word >> (bit % 8)) & mask);
         bit += width as usize;
     }
@@ -59,7 +66,11 @@ pub(crate) fn unpack(bytes: &[u8], count: usize, width: u32, mut each: impl FnMu
 
 /// The number at `index` of those that [`pack`] put at the beginning of `bytes`.
 pub(crate) fn unpack_one(bytes: &[u8], index: usize, width: u32) -> u64 {
-    if width == 0 { 0 } else { read(bytes, index * width as usize, width) }
+    if width == 0 {
+        0
+    } else {
+        read(bytes, index * width as usize, width)
+    }
 }
 
 /// The number of `width` bits that begins at `bit`.
@@ -79,10 +90,15 @@ mod tests {
     #[test]
     fn numbers_of_every_width_read_back_with_and_without_room_behind_them() {
         for width in 0..=64u32 {
-            let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
+            let mask = if width == 0 {
+                0
+            } else {
+                u64::MAX >> (64 - width)
+            };
             for count in [0, 1, 2, 7, 64, 65, 500] {
-                let numbers: Vec<u64> =
-                    (1..=count as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+                let numbers: Vec<u64> = (1..=count as u64)
+                    .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask)
+                    .collect();
                 let mut bytes = Vec::new();
                 pack(numbers.iter().copied(), width, &mut bytes);
                 assert_eq!(bytes.len(), packed_bytes(count, width), "width {width}");
@@ -92,7 +108,10 @@ mod tests {
                     unpack(&padded, count, width, |number| found.push(number));
                     assert_eq!(found, numbers, "width {width}, room {room}");
                     let one_by_one = (0..count).map(|index| unpack_one(&padded, index, width));
-                    assert!(one_by_one.eq(numbers.iter().copied()), "width {width}, room {room}");
+                    assert!(
+                        one_by_one.eq(numbers.iter().copied()),
+                        "width {width}, room {room}"
+                    );
                 }
             }
         }
@@ -100,6 +119,9 @@ mod tests {
 
     #[test]
     fn widths_are_those_of_the_largest() {
-        assert_eq!([0, 1, 2, 3, 255, 256, u64::MAX].map(width_of), [0, 1, 2, 2, 8, 9, 64]);
+        assert_eq!(
+            [0, 1, 2, 3, 255, 256, u64::MAX].map(width_of),
+            [0, 1, 2, 2, 8, 9, 64]
+        );
     }
 }

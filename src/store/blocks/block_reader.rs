@@ -22,8 +22,16 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    pub(crate) fn new(source: Arc<dyn BlockSource>, cache: Arc<BlockCache>, file: FileSeed) -> Self {
-        Self { source, cache, file }
+    pub(crate) fn new(
+        source: Arc<dyn BlockSource>,
+        cache: Arc<BlockCache>,
+        file: FileSeed,
+    ) -> Self {
+        Self {
+            source,
+            cache,
+            file,
+        }
     }
 
     /// The seed of the file.
@@ -33,7 +41,10 @@ impl Blocks {
 
     /// The blocks of one table.
     pub(crate) fn of_table(&self, table: &'static BlockTable) -> SetBlocks<'_> {
-        SetBlocks { blocks: self, table }
+        SetBlocks {
+            blocks: self,
+            table,
+        }
     }
 }
 
@@ -48,7 +59,8 @@ impl SetBlocks<'_> {
         self.cache().tallies.add(Tally::CacheMisses, 1);
         let block = self.documents_once(entry)?;
         if self.cache().admits() {
-            self.cache().insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
+            self.cache()
+                .insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
         }
         Ok(block)
     }
@@ -110,7 +122,11 @@ impl<'a> SetBlocks<'a> {
             return Ok(Block::new(rows, entry));
         }
         self.cache().tallies.add(Tally::CacheMisses, 1);
-        if self.cache().admits() { self.rows_to_keep(entry) } else { self.rows_once(entry) }
+        if self.cache().admits() {
+            self.rows_to_keep(entry)
+        } else {
+            self.rows_once(entry)
+        }
     }
 
     /// The rows of a block, read from their source. The block is cached.
@@ -118,7 +134,10 @@ impl<'a> SetBlocks<'a> {
         let block = self.read_block(entry, self.cache().is_large())?;
         let prefixes = block.puts().iter().map(|row| row.prefix());
         let samples = Samples::new(prefixes, block.puts, entry.high.prefix());
-        let sampled = Sampled { rows: block.rows.clone(), samples };
+        let sampled = Sampled {
+            rows: block.rows.clone(),
+            samples,
+        };
         self.cache().insert(entry.id, &entry.hint, R::wrap(sampled));
         Ok(block)
     }
@@ -172,7 +191,11 @@ impl<'a> SetBlocks<'a> {
 
     /// Adds the rows of a block to lists whose rows come before them. If the block is not cached, it is
     /// read and not kept.
-    pub(crate) fn append_rows<R: CachedRow>(self, entry: &Entry<R>, rows: &mut Lists<R>) -> Result<()> {
+    pub(crate) fn append_rows<R: CachedRow>(
+        self,
+        entry: &Entry<R>,
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
         match self.cache().peek(entry.id).and_then(R::unwrap) {
             Some(Sampled { rows: cached, .. }) => {
                 let block = Block::new(cached, entry);
@@ -196,33 +219,60 @@ impl<'a> SetBlocks<'a> {
         decode: &mut dyn FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<()> {
         let damaged = |problem| self.damaged(entry, problem);
-        let level = LevelName { table: self.table, number: entry.id.level() };
-        let is_there = self.blocks.source.read_block(level, entry.high.number(), &mut |bytes| {
-            if self.blocks.file.checksum(bytes) != entry.checksum {
-                return Err(damaged("its checksum is not the one in the directory"));
-            }
-            let tallies = &self.cache().tallies;
-            tallies.add(Tally::BlocksRead, 1);
-            tallies.add(Tally::BytesRead, bytes.len() as u64);
-            decode(bytes).map_err(damaged)
-        })?;
-        if is_there { Ok(()) } else { Err(damaged("it is missing")) }
+        let level = LevelName {
+            table: self.table,
+            number: entry.id.level(),
+        };
+        let is_there = self
+            .blocks
+            .source
+            .read_block(level, entry.high.number(), &mut |bytes| {
+                if self.blocks.file.checksum(bytes) != entry.checksum {
+                    return Err(damaged("its checksum is not the one in the directory"));
+                }
+                let tallies = &self.cache().tallies;
+                tallies.add(Tally::BlocksRead, 1);
+                tallies.add(Tally::BytesRead, bytes.len() as u64);
+                decode(bytes).map_err(damaged)
+            })?;
+        if is_there {
+            Ok(())
+        } else {
+            Err(damaged("it is missing"))
+        }
     }
 
     /// The error for a damaged block.
     pub(crate) fn damaged<R: Row>(self, entry: &Entry<R>, problem: Problem) -> Error {
-        let key = format!("{}, level {}, block up to {:x}", self.table, entry.id.level(), entry.high);
-        Error::Damaged { table: self.table.name, key, problem }
+        let key = format!(
+            "{}, level {}, block up to {:x}",
+            self.table,
+            entry.id.level(),
+            entry.high
+        );
+        Error::Damaged {
+            table: self.table.name,
+            key,
+            problem,
+        }
     }
 }
 
 /// Adds the rows of a block to lists whose rows come before them. Refuses a block that its directory does not
 /// speak of.
-fn decode_whole<R: Row>(entry: &Entry<R>, bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
+fn decode_whole<R: Row>(
+    entry: &Entry<R>,
+    bytes: &[u8],
+    rows: &mut Lists<R>,
+) -> Result<(), Problem> {
     let before = (rows.puts.len(), rows.marks.len());
     packed::decode(bytes, rows)?;
     let (puts, marks) = (&rows.puts[before.0..], &rows.marks[before.1..]);
     let counted = (puts.len(), marks.len()) == (entry.puts.into(), entry.marks.into());
     let ends = puts.last().max(marks.last()) == Some(&entry.high);
-    if counted && ends { Ok(()) } else { Err(NOT_THIS_BLOCK) }
+    if counted && ends {
+        Ok(())
+    } else {
+        Err(NOT_THIS_BLOCK)
+    }
 }

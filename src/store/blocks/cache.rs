@@ -97,7 +97,10 @@ impl BlockCache {
     pub(crate) fn admits(&self) -> bool {
         const BLOCK_BYTES: u64 = 16 << 10;
         self.bytes() + BLOCK_BYTES <= self.capacity()
-            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ADMITTED)
+            || self
+                .asked
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(ADMITTED)
     }
 
     /// A block, if it is there. The cache then keeps it for longer.
@@ -109,7 +112,8 @@ impl BlockCache {
 
     /// A block, if it is there.
     pub(crate) fn peek(&self, id: BlockId) -> Option<Decoded> {
-        self.hold(self.slots.find(id)?, id).and_then(|block| block.clone())
+        self.hold(self.slots.find(id)?, id)
+            .and_then(|block| block.clone())
     }
 
     /// Fetches what [`find`](Self::find) reads.
@@ -147,7 +151,9 @@ impl BlockCache {
     pub(crate) fn note_use(&self, slot: usize) {
         // Threads can share the line of memory while nobody writes to it. So it is written only if that
         // changes it.
-        let Some(Slot { label, .. }) = self.slots.get(slot) else { return };
+        let Some(Slot { label, .. }) = self.slots.get(slot) else {
+            return;
+        };
         if label.load(Ordering::Relaxed) & USED == 0 {
             label.fetch_or(USED, Ordering::Relaxed);
         }
@@ -182,8 +188,15 @@ impl BlockCache {
 
     /// An empty slot for a block that is not there, or else the slot of a block that was not used lately.
     fn slot_for(&self, id: BlockId) -> usize {
-        let label = |slot: &usize| self.slots.get(*slot).map_or(0, |it| it.label.load(Ordering::Relaxed));
-        let [slots, others] = self.slots.sets_of_block(id).map(|set| self.slots.of_set(set));
+        let label = |slot: &usize| {
+            self.slots
+                .get(*slot)
+                .map_or(0, |it| it.label.load(Ordering::Relaxed))
+        };
+        let [slots, others] = self
+            .slots
+            .sets_of_block(id)
+            .map(|set| self.slots.of_set(set));
         let empty = slots.clone().chain(others).find(|slot| label(slot) == 0);
         let unused = || slots.clone().find(|slot| label(slot) & USED == 0);
         empty.or_else(unused).unwrap_or_else(|| {
@@ -211,7 +224,9 @@ impl BlockCache {
             steps -= 1;
             let set = self.hand.fetch_add(1, Ordering::Relaxed) % sets;
             for slot in self.slots.of_set(set) {
-                let Some(Slot { label, .. }) = self.slots.get(slot) else { continue };
+                let Some(Slot { label, .. }) = self.slots.get(slot) else {
+                    continue;
+                };
                 let before = label.fetch_and(!USED, Ordering::Relaxed);
                 if before != 0 && before & USED == 0 {
                     self.let_go(self.slots.empty(slot, None));
@@ -247,7 +262,9 @@ mod tests {
         let each = bytes_of(&block(0));
         let cache = BlockCache::new(1000 * each);
         (0..900).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
-        let kept = (0..900).filter(|&number| is_right(&cache.get(id(number)), number)).count();
+        let kept = (0..900)
+            .filter(|&number| is_right(&cache.get(id(number)), number))
+            .count();
         // Blocks that found no slot in their set are gone.
         assert!(kept > 800, "{kept}");
         assert_eq!(cache.bytes(), kept as u64 * each);
@@ -257,7 +274,12 @@ mod tests {
             (0..50).for_each(|hot| drop(cache.get(id(hot))));
         }
         assert!(cache.bytes() <= 1000 * each);
-        assert!((0..50).filter(|&number| is_right(&cache.peek(id(number)), number)).count() > 40);
+        assert!(
+            (0..50)
+                .filter(|&number| is_right(&cache.peek(id(number)), number))
+                .count()
+                > 40
+        );
         cache.set_capacity(10 * each);
         assert!(cache.bytes() <= 10 * each);
         cache.clear();
@@ -270,16 +292,28 @@ mod tests {
         let cache = BlockCache::new(1 << 40);
         let begins_with = cache.slots.sets();
         (0..4_000).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
-        let kept = (0..4_000).filter(|&number| is_right(&cache.get(id(number)), number)).count();
+        let kept = (0..4_000)
+            .filter(|&number| is_right(&cache.get(id(number)), number))
+            .count();
         // Just before the number of sets has doubled, the sets are as uneven as they can be.
         assert!(kept >= 3_997, "{kept}");
         let slots = cache.slots.sets() * SLOTS_PER_SET;
-        assert!(begins_with < 100 && (15_000..=16_500).contains(&slots), "{begins_with}, {slots}");
+        assert!(
+            begins_with < 100 && (15_000..=16_500).contains(&slots),
+            "{begins_with}, {slots}"
+        );
         // A block in the second of its sets is not found once the first one has room.
         (0..4_000).for_each(|number| cache.forget(id(number)));
-        assert!(cache.blocks.load(Ordering::Relaxed) < 20, "{:?}", cache.blocks);
+        assert!(
+            cache.blocks.load(Ordering::Relaxed) < 20,
+            "{:?}",
+            cache.blocks
+        );
         cache.clear();
-        assert_eq!((cache.bytes(), cache.blocks.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!(
+            (cache.bytes(), cache.blocks.load(Ordering::Relaxed)),
+            (0, 0)
+        );
     }
 
     #[test]

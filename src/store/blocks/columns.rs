@@ -23,7 +23,9 @@ pub(super) fn column_bytes(count: usize, low: u64, high: u64) -> usize {
 pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u64>, Problem> {
     let low = u64::from_le_bytes(fields.take()?);
     let mut values = Vec::with_capacity(count);
-    decode_packed(fields, count, |offset| values.push(low.wrapping_add(offset)))?;
+    decode_packed(fields, count, |offset| {
+        values.push(low.wrapping_add(offset))
+    })?;
     Ok(values)
 }
 
@@ -40,7 +42,10 @@ pub(super) fn decode_packed(
 
 /// Reads a width, and goes past `count` numbers of that width. The bytes that are returned begin with these
 /// numbers. What follows them is there too, so that the last numbers are read faster.
-pub(super) fn packed_fields<'a>(fields: &mut Fields<'a>, count: usize) -> Result<(&'a [u8], u32), Problem> {
+pub(super) fn packed_fields<'a>(
+    fields: &mut Fields<'a>,
+    count: usize,
+) -> Result<(&'a [u8], u32), Problem> {
     let [width] = fields.take()?;
     if u32::from(width) > u64::BITS {
         return Err("a column is wider than 64 bits");

@@ -85,12 +85,18 @@ pub(crate) struct Block<R> {
 impl<R: Row> Block<R> {
     /// A block of these rows. `entry` has the number of rows that it puts.
     pub(super) fn new(rows: SharedRows<R>, entry: &Entry<R>) -> Self {
-        Self { rows, puts: entry.puts.into() }
+        Self {
+            rows,
+            puts: entry.puts.into(),
+        }
     }
 
     /// A copy of lists. With `large`, it is in large pages.
     pub(super) fn of(Lists { puts, marks }: &Lists<R>, large: bool) -> Self {
-        Self { rows: SharedRows::new(puts, marks, large), puts: puts.len() }
+        Self {
+            rows: SharedRows::new(puts, marks, large),
+            puts: puts.len(),
+        }
     }
 }
 

@@ -58,7 +58,11 @@ pub(crate) fn extent_of(documents: &[DocumentRef<'_>]) -> Extent {
             // If the scope cannot be read, whoever looks for it has to see the document.
             None => document.scope().map_or(u64::MAX, scope_bit),
         };
-        Extent { least_seen: document.seen, greatest_seen: document.seen, unposted }
+        Extent {
+            least_seen: document.seen,
+            greatest_seen: document.seen,
+            unposted,
+        }
     };
     documents.iter().map(of).fold(Extent::EMPTY, Extent::with)
 }
@@ -90,7 +94,11 @@ fn pack_compressed(
         let next = ((limit - HEADER_BYTES) * ratio / 64) * 62 / 64;
         if bytes.len() <= limit || count == 1 {
             let pays = compressed.len() + size_of::<u32>() < plain.len();
-            return if pays { (bytes, count, Some(next)) } else { (Vec::new(), 0, Some(next)) };
+            return if pays {
+                (bytes, count, Some(next))
+            } else {
+                (Vec::new(), 0, Some(next))
+            };
         }
         wanted = next.min(wanted * 7 / 8);
     }
@@ -140,7 +148,10 @@ struct Bounds {
 }
 
 impl Bounds {
-    const EMPTY: Self = Self { low: u64::MAX, high: 0 };
+    const EMPTY: Self = Self {
+        low: u64::MAX,
+        high: 0,
+    };
 
     fn add(&mut self, value: u64) {
         self.low = self.low.min(value);
@@ -153,32 +164,83 @@ impl Bounds {
 }
 
 fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
-    let Extent { least_seen: least, greatest_seen: greatest, .. } = extent_of(documents);
+    let Extent {
+        least_seen: least,
+        greatest_seen: greatest,
+        ..
+    } = extent_of(documents);
     bytes.extend(least.to_le_bytes());
     bytes.extend(greatest.to_le_bytes());
-    encode_column(|| documents.iter().zip(0..).map(|(document, i): (_, u64)| document.number - i), bytes);
-    encode_column(|| documents.iter().map(|document| u64::from(document.fingerprint.is_some())), bytes);
-    encode_column(|| documents.iter().map(|document| document.seen.wrapping_sub(least) as u64), bytes);
-    encode_column(|| documents.iter().map(|document| document.key.len() as u64), bytes);
-    encode_column(|| documents.iter().map(|document| document.extras.len() as u64), bytes);
+    encode_column(
+        || {
+            documents
+                .iter()
+                .zip(0..)
+                .map(|(document, i): (_, u64)| document.number - i)
+        },
+        bytes,
+    );
+    encode_column(
+        || {
+            documents
+                .iter()
+                .map(|document| u64::from(document.fingerprint.is_some()))
+        },
+        bytes,
+    );
+    encode_column(
+        || {
+            documents
+                .iter()
+                .map(|document| document.seen.wrapping_sub(least) as u64)
+        },
+        bytes,
+    );
+    encode_column(
+        || documents.iter().map(|document| document.key.len() as u64),
+        bytes,
+    );
+    encode_column(
+        || {
+            documents
+                .iter()
+                .map(|document| document.extras.len() as u64)
+        },
+        bytes,
+    );
     encode_shingles(documents, bytes);
     for document in documents {
-        bytes.extend(document.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
+        bytes.extend(
+            document
+                .fingerprint
+                .map_or(0, Fingerprint::bits)
+                .to_le_bytes(),
+        );
     }
-    documents.iter().for_each(|document| bytes.extend(document.key));
-    documents.iter().for_each(|document| bytes.extend(document.extras));
+    documents
+        .iter()
+        .for_each(|document| bytes.extend(document.key));
+    documents
+        .iter()
+        .for_each(|document| bytes.extend(document.extras));
 }
 
 /// The bytes of a sketch in the block of these documents. 0 if none of them has a sketch.
 fn sketch_bytes(documents: &[DocumentRef<'_>]) -> usize {
-    documents.iter().find_map(|document| document.sketch).map_or(0, |sketch| sketch.bytes.len())
+    documents
+        .iter()
+        .find_map(|document| document.sketch)
+        .map_or(0, |sketch| sketch.bytes.len())
 }
 
 /// Adds the column of the numbers of shingles, if there are sketches.
 fn encode_shingles(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
     if sketch_bytes(documents) > 0 {
-        let shingles =
-            |document: &DocumentRef<'_>| document.sketch.map_or(0, |sketch| u64::from(sketch.shingles));
+        let shingles = |document: &DocumentRef<'_>| {
+            document
+                .sketch
+                .map_or(0, |sketch| u64::from(sketch.shingles))
+        };
         encode_column(|| documents.iter().map(shingles), bytes);
     }
 }
@@ -206,7 +268,9 @@ mod tests {
 
     fn block(documents: &[(u64, Document)]) -> DocumentBlock {
         let mut block = DocumentBlock::default();
-        documents.iter().for_each(|(number, document)| block.push(*number, document));
+        documents
+            .iter()
+            .for_each(|(number, document)| block.push(*number, document));
         block
     }
 
@@ -215,11 +279,21 @@ mod tests {
         let refs: Vec<_> = written.documents().collect();
         let mut found = Vec::new();
         for packed in pack_documents(&refs, limit, FileSeed(7)) {
-            assert!(packed.bytes.len() <= limit || packed.puts == 1, "{} bytes", packed.bytes.len());
+            assert!(
+                packed.bytes.len() <= limit || packed.puts == 1,
+                "{} bytes",
+                packed.bytes.len()
+            );
             let block = DocumentBlock::decode(&packed.bytes)?;
-            assert_eq!((block.last(), block.len()), (Some(packed.high), packed.puts.into()));
+            assert_eq!(
+                (block.last(), block.len()),
+                (Some(packed.high), packed.puts.into())
+            );
             for document in block.documents() {
-                assert_eq!(block.find(document.number).map(|it| block.get(it).number), Some(document.number));
+                assert_eq!(
+                    block.find(document.number).map(|it| block.get(it).number),
+                    Some(document.number)
+                );
                 found.push((document.number, document.to_document()?));
             }
         }
@@ -236,11 +310,25 @@ mod tests {
     }
 
     /// The gap to the number before, key, fingerprint, time, scope and sketch of a document.
-    type Parts = (u64, String, Option<u64>, i64, String, Option<([u8; 32], u32)>);
+    type Parts = (
+        u64,
+        String,
+        Option<u64>,
+        i64,
+        String,
+        Option<([u8; 32], u32)>,
+    );
 
     fn parts() -> impl Strategy<Value = Parts> {
         let sketch = prop::option::of((any::<[u8; 32]>(), 1..=u32::MAX));
-        (1..4u64, ".{1,60}", any::<Option<u64>>(), any::<i64>(), "[a-z]{0,3}", sketch)
+        (
+            1..4u64,
+            ".{1,60}",
+            any::<Option<u64>>(),
+            any::<i64>(),
+            "[a-z]{0,3}",
+            sketch,
+        )
     }
 
     proptest! {
@@ -268,9 +356,21 @@ mod tests {
             .with_rank([i64::MIN, 0, 1, i64::MAX])
             .with_scope("zh")
             .with_sketch(sketch(&[0xff; 32], u32::MAX))
-            .with_payload((0..60_000u64).map(|i| ((i * i) >> 7) as u8).collect::<Vec<_>>());
+            .with_payload(
+                (0..60_000u64)
+                    .map(|i| ((i * i) >> 7) as u8)
+                    .collect::<Vec<_>>(),
+            );
         let bare = document("k", None, i64::MAX);
-        read_back(&[(5, bare.clone()), (6, full.clone()), (1 << 39, bare.clone()), (1 << 40, full)], 4080)?;
+        read_back(
+            &[
+                (5, bare.clone()),
+                (6, full.clone()),
+                (1 << 39, bare.clone()),
+                (1 << 40, full),
+            ],
+            4080,
+        )?;
         read_back(&[(1, bare)], 4080)
     }
 
@@ -279,14 +379,26 @@ mod tests {
         let documents: Vec<_> = (0..5000u64)
             .map(|i| {
                 let key = format!("https://www.example.org/archive/{}/page-{i}.html", i / 100);
-                (i, document(&key, Some(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)), 1_700_000_000 + i as i64))
+                (
+                    i,
+                    document(
+                        &key,
+                        Some(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                        1_700_000_000 + i as i64,
+                    ),
+                )
             })
             .collect();
         let written = block(&documents);
         let refs: Vec<_> = written.documents().collect();
-        let bytes: usize =
-            pack_documents(&refs, 4080, FileSeed(7)).iter().map(|block| block.bytes.len()).sum();
-        let plain: usize = documents.iter().map(|(_, document)| document.key().len() + 8).sum();
+        let bytes: usize = pack_documents(&refs, 4080, FileSeed(7))
+            .iter()
+            .map(|block| block.bytes.len())
+            .sum();
+        let plain: usize = documents
+            .iter()
+            .map(|(_, document)| document.key().len() + 8)
+            .sum();
         assert!(bytes * 2 < plain, "{bytes} of {plain}");
     }
 
@@ -303,7 +415,10 @@ mod tests {
         encode_plain(&refs, &mut bytes);
         encode_sketches(&refs, &mut bytes);
         assert_eq!(bytes, envelope::worked_example("block of documents"));
-        assert_eq!(DocumentBlock::decode(&bytes).map(|block| block.len()), Ok(1));
+        assert_eq!(
+            DocumentBlock::decode(&bytes).map(|block| block.len()),
+            Ok(1)
+        );
     }
 
     #[test]
@@ -313,7 +428,10 @@ mod tests {
         let refs: Vec<_> = written.documents().collect();
         let bytes = &pack_documents(&refs, 4080, FileSeed(7))[0].bytes;
         for length in 0..bytes.len() {
-            assert!(DocumentBlock::decode(&bytes[..length]).is_err(), "{length} bytes");
+            assert!(
+                DocumentBlock::decode(&bytes[..length]).is_err(),
+                "{length} bytes"
+            );
         }
     }
 }

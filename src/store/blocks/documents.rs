@@ -64,13 +64,21 @@ impl<'a> DocumentRef<'a> {
     }
 
     pub(crate) fn to_document(self) -> Result<Document, Problem> {
-        let document =
-            Document::new(self.key, self.fingerprint).with_seen(self.seen).with_sketch(self.sketch()?);
+        let document = Document::new(self.key, self.fingerprint)
+            .with_seen(self.seen)
+            .with_sketch(self.sketch()?);
         if self.extras.is_empty() {
             return Ok(document);
         }
-        let Extras { rank, scope, payload } = envelope::decode(self.extras)?;
-        Ok(document.with_rank(rank).with_scope(scope).with_payload(payload))
+        let Extras {
+            rank,
+            scope,
+            payload,
+        } = envelope::decode(self.extras)?;
+        Ok(document
+            .with_rank(rank)
+            .with_scope(scope)
+            .with_payload(payload))
     }
 }
 
@@ -112,13 +120,19 @@ impl DocumentBlock {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.len() * size_of::<Head>() + self.keys.len() + self.extras.len() + self.sketches.memory_bytes()
+        self.len() * size_of::<Head>()
+            + self.keys.len()
+            + self.extras.len()
+            + self.sketches.memory_bytes()
     }
 
     /// Adds a document. Its number must be greater than all others.
     pub(crate) fn push(&mut self, number: u64, document: &Document) {
         self.keys.extend(document.key());
-        if !(document.rank().is_empty() && document.scope().is_empty() && document.payload().is_empty()) {
+        if !(document.rank().is_empty()
+            && document.scope().is_empty()
+            && document.payload().is_empty())
+        {
             let extras = Extras {
                 rank: document.rank().to_vec(),
                 scope: document.scope(),
@@ -126,7 +140,8 @@ impl DocumentBlock {
             };
             envelope::encode(&extras, &mut self.extras);
         }
-        self.sketches.push(self.heads.len(), document.sketch().map(SketchRef::of));
+        self.sketches
+            .push(self.heads.len(), document.sketch().map(SketchRef::of));
         self.push_head(number, document.fingerprint(), document.seen());
     }
 
@@ -141,7 +156,13 @@ impl DocumentBlock {
     /// Adds the parts of fixed length of a document. Its other parts were added before.
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
         let (key_end, extras_end) = (self.keys.len(), self.extras.len());
-        self.heads.push(Head { number, fingerprint, seen, key_end, extras_end });
+        self.heads.push(Head {
+            number,
+            fingerprint,
+            seen,
+            key_end,
+            extras_end,
+        });
     }
 
     /// The index of a document, if it is in this block.
@@ -164,9 +185,25 @@ impl DocumentBlock {
             Some(before) => (self.heads[before].key_end, self.heads[before].extras_end),
             None => (0, 0),
         };
-        let Head { number, fingerprint, seen, key_end, extras_end } = self.heads[index];
-        let (key, extras) = (&self.keys[key_begin..key_end], &self.extras[extras_begin..extras_end]);
-        DocumentRef { number, fingerprint, seen, key, sketch: self.sketches.get(index), extras }
+        let Head {
+            number,
+            fingerprint,
+            seen,
+            key_end,
+            extras_end,
+        } = self.heads[index];
+        let (key, extras) = (
+            &self.keys[key_begin..key_end],
+            &self.extras[extras_begin..extras_end],
+        );
+        DocumentRef {
+            number,
+            fingerprint,
+            seen,
+            key,
+            sketch: self.sketches.get(index),
+            extras,
+        }
     }
 
     pub(crate) fn documents(&self) -> impl Iterator<Item = DocumentRef<'_>> {
@@ -187,8 +224,8 @@ impl DocumentBlock {
         if count == 0 || count > MAX_DOCUMENTS {
             return Err("it claims an impossible number of documents");
         }
-        let size =
-            SketchSize::from_bytes(sketch_bytes.into()).ok_or("its sketches have an impossible size")?;
+        let size = SketchSize::from_bytes(sketch_bytes.into())
+            .ok_or("its sketches have an impossible size")?;
         let (rest, sketches) = fields
             .0
             .len()
@@ -227,16 +264,26 @@ impl DocumentBlock {
             return Err("it has flags this release does not know");
         }
         let seen = decode_column(&mut fields, count)?;
-        let seen: Vec<i64> = seen.iter().map(|&later| least_seen.wrapping_add_unsigned(later)).collect();
-        if seen.iter().any(|&seen| seen < least_seen || seen > greatest_seen) {
+        let seen: Vec<i64> = seen
+            .iter()
+            .map(|&later| least_seen.wrapping_add_unsigned(later))
+            .collect();
+        if seen
+            .iter()
+            .any(|&seen| seen < least_seen || seen > greatest_seen)
+        {
             return Err("a document was seen outside the time of its block");
         }
         let key_ends = decode_ends(&mut fields, count)?;
         let extras_ends = decode_ends(&mut fields, count)?;
         let sketches = Sketches::decode(&mut fields, count, size, sketches)?;
         let fingerprints = fields.take_slice(count * 8)?.as_chunks().0;
-        let keys = fields.take_slice(key_ends.last().copied().unwrap_or(0))?.to_vec();
-        let extras = fields.take_slice(extras_ends.last().copied().unwrap_or(0))?.to_vec();
+        let keys = fields
+            .take_slice(key_ends.last().copied().unwrap_or(0))?
+            .to_vec();
+        let extras = fields
+            .take_slice(extras_ends.last().copied().unwrap_or(0))?
+            .to_vec();
         fields.finish()?;
         let head = |i: usize| Head {
             number: numbers[i].wrapping_add(i as u64),
@@ -250,7 +297,13 @@ impl DocumentBlock {
         if !heads.is_sorted_by(|a, b| a.number < b.number) {
             return Err("its documents are out of order");
         }
-        Ok(Self { heads, keys, extras, sketches, stored_bytes: 0 })
+        Ok(Self {
+            heads,
+            keys,
+            extras,
+            sketches,
+            stored_bytes: 0,
+        })
     }
 }
 

@@ -61,11 +61,15 @@ pub(crate) struct Hint(AtomicU32);
 impl Hint {
     #[inline]
     pub(super) fn slot(&self) -> Option<usize> {
-        self.0.load(Ordering::Relaxed).checked_sub(1).map(|slot| slot as usize)
+        self.0
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+            .map(|slot| slot as usize)
     }
 
     pub(super) fn set(&self, slot: usize) {
-        self.0.store(u32::try_from(slot + 1).unwrap_or(0), Ordering::Relaxed);
+        self.0
+            .store(u32::try_from(slot + 1).unwrap_or(0), Ordering::Relaxed);
     }
 }
 

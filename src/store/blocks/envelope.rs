@@ -62,7 +62,12 @@ impl FileSeed {
 }
 
 /// An envelope around the body that `write` appends, for the row with the key `row`.
-pub(crate) fn seal(kind: Kind, file: FileSeed, row: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub(crate) fn seal(
+    kind: Kind,
+    file: FileSeed,
+    row: &[u8],
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
     let mut bytes = vec![0; CHECKSUM_BYTES];
     bytes.extend([kind as u8, VERSION]);
     write(&mut bytes);
@@ -73,7 +78,9 @@ pub(crate) fn seal(kind: Kind, file: FileSeed, row: &[u8], write: impl FnOnce(&m
 
 /// The checksum at the beginning of an envelope.
 pub(crate) fn sealed_checksum(envelope: &[u8]) -> u64 {
-    envelope.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    envelope
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The part of some envelopes in a sum that the state record has: the checksum of each, and one.
@@ -89,7 +96,9 @@ pub(crate) fn unseal<'a>(
     row: &[u8],
     bytes: &'a [u8],
 ) -> Result<&'a [u8], Problem> {
-    let (header, body) = bytes.split_at_checked(HEADER_BYTES).ok_or("shorter than its header")?;
+    let (header, body) = bytes
+        .split_at_checked(HEADER_BYTES)
+        .ok_or("shorter than its header")?;
     let (checksum, header) = header.split_at(CHECKSUM_BYTES);
     if xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], file.of_row(row)).to_le_bytes() != checksum {
         return Err("its checksum is wrong");
@@ -104,27 +113,39 @@ pub(crate) fn unseal<'a>(
 /// Appends `value` in bincode's legacy encoding: fixed-width little-endian numbers, lengths as 64 bits.
 pub(crate) fn encode(value: &impl Serialize, bytes: &mut Vec<u8>) {
     let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    bincode::serde::encode_into_std_write(value, bytes, config)
-        .expect("values are plain data far below the limit, and memory does not fail to be written");
+    bincode::serde::encode_into_std_write(value, bytes, config).expect(
+        "values are plain data far below the limit, and memory does not fail to be written",
+    );
 }
 
 /// Reads back a value that [`encode`] wrote. The value must take all bytes.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let config = bincode::config::legacy().with_limit::<BYTE_LIMIT>();
-    whole(bincode::serde::borrow_decode_from_slice(bytes, config), bytes)
+    whole(
+        bincode::serde::borrow_decode_from_slice(bytes, config),
+        bytes,
+    )
 }
 
 /// As [`encode`], but small numbers take few bytes: bincode's encoding of numbers of any width.
 pub(crate) fn encode_short(value: &impl Serialize, bytes: &mut Vec<u8>) {
-    let config = bincode::config::legacy().with_variable_int_encoding().with_limit::<BYTE_LIMIT>();
-    bincode::serde::encode_into_std_write(value, bytes, config)
-        .expect("values are plain data far below the limit, and memory does not fail to be written");
+    let config = bincode::config::legacy()
+        .with_variable_int_encoding()
+        .with_limit::<BYTE_LIMIT>();
+    bincode::serde::encode_into_std_write(value, bytes, config).expect(
+        "values are plain data far below the limit, and memory does not fail to be written",
+    );
 }
 
 /// Reads back a value that [`encode_short`] wrote. The value must take all bytes.
 pub(crate) fn decode_short<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    let config = bincode::config::legacy().with_variable_int_encoding().with_limit::<BYTE_LIMIT>();
-    whole(bincode::serde::borrow_decode_from_slice(bytes, config), bytes)
+    let config = bincode::config::legacy()
+        .with_variable_int_encoding()
+        .with_limit::<BYTE_LIMIT>();
+    whole(
+        bincode::serde::borrow_decode_from_slice(bytes, config),
+        bytes,
+    )
 }
 
 /// A decoded value, if it has taken all bytes.
@@ -156,7 +177,11 @@ impl<'a> Fields<'a> {
 
     /// Refuses bytes that are left over.
     pub(crate) fn finish(self) -> Result<(), Problem> {
-        if self.0.is_empty() { Ok(()) } else { Err("bytes are left over") }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err("bytes are left over")
+        }
     }
 }
 
@@ -165,11 +190,21 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 pub(crate) fn worked_example(name: &str) -> Vec<u8> {
     let description = include_str!("../../../docs/format.md");
-    let example =
-        description.split(&format!("<!-- example: {name} -->")).nth(1).expect("the example is there");
-    let code = example.split("```").nth(1).expect("an example is a code block");
-    let bytes = code.lines().skip(1).flat_map(|line| line.split(';').next().unwrap_or("").split_whitespace());
-    bytes.map(|byte| u8::from_str_radix(byte, 16).expect("bytes are in hexadecimal")).collect()
+    let example = description
+        .split(&format!("<!-- example: {name} -->"))
+        .nth(1)
+        .expect("the example is there");
+    let code = example
+        .split("```")
+        .nth(1)
+        .expect("an example is a code block");
+    let bytes = code
+        .lines()
+        .skip(1)
+        .flat_map(|line| line.split(';').next().unwrap_or("").split_whitespace());
+    bytes
+        .map(|byte| u8::from_str_radix(byte, 16).expect("bytes are in hexadecimal"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -181,15 +216,18 @@ mod tests {
         let mut bytes = Vec::new();
         encode(&(vec![-2i64], "é", vec![7u8, 8], 3u32), &mut bytes);
         let expected = [
-            &[1, 0, 0, 0, 0, 0, 0, 0][..],                         // length of the list
+            &[1, 0, 0, 0, 0, 0, 0, 0][..], // length of the list
             &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff][..], // -2
-            &[2, 0, 0, 0, 0, 0, 0, 0, 0xc3, 0xa9][..],             // é
+            &[2, 0, 0, 0, 0, 0, 0, 0, 0xc3, 0xa9][..], // é
             &[2, 0, 0, 0, 0, 0, 0, 0, 7, 8][..],
             &[3, 0, 0, 0][..],
         ];
         assert_eq!(bytes, expected.concat());
         type Decoded = (Vec<i64>, String, Vec<u8>, u32);
-        assert_eq!(decode::<Decoded>(&bytes), Ok((vec![-2], "é".to_owned(), vec![7, 8], 3)));
+        assert_eq!(
+            decode::<Decoded>(&bytes),
+            Ok((vec![-2], "é".to_owned(), vec![7, 8], 3))
+        );
     }
 
     #[test]
@@ -215,7 +253,10 @@ mod tests {
         for bit in 0..sealed.len() * 8 {
             let mut flipped = sealed.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(unseal(Kind::Scope, file, b"en", &flipped).is_err(), "bit {bit}");
+            assert!(
+                unseal(Kind::Scope, file, b"en", &flipped).is_err(),
+                "bit {bit}"
+            );
         }
     }
 }

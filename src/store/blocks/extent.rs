@@ -20,7 +20,11 @@ impl Extent {
     pub(crate) const BYTES: usize = 24;
 
     /// The extent of nothing.
-    pub(crate) const EMPTY: Self = Self { least_seen: i64::MAX, greatest_seen: i64::MIN, unposted: 0 };
+    pub(crate) const EMPTY: Self = Self {
+        least_seen: i64::MAX,
+        greatest_seen: i64::MIN,
+        unposted: 0,
+    };
 
     /// The extent of what both are the extents of.
     pub(crate) fn with(self, other: Self) -> Self {
@@ -45,7 +49,11 @@ impl Extent {
             greatest_seen: i64::from_le_bytes(fields.take()?),
             unposted: u64::from_le_bytes(fields.take()?),
         };
-        if extent.least_seen > extent.greatest_seen { Err("its times are out of order") } else { Ok(extent) }
+        if extent.least_seen > extent.greatest_seen {
+            Err("its times are out of order")
+        } else {
+            Ok(extent)
+        }
     }
 }
 

@@ -51,7 +51,9 @@ impl Filter {
 /// Whether there may be a row with this prefix, by the lines of a filter. If there are no lines, every
 /// prefix passes.
 pub(crate) fn lines_pass(lines: &[Line], prefix: u64) -> bool {
-    let Some(Line(words)) = lines.get(line_of(prefix, lines.len())) else { return true };
+    let Some(Line(words)) = lines.get(line_of(prefix, lines.len())) else {
+        return true;
+    };
     // All bits are tested without a branch for each. The processor can predict the one branch that
     // remains. So it goes on to the next filter while it waits for this line.
     bits(prefix).fold(1, |all, bit| all & words[(bit / 64) as usize] >> (bit % 64)) != 0
@@ -72,7 +74,10 @@ fn bits(prefix: u64) -> impl Iterator<Item = u64> {
 /// Appends the number of lines, and the lines.
 pub(crate) fn encode_lines(lines: &[Line], bytes: &mut Vec<u8>) {
     bytes.push(lines.len() as u8);
-    lines.iter().flat_map(|Line(words)| words).for_each(|word| bytes.extend(word.to_le_bytes()));
+    lines
+        .iter()
+        .flat_map(|Line(words)| words)
+        .for_each(|word| bytes.extend(word.to_le_bytes()));
 }
 
 /// Reads back the lines that [`encode_lines`] appended. `bytes` begin behind the number of lines.
@@ -88,7 +93,9 @@ mod tests {
     #[test]
     fn what_is_there_passes_and_little_else() {
         let prefix = |i: u64| {
-            i.wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29).wrapping_mul(0x2545_f491_4f6c_dd1d)
+            i.wrapping_mul(0xd6e8_feb8_6659_fd93)
+                .rotate_left(29)
+                .wrapping_mul(0x2545_f491_4f6c_dd1d)
         };
         let filter = Filter::new((0..400).map(prefix), 400, 99);
         let mut bytes = Vec::new();

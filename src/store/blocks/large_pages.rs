@@ -7,7 +7,10 @@
 //! Linux gives large pages to programs that ask for them. The small allocations of a program are spread over
 //! pages that other things share. So cells of blocks are cut from chunks here, each of one large page. A chunk has
 //! cells of one size, and goes back to the system when its last cell is free.
-#![allow(unsafe_code, reason = "memory is allocated and freed by address, and the system is told about it")]
+#![allow(
+    unsafe_code,
+    reason = "memory is allocated and freed by address, and the system is told about it"
+)]
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -118,14 +121,20 @@ pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 ///
 /// The cell is one that [`allocate`] gave for so many bytes, and nobody uses it any more.
 pub(super) unsafe fn free(address: NonNull<u8>, bytes: usize) {
-    let Some((class, cell)) = class_of(bytes) else { return };
+    let Some((class, cell)) = class_of(bytes) else {
+        return;
+    };
     let chunks = CHUNKS.get();
     let mut class = chunks.classes[class].lock();
     let of = address.addr().get() / PAGE_BYTES;
     // A forked process does not have the chunks of cells that it inherits.
-    let Some(chunk) = class.chunks.get_mut(&of) else { return };
+    let Some(chunk) = class.chunks.get_mut(&of) else {
+        return;
+    };
     let was_full = !chunk.has_room(cell);
-    chunk.free.push((address.addr().get() % PAGE_BYTES / cell) as u16);
+    chunk
+        .free
+        .push((address.addr().get() % PAGE_BYTES / cell) as u16);
     let is_empty = chunk.free.len() == chunk.fresh;
     chunks.unused_bytes.fetch_add(cell, Ordering::Relaxed);
     if was_full {
@@ -140,7 +149,10 @@ impl Class {
     /// Adds a chunk, and returns its name.
     fn add_chunk(&mut self, cell: usize, of: &Chunks) -> Option<usize> {
         self.missed += 1;
-        let (all, unused) = (of.bytes.load(Ordering::Relaxed), of.unused_bytes.load(Ordering::Relaxed));
+        let (all, unused) = (
+            of.bytes.load(Ordering::Relaxed),
+            of.unused_bytes.load(Ordering::Relaxed),
+        );
         let too_many_free = unused > FREE_BYTES && unused > all / FREE_PART;
         if self.missed * MISSED_PART < cells(cell) || too_many_free {
             return None;
@@ -150,10 +162,18 @@ impl Class {
         let memory = NonNull::new(unsafe { alloc(CHUNK) })?;
         advise(memory, PAGE_BYTES);
         let name = memory.addr().get() / PAGE_BYTES;
-        self.chunks.insert(name, Chunk { memory, fresh: 0, free: Vec::new() });
+        self.chunks.insert(
+            name,
+            Chunk {
+                memory,
+                fresh: 0,
+                free: Vec::new(),
+            },
+        );
         self.open.push(name);
         of.bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        of.unused_bytes.fetch_add(cells(cell) * cell, Ordering::Relaxed);
+        of.unused_bytes
+            .fetch_add(cells(cell) * cell, Ordering::Relaxed);
         Some(name)
     }
 
@@ -161,7 +181,8 @@ impl Class {
         self.open.retain(|&open| open != name);
         if let Some(chunk) = self.chunks.remove(&name) {
             of.bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-            of.unused_bytes.fetch_sub(cells(cell) * cell, Ordering::Relaxed);
+            of.unused_bytes
+                .fetch_sub(cells(cell) * cell, Ordering::Relaxed);
             // SAFETY: it was allocated with this layout, and all its cells were given back.
             unsafe { dealloc(chunk.memory.as_ptr(), CHUNK) };
         }
@@ -232,8 +253,14 @@ mod tests {
         let mut before = 0;
         for bytes in 1..=MOST_CELL_BYTES {
             let (class, cell) = class_of(bytes).expect("a class");
-            assert!(class < CLASSES && (class == before || class == before + 1), "{bytes}");
-            assert!(cell >= bytes && cell - bytes < STEP_BYTES.max(bytes / 8), "{bytes}: {cell}");
+            assert!(
+                class < CLASSES && (class == before || class == before + 1),
+                "{bytes}"
+            );
+            assert!(
+                cell >= bytes && cell - bytes < STEP_BYTES.max(bytes / 8),
+                "{bytes}: {cell}"
+            );
             assert!(cell.is_multiple_of(STEP_BYTES) && cells(cell) <= usize::from(u16::MAX));
             before = class;
         }
@@ -253,7 +280,10 @@ mod tests {
             // There are 64 cells in a chunk, and some are missed before each.
             assert!((450..500).contains(&(held.len() - before)));
             held.sort_unstable();
-            assert!(held.windows(2).all(|pair| pair[1].addr().get() - pair[0].addr().get() >= cell));
+            assert!(
+                held.windows(2)
+                    .all(|pair| pair[1].addr().get() - pair[0].addr().get() >= cell)
+            );
             for (index, &memory) in held.iter().enumerate() {
                 // SAFETY: the cell has at least these bytes.
                 unsafe { memory.write_bytes(index as u8, BYTES) };
@@ -262,13 +292,20 @@ mod tests {
             for (index, &memory) in held.iter().enumerate() {
                 // SAFETY: as above; a cell that is not kept is not used any more.
                 unsafe {
-                    assert_eq!((memory.read(), memory.add(BYTES - 1).read()), (index as u8, index as u8));
+                    assert_eq!(
+                        (memory.read(), memory.add(BYTES - 1).read()),
+                        (index as u8, index as u8)
+                    );
                     if !keep(index) {
                         free(memory, BYTES);
                     }
                 }
             }
-            held = (0..).zip(held).filter(|(index, _)| keep(*index)).map(|(_, memory)| memory).collect();
+            held = (0..)
+                .zip(held)
+                .filter(|(index, _)| keep(*index))
+                .map(|(_, memory)| memory)
+                .collect();
         }
         let class = CHUNKS.get().classes[class].lock();
         assert!(class.chunks.is_empty() && class.open.is_empty());
@@ -276,7 +313,14 @@ mod tests {
 
     #[test]
     fn a_large_vector_is_a_vector() {
-        for capacity in [0, 1, 1000, PAGE_BYTES / 8, 3 * PAGE_BYTES / 8 + 1, PAGE_BYTES] {
+        for capacity in [
+            0,
+            1,
+            1000,
+            PAGE_BYTES / 8,
+            3 * PAGE_BYTES / 8 + 1,
+            PAGE_BYTES,
+        ] {
             let mut items: Vec<u64> = vec_with_capacity(capacity);
             assert!(items.capacity() >= capacity);
             items.extend(0..capacity as u64);

@@ -27,13 +27,20 @@ pub(crate) type Place = (u16, u128);
 impl MemoryBlocks {
     /// A reader of the blocks, with a small cache of its own.
     pub(crate) fn blocks(&self) -> Blocks {
-        Blocks::new(Arc::new(self.clone()), Arc::new(BlockCache::new(20_000)), FileSeed(7))
+        Blocks::new(
+            Arc::new(self.clone()),
+            Arc::new(BlockCache::new(20_000)),
+            FileSeed(7),
+        )
     }
 
     /// Stores a block where no other is.
     pub(crate) fn store(&self, level: LevelName, last: u128, bytes: Vec<u8>) {
         let before = self.blocks.lock().insert((level.id(), last), bytes);
-        assert!(before.is_none(), "a block of {level:?} up to {last:x} is stored twice");
+        assert!(
+            before.is_none(),
+            "a block of {level:?} up to {last:x} is stored twice"
+        );
     }
 
     /// Removes blocks that stand side by side. There must be as many as are given.
@@ -41,17 +48,27 @@ impl MemoryBlocks {
         let mut blocks = self.blocks.lock();
         let before = blocks.len();
         blocks.retain(|(id, last), _| *id != level.id() || !rows.contains(last));
-        assert_eq!(before - blocks.len(), count, "other blocks of {level:?} are there than are removed");
+        assert_eq!(
+            before - blocks.len(),
+            count,
+            "other blocks of {level:?} are there than are removed"
+        );
     }
 
     /// Replaces chunks of a level.
     pub(crate) fn replace_chunks(&self, level: LevelName, Replaced { removed, written }: Replaced) {
         let mut chunks = self.chunks.lock();
         for last in removed {
-            assert!(chunks.remove(&(level.id(), last)).is_some(), "a chunk is removed that is not there");
+            assert!(
+                chunks.remove(&(level.id(), last)).is_some(),
+                "a chunk is removed that is not there"
+            );
         }
         for (last, bytes) in written {
-            assert!(chunks.insert((level.id(), last), bytes).is_none(), "a chunk is written over");
+            assert!(
+                chunks.insert((level.id(), last), bytes).is_none(),
+                "a chunk is written over"
+            );
         }
     }
 
@@ -62,12 +79,18 @@ impl MemoryBlocks {
 
     /// Removes a block, which must be there.
     pub(crate) fn lose(&self, place: Place) {
-        assert!(self.blocks.lock().remove(&place).is_some(), "there is no block at {place:?}");
+        assert!(
+            self.blocks.lock().remove(&place).is_some(),
+            "there is no block at {place:?}"
+        );
     }
 
     /// Changes a byte of a block.
     pub(crate) fn damage(&self, place: Place) {
-        self.blocks.lock().get_mut(&place).expect("the block is there")[0] ^= 1;
+        self.blocks
+            .lock()
+            .get_mut(&place)
+            .expect("the block is there")[0] ^= 1;
     }
 }
 

@@ -30,11 +30,13 @@ pub(crate) use entry::{BlockId, Entry, Hint};
 #[cfg(test)]
 pub(crate) use envelope::worked_example;
 pub(crate) use envelope::{
-    Fields, FileSeed, HEADER_BYTES, Kind, Problem, decode, decode_short, encode, encode_short, seal,
-    sealed_checksum, share_of_sum, unseal,
+    Fields, FileSeed, HEADER_BYTES, Kind, Problem, decode, decode_short, encode, encode_short,
+    seal, sealed_checksum, share_of_sum, unseal,
 };
 pub(crate) use extent::{Extent, scope_bit};
-pub(crate) use filter::{Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass};
+pub(crate) use filter::{
+    Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass,
+};
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
 pub(crate) use packed::{Packed, Packer};

@@ -31,8 +31,24 @@ pub(crate) struct Packed<R, B = Vec<u8>> {
 impl<R, B> Packed<R, B> {
     /// The same block with its bytes elsewhere.
     pub(crate) fn with_bytes<C>(self, moved: impl FnOnce(B) -> C) -> Packed<R, C> {
-        let Self { bytes, checksum, high, puts, marks, filter, extent } = self;
-        Packed { bytes: moved(bytes), checksum, high, puts, marks, filter, extent }
+        let Self {
+            bytes,
+            checksum,
+            high,
+            puts,
+            marks,
+            filter,
+            extent,
+        } = self;
+        Packed {
+            bytes: moved(bytes),
+            checksum,
+            high,
+            puts,
+            marks,
+            filter,
+            extent,
+        }
     }
 }
 
@@ -55,7 +71,13 @@ struct Measure {
 }
 
 impl Measure {
-    const EMPTY: Self = Self { rows: 0, prefix: 0, gaps: 0, low: [u64::MAX; 2], high: [0; 2] };
+    const EMPTY: Self = Self {
+        rows: 0,
+        prefix: 0,
+        gaps: 0,
+        low: [u64::MAX; 2],
+        high: [0; 2],
+    };
 
     #[inline]
     fn add<R: Row>(&mut self, row: R) {
@@ -98,7 +120,13 @@ pub(crate) struct Packer<R> {
 
 impl<R: Row> Packer<R> {
     pub(crate) fn new(limit: usize, filtered: bool, file: FileSeed) -> Self {
-        Self { waiting: Lists::default(), limit, filtered, file, blocks: Vec::new() }
+        Self {
+            waiting: Lists::default(),
+            limit,
+            filtered,
+            file,
+            blocks: Vec::new(),
+        }
     }
 
     /// Makes blocks of the waiting rows, if there are enough for many blocks. The rows of the last block
@@ -136,13 +164,21 @@ impl<R: Row> Packer<R> {
             let mut block = encode(block_puts, block_marks, self.limit, self.file);
             if self.filtered {
                 let prefixes = block_puts.iter().chain(block_marks).map(|row| row.prefix());
-                block.filter = Filter::new(prefixes, block_puts.len() + block_marks.len(), MAX_BLOCK_LINES);
+                block.filter = Filter::new(
+                    prefixes,
+                    block_puts.len() + block_marks.len(),
+                    MAX_BLOCK_LINES,
+                );
             }
             self.blocks.push(block);
         }
         let (puts_left, marks_left) = (puts.len(), marks.len());
-        self.waiting.puts.drain(..self.waiting.puts.len() - puts_left);
-        self.waiting.marks.drain(..self.waiting.marks.len() - marks_left);
+        self.waiting
+            .puts
+            .drain(..self.waiting.puts.len() - puts_left);
+        self.waiting
+            .marks
+            .drain(..self.waiting.marks.len() - marks_left);
     }
 }
 
@@ -158,8 +194,11 @@ fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
             (Some(&row), None) => put.add(row),
             (None, None) => return (put.rows, mark.rows),
         }
-        let bytes =
-            if mark.rows == 0 { empty + put.bytes::<R>() } else { 2 + put.bytes::<R>() + mark.bytes::<R>() };
+        let bytes = if mark.rows == 0 {
+            empty + put.bytes::<R>()
+        } else {
+            2 + put.bytes::<R>() + mark.bytes::<R>()
+        };
         // The first row always fits, since every limit is larger than one row.
         let full = bytes > limit || put.rows > MAX_ROWS || mark.rows > MAX_ROWS;
         if full && before.0.rows + before.1.rows > 0 {
@@ -189,7 +228,10 @@ fn encode<R: Row>(puts: &[R], marks: &[R], limit: usize, file: FileSeed) -> Pack
 fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
     bytes.extend((rows.len() as u16).to_le_bytes());
     let Some(first) = rows.first() else { return };
-    let gaps = || rows.windows(2).map(|pair| pair[1].prefix() - pair[0].prefix());
+    let gaps = || {
+        rows.windows(2)
+            .map(|pair| pair[1].prefix() - pair[0].prefix())
+    };
     let width = width_of(gaps().fold(0, |all, gap| all | gap));
     bytes.extend(first.prefix().to_le_bytes());
     bytes.push(width as u8);
@@ -222,7 +264,11 @@ pub(super) fn fields_of(bytes: &[u8]) -> Result<Fields<'_>, Problem> {
 /// The number of rows of a list.
 pub(super) fn rows_of_list(fields: &mut Fields<'_>) -> Result<usize, Problem> {
     let count = usize::from(u16::from_le_bytes(fields.take()?));
-    if count > MAX_ROWS { Err("it claims more rows than a block has") } else { Ok(count) }
+    if count > MAX_ROWS {
+        Err("it claims more rows than a block has")
+    } else {
+        Ok(count)
+    }
 }
 
 fn decode_list<R: Row>(fields: &mut Fields<'_>, rows: &mut Vec<R>) -> Result<(), Problem> {
@@ -275,41 +321,94 @@ mod tests {
         for block in &blocks {
             assert!(block.bytes.len() <= limit, "{} bytes", block.bytes.len());
             let rows: Lists<R> = decoded(&block.bytes).expect("a block of ours");
-            assert_eq!((rows.puts.len(), rows.marks.len()), (block.puts.into(), block.marks.into()));
-            assert!(rows.puts.iter().chain(&rows.marks).all(|&row| low.is_none_or(|low| row > low)));
+            assert_eq!(
+                (rows.puts.len(), rows.marks.len()),
+                (block.puts.into(), block.marks.into())
+            );
+            assert!(
+                rows.puts
+                    .iter()
+                    .chain(&rows.marks)
+                    .all(|&row| low.is_none_or(|low| row > low))
+            );
             assert_eq!(rows.puts.last().max(rows.marks.last()), Some(&block.high));
             assert_parts(block, &rows);
-            assert!(rows.puts.iter().chain(&rows.marks).all(|row| block.filter.passes(row.prefix())));
+            assert!(
+                rows.puts
+                    .iter()
+                    .chain(&rows.marks)
+                    .all(|row| block.filter.passes(row.prefix()))
+            );
             low = Some(block.high);
         }
-        blocks.iter().map(|block| decoded(&block.bytes).expect("a block of ours")).collect()
+        blocks
+            .iter()
+            .map(|block| decoded(&block.bytes).expect("a block of ours"))
+            .collect()
     }
 
     /// Any part of a block that is decoded alone has the rows that the whole block has there.
     fn assert_parts<R: Row>(block: &Packed<R>, whole: &Lists<R>) {
-        let mut prefixes: Vec<u64> = whole.puts.iter().chain(&whole.marks).map(|row| row.prefix()).collect();
+        let mut prefixes: Vec<u64> = whole
+            .puts
+            .iter()
+            .chain(&whole.marks)
+            .map(|row| row.prefix())
+            .collect();
         prefixes.extend([0, u64::MAX]);
         prefixes.sort_unstable();
         let beside = |prefix: u64, step: usize| [prefix.saturating_sub(step as u64 % 2), prefix];
-        for (step, pair) in prefixes.iter().zip(prefixes.iter().skip(3)).enumerate().step_by(7) {
+        for (step, pair) in prefixes
+            .iter()
+            .zip(prefixes.iter().skip(3))
+            .enumerate()
+            .step_by(7)
+        {
             for first in beside(*pair.0, step) {
                 let range = first..=*pair.1;
                 let mut part = Lists::default();
                 let counts = decode_part(&block.bytes, &range, &mut part);
                 assert_eq!(counts, Ok((whole.puts.len(), whole.marks.len())));
-                let within =
-                    |rows: &[R]| rows.iter().copied().filter(|it| range.contains(&it.prefix())).collect();
-                assert_eq!(part, Lists { puts: within(&whole.puts), marks: within(&whole.marks) });
+                let within = |rows: &[R]| {
+                    rows.iter()
+                        .copied()
+                        .filter(|it| range.contains(&it.prefix()))
+                        .collect()
+                };
+                assert_eq!(
+                    part,
+                    Lists {
+                        puts: within(&whole.puts),
+                        marks: within(&whole.marks)
+                    }
+                );
             }
         }
     }
 
     fn agree<R: Row>(rows: &std::collections::BTreeMap<R, bool>, limit: usize) {
-        let part = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect::<Vec<_>>();
+        let part = |put: bool| {
+            rows.iter()
+                .filter(|it| *it.1 == put)
+                .map(|it| *it.0)
+                .collect::<Vec<_>>()
+        };
         let (puts, marks) = (part(true), part(false));
         let blocks = read_back(&puts, &marks, limit);
-        assert_eq!(blocks.iter().flat_map(|it| it.puts.clone()).collect::<Vec<_>>(), puts);
-        assert_eq!(blocks.iter().flat_map(|it| it.marks.clone()).collect::<Vec<_>>(), marks);
+        assert_eq!(
+            blocks
+                .iter()
+                .flat_map(|it| it.puts.clone())
+                .collect::<Vec<_>>(),
+            puts
+        );
+        assert_eq!(
+            blocks
+                .iter()
+                .flat_map(|it| it.marks.clone())
+                .collect::<Vec<_>>(),
+            marks
+        );
     }
 
     proptest! {
@@ -347,15 +446,23 @@ mod tests {
 
     #[test]
     fn a_block_of_one_fingerprint_takes_the_bits_of_its_documents_only() {
-        let rows: Vec<u128> = (0..100_000).map(|number| u128::join(7, [0, number])).collect();
-        let bytes: usize = pack_rows(&rows, &[], 4080, false).iter().map(|block| block.bytes.len()).sum();
+        let rows: Vec<u128> = (0..100_000)
+            .map(|number| u128::join(7, [0, number]))
+            .collect();
+        let bytes: usize = pack_rows(&rows, &[], 4080, false)
+            .iter()
+            .map(|block| block.bytes.len())
+            .sum();
         assert!(bytes < 100_000 * 2, "{bytes}");
     }
 
     #[test]
     fn the_worked_example_of_the_format_description_is_what_is_written() {
         let blocks = pack_rows(&[0x10u64, 0x13, 0xff], &[0x11], 4080, false);
-        assert_eq!(blocks[0].bytes, super::super::envelope::worked_example("block of rows"));
+        assert_eq!(
+            blocks[0].bytes,
+            super::super::envelope::worked_example("block of rows")
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// A fixed-width entry of a sorted set.
-pub(crate) trait Row: Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 'static {
+pub(crate) trait Row:
+    Copy + Ord + fmt::Debug + fmt::LowerHex + Send + Sync + 'static
+{
     /// The least and the greatest row.
     const MIN: Self;
     const MAX: Self;
@@ -109,7 +111,10 @@ pub(crate) struct Lists<R> {
 
 impl<R> Default for Lists<R> {
     fn default() -> Self {
-        Self { puts: Vec::new(), marks: Vec::new() }
+        Self {
+            puts: Vec::new(),
+            marks: Vec::new(),
+        }
     }
 }
 

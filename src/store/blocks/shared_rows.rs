@@ -1,5 +1,8 @@
 //! Rows that several owners share, in ordinary memory or in large pages.
-#![allow(unsafe_code, reason = "`Arc` has no stable way to say where its memory is to be")]
+#![allow(
+    unsafe_code,
+    reason = "`Arc` has no stable way to say where its memory is to be"
+)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -39,17 +42,29 @@ impl<R: Row> SharedRows<R> {
         let () = Self::ALIGNED;
         let len = first.len() + second.len();
         let layout = Self::layout(len);
-        let cell = large.then(|| large_pages::allocate(layout.size())).flatten();
+        let cell = large
+            .then(|| large_pages::allocate(layout.size()))
+            .flatten();
         // SAFETY: the layout has a size, that of the head at least.
         let memory = cell.or_else(|| NonNull::new(unsafe { alloc(layout) }));
-        let Some(start) = memory.map(NonNull::cast::<Head>) else { handle_alloc_error(layout) };
-        let rows = Self { start, len, rows: PhantomData };
+        let Some(start) = memory.map(NonNull::cast::<Head>) else {
+            handle_alloc_error(layout)
+        };
+        let rows = Self {
+            start,
+            len,
+            rows: PhantomData,
+        };
         // SAFETY: the memory has room for the head and for the rows of both lists behind it.
         unsafe {
-            start.write(Head { owners: AtomicUsize::new(1), in_large_page: cell.is_some() });
+            start.write(Head {
+                owners: AtomicUsize::new(1),
+                in_large_page: cell.is_some(),
+            });
             let to = rows.first_row();
             to.copy_from_nonoverlapping(NonNull::from(first).cast(), first.len());
-            to.add(first.len()).copy_from_nonoverlapping(NonNull::from(second).cast(), second.len());
+            to.add(first.len())
+                .copy_from_nonoverlapping(NonNull::from(second).cast(), second.len());
         }
         rows
     }
@@ -57,14 +72,19 @@ impl<R: Row> SharedRows<R> {
     /// The memory that the rows take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let bytes = Self::layout(self.len).size();
-        if self.head().in_large_page { large_pages::cell_bytes(bytes) } else { bytes }
+        if self.head().in_large_page {
+            large_pages::cell_bytes(bytes)
+        } else {
+            bytes
+        }
     }
 }
 
 impl<R> SharedRows<R> {
     fn layout(len: usize) -> Layout {
         let rows = Layout::array::<R>(len).and_then(|rows| Layout::new::<Head>().extend(rows));
-        rows.expect("a block is far smaller than the address space").0
+        rows.expect("a block is far smaller than the address space")
+            .0
     }
 
     fn head(&self) -> &Head {
@@ -91,7 +111,10 @@ impl<R> Deref for SharedRows<R> {
 impl<R> Clone for SharedRows<R> {
     fn clone(&self) -> Self {
         let owners = self.head().owners.fetch_add(1, Ordering::Relaxed);
-        assert!(owners < usize::MAX / 2, "more owners than memory has room for");
+        assert!(
+            owners < usize::MAX / 2,
+            "more owners than memory has room for"
+        );
         Self { ..*self }
     }
 }

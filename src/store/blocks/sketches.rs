@@ -13,7 +13,10 @@ pub(super) struct SketchRef<'a> {
 
 impl<'a> SketchRef<'a> {
     pub(super) fn of(sketch: &'a Sketch) -> Self {
-        Self { bytes: sketch.as_bytes(), shingles: sketch.shingles() }
+        Self {
+            bytes: sketch.as_bytes(),
+            shingles: sketch.shingles(),
+        }
     }
 
     pub(super) fn to_sketch(self) -> Result<Sketch, Problem> {
@@ -36,7 +39,10 @@ impl Sketches {
     /// Adds the sketch of a document, after those of `before` documents. All sketches have one size.
     pub(super) fn push(&mut self, before: usize, sketch: Option<SketchRef<'_>>) {
         if let Some(sketch) = sketch {
-            debug_assert!(self.size == 0 || self.size == sketch.bytes.len(), "sketches of two sizes");
+            debug_assert!(
+                self.size == 0 || self.size == sketch.bytes.len(),
+                "sketches of two sizes"
+            );
             self.size = sketch.bytes.len();
         }
         if self.size == 0 {
@@ -44,7 +50,8 @@ impl Sketches {
         }
         self.shingles.resize(before, 0);
         self.bytes.resize(before * self.size, 0);
-        self.shingles.push(sketch.map_or(0, |sketch| sketch.shingles));
+        self.shingles
+            .push(sketch.map_or(0, |sketch| sketch.shingles));
         match sketch {
             Some(sketch) => self.bytes.extend(sketch.bytes),
             None => self.bytes.resize((before + 1) * self.size, 0),
@@ -53,7 +60,10 @@ impl Sketches {
 
     pub(super) fn get(&self, index: usize) -> Option<SketchRef<'_>> {
         let &shingles = self.shingles.get(index).filter(|&&shingles| shingles > 0)?;
-        Some(SketchRef { bytes: &self.bytes[index * self.size..(index + 1) * self.size], shingles })
+        Some(SketchRef {
+            bytes: &self.bytes[index * self.size..(index + 1) * self.size],
+            shingles,
+        })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -70,13 +80,25 @@ impl Sketches {
         if size == SketchSize::None {
             return Ok(Self::default());
         }
-        let shingles: Result<Vec<u32>, _> =
-            decode_column(fields, count)?.into_iter().map(u32::try_from).collect();
+        let shingles: Result<Vec<u32>, _> = decode_column(fields, count)?
+            .into_iter()
+            .map(u32::try_from)
+            .collect();
         let shingles = shingles.map_err(|_| "it claims more shingles than a sketch counts")?;
-        let without = shingles.iter().zip(bytes.chunks(size.bytes())).filter(|(count, _)| **count == 0);
-        if without.into_iter().any(|(_, sketch)| sketch.iter().any(|&byte| byte != 0)) {
+        let without = shingles
+            .iter()
+            .zip(bytes.chunks(size.bytes()))
+            .filter(|(count, _)| **count == 0);
+        if without
+            .into_iter()
+            .any(|(_, sketch)| sketch.iter().any(|&byte| byte != 0))
+        {
             return Err("it has a sketch without shingles");
         }
-        Ok(Self { size: size.bytes(), bytes: bytes.to_vec(), shingles })
+        Ok(Self {
+            size: size.bytes(),
+            bytes: bytes.to_vec(),
+            shingles,
+        })
     }
 }

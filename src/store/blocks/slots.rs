@@ -82,7 +82,11 @@ fn hash(name: u64) -> usize {
 fn set_of(hash: usize, sets: usize) -> usize {
     let doubled = sets.next_power_of_two();
     let set = hash & (doubled - 1);
-    if set < sets { set } else { set & (doubled / 2 - 1) }
+    if set < sets {
+        set
+    } else {
+        set & (doubled / 2 - 1)
+    }
 }
 
 /// The segment of a set, and where it is there.
@@ -141,7 +145,10 @@ impl Slots {
     pub(super) fn find(&self, id: BlockId) -> Option<usize> {
         for set in self.sets_of_block(id) {
             let names = &self.set(set)?.names;
-            if let Some(index) = names.iter().position(|it| it.load(Ordering::Relaxed) == name(id)) {
+            if let Some(index) = names
+                .iter()
+                .position(|it| it.load(Ordering::Relaxed) == name(id))
+            {
                 return Some(set * SLOTS_PER_SET + index);
             }
             if names.iter().any(|it| it.load(Ordering::Relaxed) == 0) {
@@ -195,7 +202,9 @@ impl Slots {
     /// Adds a set. While its blocks move there, readers may not find them.
     pub(super) fn grow(&self) {
         // Another thread is just adding one.
-        let Some(_growing) = self.growing.try_lock() else { return };
+        let Some(_growing) = self.growing.try_lock() else {
+            return;
+        };
         let new = self.sets();
         let (segment, index) = place_of(new);
         if segment == SEGMENTS {
@@ -205,7 +214,9 @@ impl Slots {
         let from = new - (1 << new.ilog2());
         let moves = |name: u64| name > 0 && set_of(hash(name), new + 1) == new;
         for slot in self.of_set(from) {
-            let Some((set, index)) = self.place(slot) else { continue };
+            let Some((set, index)) = self.place(slot) else {
+                continue;
+            };
             let mut held = set.slots[index].block.write();
             let label = set.slots[index].label.load(Ordering::Relaxed);
             if moves(label >> 1) {
@@ -229,8 +240,15 @@ mod tests {
     fn every_set_has_a_place_of_its_own() {
         let places: Vec<_> = (0..10_000).map(place_of).collect();
         assert!(places.is_sorted() && places.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(places.iter().all(|&(segment, index)| index < FIRST_SETS << segment));
-        assert_eq!((places[0], places[16], places[48]), ((0, 0), (1, 0), (2, 0)));
+        assert!(
+            places
+                .iter()
+                .all(|&(segment, index)| index < FIRST_SETS << segment)
+        );
+        assert_eq!(
+            (places[0], places[16], places[48]),
+            ((0, 0), (1, 0), (2, 0))
+        );
         // The number of the last slot fits into a hint.
         assert!(SLOTS_PER_SET * (FIRST_SETS << SEGMENTS) < u32::MAX as usize);
     }
@@ -241,7 +259,10 @@ mod tests {
             let from = sets - (1 << sets.ilog2());
             for spread in (0..5_000).map(|number| hash(number + 1)) {
                 let (before, after) = (set_of(spread, sets), set_of(spread, sets + 1));
-                assert!(before == after || (before, after) == (from, sets), "{sets} sets");
+                assert!(
+                    before == after || (before, after) == (from, sets),
+                    "{sets} sets"
+                );
                 assert!(after <= sets);
             }
         }

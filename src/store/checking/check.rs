@@ -19,7 +19,9 @@ use super::strays;
 use super::tally::Products;
 use super::walk::Walk;
 use crate::error::{Error, Result};
-use crate::store::file::{KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of};
+use crate::store::file::{
+    KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
+};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::Life;
 
@@ -43,12 +45,25 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     let mut findings = Findings::default();
     read_directories(view, &mut findings)?;
     if findings.total() > 0 {
-        findings.add("directory", "-", "without it, the rows and the documents cannot be checked");
+        findings.add(
+            "directory",
+            "-",
+            "without it, the rows and the documents cannot be checked",
+        );
         let counters = view.state().counters;
-        return Ok(Checked { documents: counters.documents, fingerprints: 0, findings });
+        return Ok(Checked {
+            documents: counters.documents,
+            fingerprints: 0,
+            findings,
+        });
     }
     let (parts, ticks, secret) = (Parts::of(view)?, Ticks::new(progress), Secret::new());
-    let walk = |hidden| Walk { view, parts: &parts, hidden, ticks: &ticks };
+    let walk = |hidden| Walk {
+        view,
+        parts: &parts,
+        hidden,
+        ticks: &ticks,
+    };
     let nothing = Hidden::nothing(tables);
     let (mut products, found) = walk(&nothing).run(|| Products::new(tables, secret))?;
     if !found.hidden.is_empty() {
@@ -57,7 +72,9 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     }
     strays::find(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
-    view.sources().map(drop).or_else(|error| findings.add_error(usize::MAX, "sources", error))?;
+    view.sources()
+        .map(drop)
+        .or_else(|error| findings.add_error(usize::MAX, "sources", error))?;
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
         let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;
@@ -65,7 +82,11 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     }
     check_counts(view, &found, &products, &mut findings);
     findings.merge(found.findings);
-    Ok(Checked { documents: found.documents, fingerprints: found.fingerprints, findings })
+    Ok(Checked {
+        documents: found.documents,
+        fingerprints: found.fingerprints,
+        findings,
+    })
 }
 
 /// Reads all directories.
@@ -110,27 +131,49 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     .or_else(|error| findings.add_error(usize::MAX, "scopes", error))?;
     let lost = seen.iter().filter(|seen| !**seen).count() as u64;
     if damaged.is_empty() && lost > 0 {
-        findings.add("scopes", "-", format!("{lost} scopes that were given a number are missing"));
+        findings.add(
+            "scopes",
+            "-",
+            format!("{lost} scopes that were given a number are missing"),
+        );
     }
-    damaged.into_iter().try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
+    damaged
+        .into_iter()
+        .try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
 }
 
 /// Compares the keys of documents whose hashes are equal.
 fn check_keys(view: &View, found: &Found, findings: &mut Findings) -> Result<()> {
     if found.too_many_repeated {
-        findings.add("keys", "-", "very many hashes occur twice, so not all keys were compared");
+        findings.add(
+            "keys",
+            "-",
+            "very many hashes occur twice, so not all keys were compared",
+        );
     }
     for &hash in &found.repeated {
         let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
-        let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else { continue };
+        let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else {
+            continue;
+        };
         if rows.len() == MOST_COMPARED {
-            findings.add("keys", format!("{hash:016x}"), "very many documents have this hash of their keys");
+            findings.add(
+                "keys",
+                format!("{hash:016x}"),
+                "very many documents have this hash of their keys",
+            );
         }
         let mut keys = BTreeSet::new();
         for row in rows {
-            let Some(document) = readable(view.document(number_of(row)))? else { continue };
+            let Some(document) = readable(view.document(number_of(row)))? else {
+                continue;
+            };
             if !keys.insert(document.key().to_vec()) {
-                findings.add("keys", String::from_utf8_lossy(document.key()), "two documents have this key");
+                findings.add(
+                    "keys",
+                    String::from_utf8_lossy(document.key()),
+                    "two documents have this key",
+                );
             }
         }
     }
@@ -158,7 +201,11 @@ fn check_counts(view: &View, found: &Found, products: &Products, findings: &mut 
     findings.add_difference("meta", "documents", counters.documents, found.documents);
     findings.add_difference("meta", "too_short", counters.too_short, found.too_short);
     if found.documents > 0 && !counters.has_numbered(found.last_document) {
-        findings.add("meta", "next_document", "a document has a number that was never given");
+        findings.add(
+            "meta",
+            "next_document",
+            "a document has a number that was never given",
+        );
     }
 }
 

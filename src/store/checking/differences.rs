@@ -15,7 +15,11 @@ pub(super) fn find(view: &View, collected: Collected, findings: &mut Findings) {
 }
 
 fn find_in<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findings: &mut Findings) {
-    let Rows { chosen, mut expected, mut stored } = rows;
+    let Rows {
+        chosen,
+        mut expected,
+        mut stored,
+    } = rows;
     expected.sort_unstable();
     stored.sort_unstable();
     let mut add = |row: R, is_missing: bool| {
@@ -26,7 +30,10 @@ fn find_in<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findings: &mut Fi
             findings.add_in(usize::MAX, describe(view, set, row, is_missing));
         }
     };
-    let (mut expected, mut stored) = (expected.into_iter().peekable(), stored.into_iter().peekable());
+    let (mut expected, mut stored) = (
+        expected.into_iter().peekable(),
+        stored.into_iter().peekable(),
+    );
     loop {
         match (expected.peek(), stored.peek()) {
             (Some(row), Some(other)) if row == other => _ = (expected.next(), stored.next()),
@@ -42,7 +49,11 @@ fn find_in<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findings: &mut Fi
         }
     }
     if chosen.unlisted > 0 {
-        findings.add(set.table().name, "rows", format!("{} or more other rows differ", chosen.unlisted));
+        findings.add(
+            set.table().name,
+            "rows",
+            format!("{} or more other rows differ", chosen.unlisted),
+        );
         findings.count(chosen.unlisted - 1);
     }
 }
@@ -55,23 +66,41 @@ fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Fi
         key,
         problem: if is_missing { missing } else { more },
     };
-    let names = format!("a row names document {}, to which it does not belong", number.0);
+    let names = format!(
+        "a row names document {}, to which it does not belong",
+        number.0
+    );
     if set.is(KEYS) {
         let key = key_of(view, number).unwrap_or_else(|| format!("hash {:016x}", row.prefix()));
         says(key, "the row of the document is missing".to_owned(), names)
     } else if set.is(POSTINGS) {
         let fingerprint = Fingerprint::from_bits(row.prefix()).to_string();
         let key = key_of(view, number).unwrap_or_else(|| number.0.to_string());
-        says(fingerprint, format!("the row of document {key} is missing"), names)
+        says(
+            fingerprint,
+            format!("the row of document {key} is missing"),
+            names,
+        )
     } else if let Some((table, of)) = set.permuted_number().zip(table_of(view, set)) {
-        let fingerprint = of.permutation.invert(Permuted::from_bits(row.prefix())).to_string();
+        let fingerprint = of
+            .permutation
+            .invert(Permuted::from_bits(row.prefix()))
+            .to_string();
         let missing = format!("the row in table {table} is missing");
-        says(fingerprint, missing, format!("table {table} has a row of it, but no document has it"))
+        says(
+            fingerprint,
+            missing,
+            format!("table {table} has a row of it, but no document has it"),
+        )
     } else if set.is(DEAD) {
         let more = "it is marked as removed, but no block has the document".to_owned();
         says(number.0.to_string(), "its row is missing".to_owned(), more)
     } else {
-        says(format!("{row:x}"), "the row is missing".to_owned(), "the row should not be there".to_owned())
+        says(
+            format!("{row:x}"),
+            "the row is missing".to_owned(),
+            "the row should not be there".to_owned(),
+        )
     }
 }
 

@@ -50,8 +50,20 @@ impl Findings {
     }
 
     /// Adds a finding behind all others.
-    pub(super) fn add(&mut self, table: &'static str, key: impl Into<String>, problem: impl Into<String>) {
-        self.add_in(usize::MAX, Finding { table, key: key.into(), problem: problem.into() });
+    pub(super) fn add(
+        &mut self,
+        table: &'static str,
+        key: impl Into<String>,
+        problem: impl Into<String>,
+    ) {
+        self.add_in(
+            usize::MAX,
+            Finding {
+                table,
+                key: key.into(),
+                problem: problem.into(),
+            },
+        );
     }
 
     /// Counts findings that are not listed.
@@ -60,9 +72,19 @@ impl Findings {
     }
 
     /// Adds a number that is not what it should be.
-    pub(super) fn add_difference(&mut self, table: &'static str, what: &str, stored: u64, expected: u64) {
+    pub(super) fn add_difference(
+        &mut self,
+        table: &'static str,
+        what: &str,
+        stored: u64,
+        expected: u64,
+    ) {
         if stored != expected {
-            self.add(table, what, format!("{stored}, where {expected} would be right"));
+            self.add(
+                table,
+                what,
+                format!("{stored}, where {expected} would be right"),
+            );
         }
     }
 
@@ -82,10 +104,27 @@ impl Findings {
     }
 
     /// Adds an error that damage caused. Any other error is returned.
-    pub(super) fn add_error(&mut self, part: usize, table: &'static str, error: Error) -> Result<()> {
+    pub(super) fn add_error(
+        &mut self,
+        part: usize,
+        table: &'static str,
+        error: Error,
+    ) -> Result<()> {
         let finding = match error {
-            Error::Damaged { table, key, problem } => Finding { table, key, problem: problem.to_owned() },
-            Error::Corrupted(cause) => Finding { table, key: "-".to_owned(), problem: cause.to_string() },
+            Error::Damaged {
+                table,
+                key,
+                problem,
+            } => Finding {
+                table,
+                key,
+                problem: problem.to_owned(),
+            },
+            Error::Corrupted(cause) => Finding {
+                table,
+                key: "-".to_owned(),
+                problem: cause.to_string(),
+            },
             error => return Err(error),
         };
         self.add_in(part, finding);

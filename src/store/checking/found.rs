@@ -63,7 +63,10 @@ impl Found {
         self.too_short += other.too_short;
         self.last_document = self.last_document.max(other.last_document);
         self.fingerprints += other.fingerprints;
-        other.repeated.into_iter().for_each(|hash| self.repeat(hash));
+        other
+            .repeated
+            .into_iter()
+            .for_each(|hash| self.repeat(hash));
         self.too_many_repeated |= other.too_many_repeated;
         self.key_ends.extend(other.key_ends);
         self.posting_ends.extend(other.posting_ends);

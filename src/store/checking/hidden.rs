@@ -49,8 +49,14 @@ impl<R: Row> Ranges<R> {
 impl Hidden {
     /// Nothing is hidden.
     pub(super) fn nothing(tables: usize) -> Self {
-        let rows = all_sets(tables).map(|set| by_row!(set, _ => keep Ranges(Vec::new()))).collect();
-        Self { rows, numbers: Ranges(Vec::new()), is_empty: true }
+        let rows = all_sets(tables)
+            .map(|set| by_row!(set, _ => keep Ranges(Vec::new())))
+            .collect();
+        Self {
+            rows,
+            numbers: Ranges(Vec::new()),
+            is_empty: true,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -84,7 +90,9 @@ impl Hidden {
 
     /// Makes ready for questions.
     pub(super) fn settle(&mut self) {
-        self.rows.iter_mut().for_each(|rows| by_row!(rows, rows => rows.settle()));
+        self.rows
+            .iter_mut()
+            .for_each(|rows| by_row!(rows, rows => rows.settle()));
         self.numbers.settle();
     }
 
@@ -98,8 +106,10 @@ impl Hidden {
         let row = |scope: ScopeNumber, number: DocumentNumber| {
             u128::join(fingerprint.bits(), [scope.0.into(), number.0])
         };
-        let (first, last) =
-            (row(ScopeNumber::EMPTY, DocumentNumber::MIN), row(ScopeNumber::ANY, DocumentNumber::MAX));
+        let (first, last) = (
+            row(ScopeNumber::EMPTY, DocumentNumber::MIN),
+            row(ScopeNumber::ANY, DocumentNumber::MAX),
+        );
         self.rows[POSTINGS].touches(first, last)
     }
 

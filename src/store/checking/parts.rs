@@ -34,24 +34,35 @@ impl RowFamily for SetPartsFamily {
 impl Parts {
     pub(super) fn of(view: &View) -> Result<Self> {
         let directory = &view.state().documents;
-        let ends = directory.entries(directory.all(), view.document_blocks())?.map(|entry| entry.high);
+        let ends = directory
+            .entries(directory.all(), view.document_blocks())?
+            .map(|entry| entry.high);
         let last = directory.high();
         let mut documents = Vec::new();
         let mut first = 0;
-        for end in ends.skip(BLOCKS_OF_DOCUMENTS - 1).step_by(BLOCKS_OF_DOCUMENTS).chain(last) {
+        for end in ends
+            .skip(BLOCKS_OF_DOCUMENTS - 1)
+            .step_by(BLOCKS_OF_DOCUMENTS)
+            .chain(last)
+        {
             if first <= end {
                 documents.push(first..=end);
             }
             first = end + 1;
         }
         let parts = |set| Ok(by_row!(set, set => keep parts_of(view, set)?));
-        let sets = all_sets(view.state().sets.tables()).map(parts).collect::<Result<_>>()?;
+        let sets = all_sets(view.state().sets.tables())
+            .map(parts)
+            .collect::<Result<_>>()?;
         Ok(Self { documents, sets })
     }
 
     /// The number of all parts.
     pub(super) fn len(&self) -> usize {
-        let sets = self.sets.iter().map(|set| by_row!(set, (_, parts) => parts.len()));
+        let sets = self
+            .sets
+            .iter()
+            .map(|set| by_row!(set, (_, parts) => parts.len()));
         self.documents.len() + sets.sum::<usize>()
     }
 }
@@ -71,7 +82,11 @@ struct TickState<'a> {
 
 impl<'a> Ticks<'a> {
     pub(super) fn new(progress: CheckProgress<'a>) -> Self {
-        Self(Mutex::new(TickState { done: 0, all: 0, progress }))
+        Self(Mutex::new(TickState {
+            done: 0,
+            all: 0,
+            progress,
+        }))
     }
 
     /// Expects more parts.

@@ -35,7 +35,11 @@ impl Secret {
             hasher.finish()
         };
         let number = |index| (u128::from(word(index)) << 64 | u128::from(word(index + 1))) & PRIME;
-        Self { r: number(0), s: number(2), spread: word(4) | 1 }
+        Self {
+            r: number(0),
+            s: number(2),
+            spread: word(4) | 1,
+        }
     }
 
     /// The bucket of a row. Neighbouring rows are in different buckets.
@@ -64,7 +68,8 @@ impl Product {
     #[inline]
     pub(super) fn add<R: Row>(&mut self, row: R, secret: &Secret) {
         let (high, low) = words(row);
-        let factor = folded(folded(secret.r + u128::from(high)) + multiplied(secret.s, u128::from(low)));
+        let factor =
+            folded(folded(secret.r + u128::from(high)) + multiplied(secret.s, u128::from(low)));
         self.value = multiplied(self.value, factor);
         self.rows += 1;
     }
@@ -79,7 +84,11 @@ impl Product {
 /// The two words of a row.
 #[inline]
 fn words<R: Row>(row: R) -> (u64, u64) {
-    if R::COLUMNS == 0 { (row.prefix(), 0) } else { (row.prefix(), row.number() as u64) }
+    if R::COLUMNS == 0 {
+        (row.prefix(), 0)
+    } else {
+        (row.prefix(), row.number() as u64)
+    }
 }
 
 /// A number that is equal modulo the prime, and not above the prime unless `number` is the greatest there
@@ -112,7 +121,11 @@ mod tests {
         let double = |number: u128| (number << 1) % PRIME;
         (0..127).rev().fold(0, |sum, bit| {
             let sum = double(sum);
-            if b >> bit & 1 == 1 { (sum + a % PRIME) % PRIME } else { sum }
+            if b >> bit & 1 == 1 {
+                (sum + a % PRIME) % PRIME
+            } else {
+                sum
+            }
         })
     }
 
@@ -153,6 +166,9 @@ mod tests {
         let mut counts = vec![0u32; BUCKETS];
         (0..1u64 << 17).for_each(|row| counts[secret.bucket(row)] += 1);
         let most = counts.iter().max().copied().unwrap_or(0);
-        assert!(most < 128 * 4, "{most} rows in one bucket, where 128 are the mean");
+        assert!(
+            most < 128 * 4,
+            "{most} rows in one bucket, where 128 are the mean"
+        );
     }
 }

@@ -20,20 +20,35 @@ type Directories<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> (bool, bool) + 'a>>;
 pub(super) fn find(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
     let mut directories = Directories::new();
-    blocks(view, DOCUMENTS, &[(0, &*state.documents)], &mut directories, findings)?;
+    blocks(
+        view,
+        DOCUMENTS,
+        &[(0, &*state.documents)],
+        &mut directories,
+        findings,
+    )?;
     for set in state.sets.sets() {
         by_row!(set, set => {
             let levels: Vec<_> = state.sets[set].levels.iter().map(|it| (it.number, &*it.level)).collect();
             blocks(view, set.level(0), &levels, &mut directories, findings)?;
         });
     }
-    let ends = |(id, last): ChunkKey| directories.get(&id).map_or((false, false), |ends| ends(last));
-    let name = |(id, last): ChunkKey| format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff);
+    let ends = |(id, last): ChunkKey| {
+        directories
+            .get(&id)
+            .map_or((false, false), |ends| ends(last))
+    };
+    let name =
+        |(id, last): ChunkKey| format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff);
     let mut stray = Vec::new();
-    let read = view.tables().chunk_keys(|key| stray.extend((!ends(key).0).then(|| name(key))));
+    let read = view
+        .tables()
+        .chunk_keys(|key| stray.extend((!ends(key).0).then(|| name(key))));
     add("directory", read, stray, findings)?;
     let mut stray = Vec::new();
-    let read = view.tables().summary_keys(|key| stray.extend((!ends(key).1).then(|| name(key))));
+    let read = view
+        .tables()
+        .summary_keys(|key| stray.extend((!ends(key).1).then(|| name(key))));
     add("summaries", read, stray, findings)?;
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
@@ -74,9 +89,16 @@ fn blocks<'a, R: Row>(
             // All chunks were read before. So this does not fail.
             let has = |level: &Level<R>| {
                 let position = level.find(row, of)?;
-                Ok::<_, Error>(level.entry(position, of)?.is_some_and(|entry| entry.high == row))
+                Ok::<_, Error>(
+                    level
+                        .entry(position, of)?
+                        .is_some_and(|entry| entry.high == row),
+                )
             };
-            if !levels.iter().any(|it| it.0 == number && has(it.1).unwrap_or(true)) {
+            if !levels
+                .iter()
+                .any(|it| it.0 == number && has(it.1).unwrap_or(true))
+            {
                 stray.push(format!("{table}, level {number}, block up to {last:x}"));
             }
         })
@@ -85,7 +107,14 @@ fn blocks<'a, R: Row>(
 }
 
 /// Adds strays of a table, and the damage that ended the search for them.
-fn add(table: &'static str, read: Result<()>, stray: Vec<String>, findings: &mut Findings) -> Result<()> {
-    stray.into_iter().for_each(|key| findings.add(table, key, STRAY));
+fn add(
+    table: &'static str,
+    read: Result<()>,
+    stray: Vec<String>,
+    findings: &mut Findings,
+) -> Result<()> {
+    stray
+        .into_iter()
+        .for_each(|key| findings.add(table, key, STRAY));
     read.or_else(|error| findings.add_error(usize::MAX, table, error))
 }

@@ -56,13 +56,25 @@ struct Both {
 
 impl Products {
     pub(super) fn new(tables: usize, secret: Secret) -> Self {
-        let both = || Both { expected: vec![Product::ONE; BUCKETS], stored: vec![Product::ONE; BUCKETS] };
-        Self { secret, sets: all_sets(tables).map(|set| by_row!(set, _ => keep both())).collect() }
+        let both = || Both {
+            expected: vec![Product::ONE; BUCKETS],
+            stored: vec![Product::ONE; BUCKETS],
+        };
+        Self {
+            secret,
+            sets: all_sets(tables)
+                .map(|set| by_row!(set, _ => keep both()))
+                .collect(),
+        }
     }
 
     /// The number of rows that a set has.
     pub(super) fn stored_rows<R: SetRow>(&self, set: Set<R>) -> u64 {
-        self.sets[set].stored.iter().map(|product| product.rows).sum()
+        self.sets[set]
+            .stored
+            .iter()
+            .map(|product| product.rows)
+            .sum()
     }
 
     /// An empty collection for the rows of the buckets that differ. It has as many buckets as fit into
@@ -72,8 +84,13 @@ impl Products {
         let sets: PerSet<RowsFamily> = (self.sets.iter())
             .map(|both| by_row!(both, both => keep Rows::new(both.choose(&mut left))))
             .collect();
-        let differ = sets.iter().any(|rows| by_row!(rows, rows => rows.chosen.any()));
-        differ.then_some(Collected { secret: self.secret, sets })
+        let differ = sets
+            .iter()
+            .any(|rows| by_row!(rows, rows => rows.chosen.any()));
+        differ.then_some(Collected {
+            secret: self.secret,
+            sets,
+        })
     }
 }
 
@@ -114,7 +131,9 @@ impl Tally for Products {
 
     fn merge(&mut self, other: Self) {
         let add = |all: &mut [Product], more: &[Product]| {
-            all.iter_mut().zip(more).for_each(|(all, more)| all.add_all(more));
+            all.iter_mut()
+                .zip(more)
+                .for_each(|(all, more)| all.add_all(more));
         };
         for (both, other) in self.sets.iter_mut().zip(other.sets.iter()) {
             by_row!(both, other, (both, other) => {
@@ -161,15 +180,26 @@ pub(super) struct Rows<R> {
 
 impl<R> Rows<R> {
     fn new(chosen: Chosen) -> Self {
-        Self { chosen, expected: Vec::new(), stored: Vec::new() }
+        Self {
+            chosen,
+            expected: Vec::new(),
+            stored: Vec::new(),
+        }
     }
 }
 
 impl Collected {
     /// A collection of the same buckets, without rows.
     pub(super) fn emptied(&self) -> Self {
-        let sets = self.sets.iter().map(|it| by_row!(it, it => keep Rows::new(it.chosen.clone()))).collect();
-        Self { secret: self.secret, sets }
+        let sets = self
+            .sets
+            .iter()
+            .map(|it| by_row!(it, it => keep Rows::new(it.chosen.clone())))
+            .collect();
+        Self {
+            secret: self.secret,
+            sets,
+        }
     }
 }
 
@@ -184,7 +214,10 @@ impl Tally for Collected {
     fn store<R: SetRow>(&mut self, set: Set<R>, all: &[R]) {
         let Rows { chosen, stored, .. } = &mut self.sets[set];
         if chosen.any() {
-            stored.extend(all.iter().filter(|&&row| chosen.buckets[self.secret.bucket(row)]));
+            stored.extend(
+                all.iter()
+                    .filter(|&&row| chosen.buckets[self.secret.bucket(row)]),
+            );
         }
     }
 
@@ -208,7 +241,11 @@ mod tests {
         let mut products = Products::new(2, Secret::new());
         let rows: Vec<u128> = (0..100_000u128).map(|row| row << 64).collect();
         rows.iter().for_each(|&row| products.expect(KEYS, row));
-        assert!(products.differing(0).is_some_and(|all| all.sets[permuted(0)].chosen.buckets.is_empty()));
+        assert!(
+            products
+                .differing(0)
+                .is_some_and(|all| all.sets[permuted(0)].chosen.buckets.is_empty())
+        );
         let shown = |products: &Products, most_rows| {
             let mut collected = products.differing(most_rows)?.emptied();
             rows.iter().for_each(|&row| collected.expect(KEYS, row));
@@ -217,7 +254,10 @@ mod tests {
         };
         assert_eq!(shown(&products, u64::MAX), Some((100_000, 0)));
         let (listed, unlisted) = shown(&products, 0).unwrap_or_default();
-        assert!(listed > 0 && listed < 1000 && listed + unlisted == 100_000, "{listed}, {unlisted}");
+        assert!(
+            listed > 0 && listed < 1000 && listed + unlisted == 100_000,
+            "{listed}, {unlisted}"
+        );
         products.store(KEYS, &rows);
         assert!(products.differing(0).is_none());
         assert_eq!(products.stored_rows(KEYS), 100_000);

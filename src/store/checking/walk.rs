@@ -63,7 +63,15 @@ impl Walk<'_> {
     }
 
     fn permutation<R: SetRow>(&self, set: Set<R>) -> Option<&Permutation> {
-        Some(&self.view.settings().plan.tables().get(set.permuted_number()?)?.permutation)
+        Some(
+            &self
+                .view
+                .settings()
+                .plan
+                .tables()
+                .get(set.permuted_number()?)?
+                .permutation,
+        )
     }
 }
 
@@ -90,7 +98,12 @@ struct Worker<'w, 'a, T> {
 impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     fn new(walk: &'w Walk<'a>, tally: T) -> Self {
         let found = Found::new(walk.view.state().sets.tables());
-        Self { walk, tally, found, scopes: HashMap::new() }
+        Self {
+            walk,
+            tally,
+            found,
+            scopes: HashMap::new(),
+        }
     }
 
     /// Takes parts until there are no more.
@@ -151,12 +164,17 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
         let walk = self.walk;
         for number in block.dead() {
-            let mut sink = Expecting { tally: &mut self.tally, hidden: walk.hidden };
+            let mut sink = Expecting {
+                tally: &mut self.tally,
+                hidden: walk.hidden,
+            };
             let Ok(()) = sink.put(DEAD, number);
         }
         for stored in block.iter() {
             let number = DocumentNumber(stored.number);
-            let document = stored.to_document().and_then(|it| self.of_the_right_size(it));
+            let document = stored
+                .to_document()
+                .and_then(|it| self.of_the_right_size(it));
             let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found.findings.add_error(part, "documents", error)?;
@@ -170,7 +188,11 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     fn of_the_right_size(&self, document: Document) -> Result<Document, &'static str> {
         let size = self.walk.view.settings().sketch_size;
         let is_right = document.sketch().is_none_or(|sketch| sketch.size() == size);
-        if is_right { Ok(document) } else { Err("its sketch does not have the size of those of the file") }
+        if is_right {
+            Ok(document)
+        } else {
+            Err("its sketch does not have the size of those of the file")
+        }
     }
 
     /// Expects the rows of a document.
@@ -190,7 +212,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             fingerprint: document.fingerprint(),
             scope,
         };
-        let Ok(()) = operation.give_own_rows(&mut Expecting { tally: &mut self.tally, hidden: walk.hidden });
+        let Ok(()) = operation.give_own_rows(&mut Expecting {
+            tally: &mut self.tally,
+            hidden: walk.hidden,
+        });
         Ok(())
     }
 
@@ -206,7 +231,11 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             key: name.to_owned(),
             problem: "the row of the scope is missing",
         };
-        let number = self.walk.view.stored_scope_number(name)?.ok_or_else(missing)?;
+        let number = self
+            .walk
+            .view
+            .stored_scope_number(name)?
+            .ok_or_else(missing)?;
         if self.scopes.len() >= REMEMBERED_SCOPES {
             self.scopes.clear();
         }
@@ -214,7 +243,12 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         Ok(number)
     }
 
-    fn rows<R: SetRow>(&mut self, part: usize, set: Set<R>, range: &RangeInclusive<R>) -> Result<()> {
+    fn rows<R: SetRow>(
+        &mut self,
+        part: usize,
+        set: Set<R>,
+        range: &RangeInclusive<R>,
+    ) -> Result<()> {
         let walk = self.walk;
         let mut faults = Vec::new();
         let mut rows = walk.view.set(set).inspect(range, &mut faults)?;
@@ -223,7 +257,9 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             self.found.hidden.hide_rows(set, first, last);
         }
         for Fault { error, .. } in faults {
-            self.found.findings.add_error(part, set.table().name, error)?;
+            self.found
+                .findings
+                .add_error(part, set.table().name, error)?;
         }
         if set.is(KEYS) {
             self.hashes(part, &rows);
@@ -241,7 +277,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Notes the hashes that more than one row has.
     fn hashes<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.key_ends.extend(ends(part, rows));
-        for pair in rows.windows(2).filter(|pair| pair[0].prefix() == pair[1].prefix()) {
+        for pair in rows
+            .windows(2)
+            .filter(|pair| pair[0].prefix() == pair[1].prefix())
+        {
             self.found.repeat(pair[0].prefix());
         }
     }
@@ -249,7 +288,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Expects the rows of all fingerprints but the first. The part before may have the first too.
     fn fingerprints<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.posting_ends.extend(ends(part, rows));
-        for pair in rows.windows(2).filter(|pair| pair[0].prefix() != pair[1].prefix()) {
+        for pair in rows
+            .windows(2)
+            .filter(|pair| pair[0].prefix() != pair[1].prefix())
+        {
             self.fingerprint(pair[1].prefix());
         }
     }
@@ -260,8 +302,12 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         self.found.fingerprints += 1;
         let fingerprint = Fingerprint::from_bits(bits);
         if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
-            let mut sink = Expecting { tally: &mut self.tally, hidden: walk.hidden };
-            let Ok(()) = give_fingerprint_rows(true, fingerprint, &walk.view.settings().plan, &mut sink);
+            let mut sink = Expecting {
+                tally: &mut self.tally,
+                hidden: walk.hidden,
+            };
+            let Ok(()) =
+                give_fingerprint_rows(true, fingerprint, &walk.view.settings().plan, &mut sink);
         }
     }
 
@@ -298,12 +344,28 @@ fn sorted(ends: &mut Vec<PartEnds>) -> Vec<PartEnds> {
 fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
     let key = format!("block up to {last}");
     let problem = "it begins before the block before it ends";
-    if block.begins_in_range() { Ok(block) } else { Err(Error::Damaged { table: "documents", key, problem }) }
+    if block.begins_in_range() {
+        Ok(block)
+    } else {
+        Err(Error::Damaged {
+            table: "documents",
+            key,
+            problem,
+        })
+    }
 }
 
 /// Refuses a block whose directory would lead a search by time or by scope past it.
 fn ensure_extent(block: &LiveDocuments, last: u64) -> Result<()> {
     let key = format!("block up to {last}");
     let problem = "the directory does not have the times and scopes of its documents";
-    if block.has_its_extent() { Ok(()) } else { Err(Error::Damaged { table: "documents", key, problem }) }
+    if block.has_its_extent() {
+        Ok(())
+    } else {
+        Err(Error::Damaged {
+            table: "documents",
+            key,
+            problem,
+        })
+    }
 }

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::store::blocks::BlockCache;
 use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
 use crate::store::file::{
-    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings, State,
-    all_sets, by_row, number_of,
+    self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
+    State, all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -41,9 +41,13 @@ pub(crate) fn build(
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
     let mut counter = Counter::new(progress);
-    let same_hash = Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
+    let same_hash =
+        Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
-    new.file.sync_all().map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })?;
+    new.file.sync_all().map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    })?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     verify(&open, settings, &same_hash, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
@@ -58,7 +62,11 @@ fn verify(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
-    let view = copy::view_of(open, Arc::new(settings.clone()), Arc::new(BlockCache::new(CACHE_BYTES)))?;
+    let view = copy::view_of(
+        open,
+        Arc::new(settings.clone()),
+        Arc::new(BlockCache::new(CACHE_BYTES)),
+    )?;
     same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))?;
     copy::verify(&view, &view, go_on)
 }
@@ -97,8 +105,9 @@ fn sorters(directory: &Path, tables: usize, memory_bytes: usize) -> Sorters {
     // A document has one row in each set, and up to two in the postings.
     let limit = memory_bytes / (3 * 16 + 8 * tables);
     // A sorter keeps some rows even if there is hardly any memory.
-    let mut sorters: Sorters =
-        all_sets(tables).map(|set| by_row!(set, _ => keep Sorter::new(directory, limit))).collect();
+    let mut sorters: Sorters = all_sets(tables)
+        .map(|set| by_row!(set, _ => keep Sorter::new(directory, limit)))
+        .collect();
     sorters[POSTINGS] = Sorter::new(directory, 2 * limit);
     sorters
 }
@@ -106,7 +115,13 @@ fn sorters(directory: &Path, tables: usize, memory_bytes: usize) -> Sorters {
 impl<'a> Builder<'a> {
     fn new(directory: &Path, settings: &'a Settings, memory_bytes: usize, bulk: Bulk<'a>) -> Self {
         let sorters = sorters(directory, settings.plan.tables().len(), memory_bytes);
-        Self { settings, bulk, documents: DocumentsWriter::new(), sorters, scopes: BTreeMap::new() }
+        Self {
+            settings,
+            bulk,
+            documents: DocumentsWriter::new(),
+            sorters,
+            scopes: BTreeMap::new(),
+        }
     }
 
     /// Reads all documents and writes the file. Returns the documents whose keys have the same hash.
@@ -118,7 +133,13 @@ impl<'a> Builder<'a> {
         for document in documents {
             self.add(&document?)?;
         }
-        let Self { mut bulk, documents, sorters, scopes, .. } = self;
+        let Self {
+            mut bulk,
+            documents,
+            sorters,
+            scopes,
+            ..
+        } = self;
         documents.finish(&mut bulk)?;
         for set in sorters.sets() {
             counter.expect(by_row!(set, set => sorters[set].pushed()));
@@ -175,7 +196,9 @@ fn write_set<R: SetRow>(
     sorter.finish(|rows| {
         left -= rows.len();
         counter.add(rows.len())?;
-        rows.iter().filter(|_| set.is(KEYS)).for_each(|row| same_hash.add(row.number()));
+        rows.iter()
+            .filter(|_| set.is(KEYS))
+            .for_each(|row| same_hash.add(row.number()));
         writer.push(bulk, rows)
     })?;
     // The others were repetitions.
@@ -197,21 +220,36 @@ impl SameHash {
     /// Adds a row of the keys. The rows come in order.
     fn add(&mut self, row: u128) {
         let hash = |row: u128| row >> 64;
-        let Some(last) = self.last.replace(row).filter(|&last| hash(last) == hash(row)) else { return };
-        match self.groups.last_mut().filter(|group| group.last() == Some(&number_of(last))) {
+        let Some(last) = self
+            .last
+            .replace(row)
+            .filter(|&last| hash(last) == hash(row))
+        else {
+            return;
+        };
+        match self
+            .groups
+            .last_mut()
+            .filter(|group| group.last() == Some(&number_of(last)))
+        {
             Some(group) => group.push(number_of(row)),
             None => self.groups.push(vec![number_of(last), number_of(row)]),
         }
     }
 
     /// Refuses two documents with the same key.
-    fn ensure_different_keys(&self, key_of: impl Fn(DocumentNumber) -> Result<Vec<u8>>) -> Result<()> {
+    fn ensure_different_keys(
+        &self,
+        key_of: impl Fn(DocumentNumber) -> Result<Vec<u8>>,
+    ) -> Result<()> {
         for group in &self.groups {
             let mut keys = HashSet::new();
             for &number in group {
                 // Equal keys need not be neighbours: another key of the same hash may stand between them.
                 if let Some(key) = keys.replace(key_of(number)?) {
-                    return Err(Error::KeyRepeated { key: String::from_utf8_lossy(&key).into_owned() });
+                    return Err(Error::KeyRepeated {
+                        key: String::from_utf8_lossy(&key).into_owned(),
+                    });
                 }
             }
         }
@@ -233,7 +271,16 @@ mod tests {
     #[test]
     fn each_key_is_compared_with_all_keys_of_its_hash() -> Result<()> {
         let row = |hash, number| key_row(hash, DocumentNumber(number));
-        let rows = [row(1, 9), row(3, 0), row(3, 4), row(3, 5), row(4, 6), row(7, 1), row(7, 2), row(8, 3)];
+        let rows = [
+            row(1, 9),
+            row(3, 0),
+            row(3, 4),
+            row(3, 5),
+            row(4, 6),
+            row(7, 1),
+            row(7, 2),
+            row(8, 3),
+        ];
         let mut same_hash = SameHash::default();
         rows.into_iter().for_each(|row| same_hash.add(row));
         let numbers = |group: &Vec<DocumentNumber>| group.iter().map(|it| it.0).collect::<Vec<_>>();
@@ -241,10 +288,18 @@ mod tests {
         assert_eq!(groups, [vec![0, 4, 5], vec![1, 2]]);
         let own_key = |number: DocumentNumber| Ok(number.0.to_string().into_bytes());
         same_hash.ensure_different_keys(own_key)?;
-        let a_b_a =
-            |number| if number == DocumentNumber(5) { own_key(DocumentNumber(0)) } else { own_key(number) };
+        let a_b_a = |number| {
+            if number == DocumentNumber(5) {
+                own_key(DocumentNumber(0))
+            } else {
+                own_key(number)
+            }
+        };
         let refused = same_hash.ensure_different_keys(a_b_a);
-        assert!(matches!(&refused, Err(Error::KeyRepeated { key }) if key == "0"), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::KeyRepeated { key }) if key == "0"),
+            "{refused:?}"
+        );
         Ok(())
     }
 
@@ -258,20 +313,39 @@ mod tests {
         let engine = file::create(&new, folder.path(), &settings, 0)?;
         let sizes = Sizes::default();
         let bulk = Bulk::new(&engine, &sizes, settings.file, State::new(&settings.plan));
-        let document = |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
+        let document =
+            |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
-        let same_hash = Builder::new(folder.path(), &settings, 0, bulk)
-            .build(documents, &mut Counter::new(&mut |_, _| ControlFlow::Continue(())))?;
+        let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(
+            documents,
+            &mut Counter::new(&mut |_, _| ControlFlow::Continue(())),
+        )?;
         let open = Arc::new(OpenFile::new(engine, new.file));
         verify(&open, &settings, &same_hash, &mut || Ok(()))?;
         let mut bytes = Vec::new();
         let mut file: &std::fs::File = &open.file;
-        file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("it can be read");
-        let middle = bytes.windows(6).rposition(|it| it == b"he key").expect("a document is there");
+        file.seek(SeekFrom::Start(0))
+            .and_then(|_| file.read_to_end(&mut bytes))
+            .expect("it can be read");
+        let middle = bytes
+            .windows(6)
+            .rposition(|it| it == b"he key")
+            .expect("a document is there");
         bytes[middle] ^= 1;
-        file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes)).expect("it can be written");
+        file.seek(SeekFrom::Start(0))
+            .and_then(|_| file.write_all(&bytes))
+            .expect("it can be written");
         let refused = verify(&open, &settings, &same_hash, &mut || Ok(()));
-        assert!(matches!(refused, Err(Error::Damaged { table: "documents", .. })), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(Error::Damaged {
+                    table: "documents",
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
         Ok(())
     }
 }

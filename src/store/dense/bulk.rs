@@ -34,7 +34,12 @@ pub(super) struct Bulk<'a> {
 impl<'a> Bulk<'a> {
     /// A file with the seed `file`.
     pub(super) fn new(engine: &'a Engine, sizes: &'a Sizes, file: FileSeed, state: State) -> Self {
-        Self { engine, sizes, edit: Edit::new(state, file, sizes), waiting: 0 }
+        Self {
+            engine,
+            sizes,
+            edit: Edit::new(state, file, sizes),
+            waiting: 0,
+        }
     }
 
     /// Writes what waits. It need not be durable yet, since the file has no name.
@@ -51,11 +56,17 @@ impl<'a> Bulk<'a> {
     }
 
     /// Writes blocks and their directory.
-    fn add<R: Row>(&mut self, packed: Vec<Packed<R>>, directory: &mut DirectoryWriter<R>) -> Result<()> {
+    fn add<R: Row>(
+        &mut self,
+        packed: Vec<Packed<R>>,
+        directory: &mut DirectoryWriter<R>,
+    ) -> Result<()> {
         let mut change = LevelChange::none(directory.level);
         for block in packed {
             self.waiting += block.bytes.len();
-            directory.waiting.push(self.edit.number_block(block, &mut change));
+            directory
+                .waiting
+                .push(self.edit.number_block(block, &mut change));
         }
         self.edit.changes.levels.push(change);
         if directory.waiting.len() >= ENTRIES_AT_A_TIME {
@@ -83,7 +94,13 @@ struct DirectoryWriter<R> {
 
 impl<R: Row> DirectoryWriter<R> {
     fn new(level: LevelName) -> Self {
-        Self { level, waiting: Vec::new(), written: 0, outlines: Vec::new(), sum: 0 }
+        Self {
+            level,
+            waiting: Vec::new(),
+            written: 0,
+            outlines: Vec::new(),
+            sum: 0,
+        }
     }
 
     /// Makes the waiting entries part of an edit, and returns the bytes that they take.
@@ -137,7 +154,11 @@ pub(super) struct SetWriter<R> {
 impl<R: SetRow> SetWriter<R> {
     pub(super) fn new(set: Set<R>, bulk: &Bulk<'_>) -> Self {
         let packer = Packer::new(bulk.sizes.block_bytes, set.rules.filtered, bulk.edit.file());
-        Self { set, packer, directory: DirectoryWriter::new(set.level(0)) }
+        Self {
+            set,
+            packer,
+            directory: DirectoryWriter::new(set.level(0)),
+        }
     }
 
     /// Adds rows that come after those before.
@@ -151,7 +172,11 @@ impl<R: SetRow> SetWriter<R> {
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         bulk.add(self.packer.finish(), &mut self.directory)?;
         if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
-            bulk.edit.state.sets[self.set].levels.push(SetLevel { number: 0, next: R::MIN, level });
+            bulk.edit.state.sets[self.set].levels.push(SetLevel {
+                number: 0,
+                next: R::MIN,
+                level,
+            });
         }
         Ok(())
     }
@@ -165,7 +190,10 @@ pub(super) struct DocumentsWriter {
 
 impl DocumentsWriter {
     pub(super) fn new() -> Self {
-        Self { documents: DocumentBlock::default(), directory: DirectoryWriter::new(DOCUMENTS) }
+        Self {
+            documents: DocumentBlock::default(),
+            directory: DirectoryWriter::new(DOCUMENTS),
+        }
     }
 
     /// Writes the documents that were added, if they are enough for some blocks.
@@ -174,11 +202,17 @@ impl DocumentsWriter {
             return Ok(());
         }
         let documents: Vec<DocumentRef<'_>> = self.documents.documents().collect();
-        let mut packed = pack_documents(&documents, bulk.sizes.document_block_bytes, bulk.edit.file());
+        let mut packed = pack_documents(
+            &documents,
+            bulk.sizes.document_block_bytes,
+            bulk.edit.file(),
+        );
         // The last block may not be full yet.
         let last = packed.pop().map_or(0, |block| usize::from(block.puts));
         let mut rest = DocumentBlock::default();
-        documents[documents.len() - last..].iter().for_each(|document| rest.push_copy(document));
+        documents[documents.len() - last..]
+            .iter()
+            .for_each(|document| rest.push_copy(document));
         bulk.add(packed, &mut self.directory)?;
         self.documents = rest;
         Ok(())
@@ -187,7 +221,11 @@ impl DocumentsWriter {
     /// Writes the rest and the directory.
     pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         let documents: Vec<DocumentRef<'_>> = self.documents.documents().collect();
-        let packed = pack_documents(&documents, bulk.sizes.document_block_bytes, bulk.edit.file());
+        let packed = pack_documents(
+            &documents,
+            bulk.sizes.document_block_bytes,
+            bulk.edit.file(),
+        );
         bulk.add(packed, &mut self.directory)?;
         if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
             bulk.edit.state.documents = level;

@@ -51,14 +51,26 @@ pub(super) fn copy<'a>(
 ) -> Result<Copied<'a>> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = |source: io::Error| Error::Io { path: target.to_owned(), source: source.into() };
-    let copy = Copy { view, settings, directory, sorting: memory.sorting };
+    let failed = |source: io::Error| Error::Io {
+        path: target.to_owned(),
+        source: source.into(),
+    };
+    let copy = Copy {
+        view,
+        settings,
+        directory,
+        sorting: memory.sorting,
+    };
     let mut counter = Counter::new(progress);
     let engine = file::create(&new, directory, settings, memory.engine)?;
     copy.write(&engine, sizes, &mut counter)?;
     let engine = engine.trimmed(&new, directory, memory.engine)?;
     new.file.sync_all().map_err(failed)?;
-    Ok(Copied { new, engine, counter })
+    Ok(Copied {
+        new,
+        engine,
+        counter,
+    })
 }
 
 /// The most bytes that a block of one document takes.
@@ -66,7 +78,10 @@ const MAX_ALONE_BYTES: u64 = 128 << 10;
 
 /// Refuses a copy for which the disk has no room.
 fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
-    let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
+    let failed = |source: io::Error| Error::Io {
+        path: directory.to_owned(),
+        source: source.into(),
+    };
     let available = available_bytes(directory).map_err(failed)?;
     // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;
@@ -78,11 +93,19 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let copied = most.min(view.metadata().map_err(failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
-    let new = plan.tables().iter().filter(|table| table_of(table, old).is_none()).count() as u64;
+    let new = plan
+        .tables()
+        .iter()
+        .filter(|table| table_of(table, old).is_none())
+        .count() as u64;
     let table = 8 * view.state().sets.rows(permuted(0));
     let needed = copied + table * (new + u64::from(new > 0));
     if available < needed {
-        return Err(Error::NoRoom { directory: directory.to_owned(), needed, available });
+        return Err(Error::NoRoom {
+            directory: directory.to_owned(),
+            needed,
+            available,
+        });
     }
     Ok(())
 }
@@ -90,7 +113,9 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
 /// The number of the table with the same permutation in a plan, if there is one.
 fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
     let positions = table.permutation.positions();
-    plan.tables().iter().position(|it| it.permutation.positions() == positions)
+    plan.tables()
+        .iter()
+        .position(|it| it.permutation.positions() == positions)
 }
 
 /// A copy that is being made.
@@ -113,7 +138,10 @@ impl Copy<'_> {
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
         bulk.edit.add_scopes(self.view.all_scopes()?);
-        bulk.edit.put_sources(SourceRows::copied(&self.view.sources()?, self.settings.file));
+        bulk.edit.put_sources(SourceRows::copied(
+            &self.view.sources()?,
+            self.settings.file,
+        ));
         bulk.finish()
     }
 
@@ -121,8 +149,14 @@ impl Copy<'_> {
     fn write_sets(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
         let (old, plan) = (self.view.state(), &self.settings.plan);
         let tables = plan.tables().len();
-        let fixed = || FIXED.iter().filter(|set| by_row!(set, set => set.is_copied));
-        let rows = fixed().map(|set| by_row!(set, set => old.sets.rows(*set))).sum::<u64>()
+        let fixed = || {
+            FIXED
+                .iter()
+                .filter(|set| by_row!(set, set => set.is_copied))
+        };
+        let rows = fixed()
+            .map(|set| by_row!(set, set => old.sets.rows(*set)))
+            .sum::<u64>()
             + old.sets.rows(permuted(0)) * tables as u64;
         counter.expect(rows);
         for set in fixed() {
@@ -191,7 +225,11 @@ pub(super) struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     pub(super) fn new(progress: CopyProgress<'a>) -> Self {
-        Self { done: 0, all: 0, progress }
+        Self {
+            done: 0,
+            all: 0,
+            progress,
+        }
     }
 
     /// So many rows more are to be copied.
@@ -232,7 +270,11 @@ fn copy_set<R: SetRow>(
 
 /// Reads every block of a new copy, and compares its numbers of rows with those of the original. Calls `go_on`
 /// now and then, and stops at its error.
-pub(super) fn verify(copied: &View, original: &View, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+pub(super) fn verify(
+    copied: &View,
+    original: &View,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let (new, old) = (copied.state(), original.state());
     for set in new.sets.sets() {
         by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()), go_on)?);
@@ -243,10 +285,17 @@ pub(super) fn verify(copied: &View, original: &View, go_on: &mut dyn FnMut() -> 
         blocks.documents_once(entry)?;
         go_on()?;
     }
-    let damaged = |table, key: &str, problem| Err(Error::Damaged { table, key: key.to_owned(), problem });
+    let damaged = |table, key: &str, problem| {
+        Err(Error::Damaged {
+            table,
+            key: key.to_owned(),
+            problem,
+        })
+    };
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
     if new.counters != old.counters || counted != (old.counters.documents, old.counters.documents) {
-        let problem = "the copy does not have as many documents as the database counts; check the database";
+        let problem =
+            "the copy does not have as many documents as the database counts; check the database";
         return damaged("meta", "documents", problem);
     }
     let tables = copied.settings().plan.tables().len();

@@ -57,7 +57,11 @@ impl<R: Row> Sorter<R> {
     pub(super) fn push(&mut self, row: R) -> Result<()> {
         self.pushed += 1;
         self.rows.push(row);
-        if self.rows.len() >= self.limit { self.spill() } else { Ok(()) }
+        if self.rows.len() >= self.limit {
+            self.spill()
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn pushed(&self) -> u64 {
@@ -66,7 +70,8 @@ impl<R: Row> Sorter<R> {
 
     fn spill(&mut self) -> Result<()> {
         self.sort();
-        self.samples.extend(self.rows.iter().step_by(self.limit.min(ROWS_PER_SAMPLE)));
+        self.samples
+            .extend(self.rows.iter().step_by(self.limit.min(ROWS_PER_SAMPLE)));
         let rows = std::mem::take(&mut self.rows);
         self.runs_of(0)?.add(|write| write(&rows))?;
         // The memory is used again.
@@ -96,9 +101,16 @@ impl<R: Row> Sorter<R> {
     fn merge_full_rounds(&mut self) -> Result<()> {
         for round in 0.. {
             let full = |runs: &mut Runs| runs.places.len() >= MOST_RUNS;
-            let Some(runs) = self.rounds.get_mut(round).and_then(|runs| runs.take_if(full)) else { break };
+            let Some(runs) = self
+                .rounds
+                .get_mut(round)
+                .and_then(|runs| runs.take_if(full))
+            else {
+                break;
+            };
             let bounds = self.bounds();
-            self.runs_of(round + 1)?.add(|write| merge(&[runs], &bounds, write))?;
+            self.runs_of(round + 1)?
+                .add(|write| merge(&[runs], &bounds, write))?;
         }
         Ok(())
     }
@@ -106,7 +118,12 @@ impl<R: Row> Sorter<R> {
     /// The last rows of ranges that are about equally long, whatever the rows are.
     fn bounds(&mut self) -> Vec<R> {
         self.samples.sort_unstable();
-        let bounds = self.samples.iter().skip(SAMPLES_PER_RANGE).step_by(SAMPLES_PER_RANGE).copied();
+        let bounds = self
+            .samples
+            .iter()
+            .skip(SAMPLES_PER_RANGE)
+            .step_by(SAMPLES_PER_RANGE)
+            .copied();
         bounds.chain([R::MAX]).collect()
     }
 
@@ -114,7 +131,10 @@ impl<R: Row> Sorter<R> {
     pub(super) fn finish(mut self, mut each: impl FnMut(&[R]) -> Result<()>) -> Result<()> {
         if self.rounds.is_empty() {
             self.sort();
-            return self.rows.chunks(ROWS_PER_SAMPLE * SAMPLES_PER_RANGE).try_for_each(each);
+            return self
+                .rows
+                .chunks(ROWS_PER_SAMPLE * SAMPLES_PER_RANGE)
+                .try_for_each(each);
         }
         self.spill()?;
         self.rows = Vec::new();
@@ -125,7 +145,11 @@ impl<R: Row> Sorter<R> {
 }
 
 /// Calls `each` with the rows of all runs in order, each once. A part ends at each bound.
-fn merge<R: Row>(rounds: &[Runs], bounds: &[R], each: &mut dyn FnMut(&[R]) -> Result<()>) -> Result<()> {
+fn merge<R: Row>(
+    rounds: &[Runs],
+    bounds: &[R],
+    each: &mut dyn FnMut(&[R]) -> Result<()>,
+) -> Result<()> {
     let readers = rounds.iter().flat_map(Runs::readers);
     let mut runs: Vec<RunReader<'_, R>> = readers.collect::<Result<_>>()?;
     let mut part = Vec::new();
@@ -156,12 +180,22 @@ struct Runs {
 impl Runs {
     fn new(directory: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(directory);
-        let file = file.map_err(|source| Error::Io { path: directory.to_owned(), source: source.into() })?;
-        Ok(Self { directory: directory.to_owned(), file, places: Vec::new() })
+        let file = file.map_err(|source| Error::Io {
+            path: directory.to_owned(),
+            source: source.into(),
+        })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            file,
+            places: Vec::new(),
+        })
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        Error::Io { path: self.directory.clone(), source: source.into() }
+        Error::Io {
+            path: self.directory.clone(),
+            source: source.into(),
+        }
     }
 
     /// Adds a run. `fill` gets a function that writes its rows, some at a time.
@@ -170,13 +204,17 @@ impl Runs {
         fill: impl FnOnce(&mut dyn FnMut(&[R]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         let begin = self.places.last().map_or(0, |last| last.end);
-        (&self.file).seek(SeekFrom::Start(begin)).map_err(|error| self.failed(error))?;
+        (&self.file)
+            .seek(SeekFrom::Start(begin))
+            .map_err(|error| self.failed(error))?;
         let mut file = BufWriter::with_capacity(1 << 20, &self.file);
         let mut end = begin;
         fill(&mut |rows| {
             end += (rows.len() * R::BYTES) as u64;
             let mut bytes = rows.iter().map(|row| row.number().to_le_bytes());
-            bytes.try_for_each(|row| file.write_all(&row[..R::BYTES])).map_err(|error| self.failed(error))
+            bytes
+                .try_for_each(|row| file.write_all(&row[..R::BYTES]))
+                .map_err(|error| self.failed(error))
         })?;
         file.flush().map_err(|error| self.failed(error))?;
         drop(file);
@@ -186,9 +224,16 @@ impl Runs {
 
     fn readers<R: Row>(&self) -> impl Iterator<Item = Result<RunReader<'_, R>>> {
         self.places.iter().map(|place| {
-            let bytes = RunBytes { file: &self.file, left: place.clone() };
+            let bytes = RunBytes {
+                file: &self.file,
+                left: place.clone(),
+            };
             let bytes = BufReader::with_capacity(BUFFER_BYTES, bytes);
-            let mut reader = RunReader { runs: self, bytes, head: None };
+            let mut reader = RunReader {
+                runs: self,
+                bytes,
+                head: None,
+            };
             reader.advance()?;
             Ok(reader)
         })
@@ -204,7 +249,9 @@ struct RunBytes<'a> {
 
 impl Read for RunBytes<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX));
+        let most = buffer
+            .len()
+            .min(usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX));
         self.file.seek(SeekFrom::Start(self.left.start))?;
         let read = self.file.read(&mut buffer[..most])?;
         self.left.start += read as u64;
@@ -266,7 +313,14 @@ mod tests {
     fn rows_come_out_in_order_whether_they_fit_into_memory_or_not() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         // The last case makes enough runs to merge them twice.
-        for (count, limit) in [(0, 10), (1, 1), (500, 1000), (500, 100), (1001, 7), (2500, 1)] {
+        for (count, limit) in [
+            (0, 10),
+            (1, 1),
+            (500, 1000),
+            (500, 100),
+            (1001, 7),
+            (2500, 1),
+        ] {
             let mut sorter = Sorter::with_limit(folder.path(), limit);
             let rows: Vec<u128> = (0..count)
                 .map(|i: u64| u128::from(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | 5)
@@ -279,7 +333,11 @@ mod tests {
                 found.extend_from_slice(part);
                 Ok(())
             })?;
-            let right: Vec<u128> = rows.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+            let right: Vec<u128> = rows
+                .into_iter()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect();
             assert_eq!(found, right, "{count} rows, {limit} at a time");
         }
         Ok(())
@@ -293,10 +351,21 @@ mod tests {
         let mut sorter = Sorter::with_limit(folder.path(), 1);
         for row in 0..5_000u64 {
             sorter.push(row)?;
-            assert!(sorter.rounds.iter().flatten().all(|runs| runs.places.len() < MOST_RUNS));
+            assert!(
+                sorter
+                    .rounds
+                    .iter()
+                    .flatten()
+                    .all(|runs| runs.places.len() < MOST_RUNS)
+            );
         }
         // 5,000 runs of one row are one run of 64 times 64, 14 runs of 64, and 8 of one.
-        let runs: Vec<usize> = sorter.rounds.iter().flatten().map(|runs| runs.places.len()).collect();
+        let runs: Vec<usize> = sorter
+            .rounds
+            .iter()
+            .flatten()
+            .map(|runs| runs.places.len())
+            .collect();
         assert_eq!(runs, [8, 14, 1]);
         assert_eq!(Sorter::<u64>::new(folder.path(), 0).limit, LEAST_ROWS);
         Ok(())

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::{Bound, RangeInclusive};
 
 use redb::{
-    Key, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, Value,
-    WriteTransaction,
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table,
+    TableDefinition, Value, WriteTransaction,
 };
 
 use super::errors::engine_error;
@@ -33,12 +33,21 @@ impl BlockTable {
     /// The table of a number. The tables of a file are numbered from 0 on. A row has 64 bits, or 128 if it
     /// is `wide`.
     pub(crate) const fn new(number: u8, name: &'static str, wide: bool) -> Self {
-        Self { number, name, part: None, wide, has_extents: false }
+        Self {
+            number,
+            name,
+            part: None,
+            wide,
+            has_extents: false,
+        }
     }
 
     /// The same table, with a directory that has an extent for each block.
     pub(crate) const fn with_extents(self) -> Self {
-        Self { has_extents: true, ..self }
+        Self {
+            has_extents: true,
+            ..self
+        }
     }
 
     /// The position of the table among the tables of blocks.
@@ -48,7 +57,10 @@ impl BlockTable {
 
     /// The table `part` of those that have this name.
     pub(crate) const fn part(self, part: u8) -> Self {
-        Self { part: Some(part), ..self }
+        Self {
+            part: Some(part),
+            ..self
+        }
     }
 }
 
@@ -92,7 +104,13 @@ impl LevelChange {
     /// No change of a level.
     pub(crate) fn none(level: LevelName) -> Self {
         let (chunks, summaries) = (Replaced::default(), Replaced::default());
-        Self { level, removed: None, added: Vec::new(), chunks, summaries }
+        Self {
+            level,
+            removed: None,
+            added: Vec::new(),
+            chunks,
+            summaries,
+        }
     }
 }
 
@@ -137,9 +155,11 @@ impl BlockKey for WideKey {
 pub(super) fn create(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
     let name = table.to_string();
     if table.wide {
-        txn.open_table(definition::<WideKey>(&name)).map_err(engine_error)?;
+        txn.open_table(definition::<WideKey>(&name))
+            .map_err(engine_error)?;
     } else {
-        txn.open_table(definition::<NarrowKey>(&name)).map_err(engine_error)?;
+        txn.open_table(definition::<NarrowKey>(&name))
+            .map_err(engine_error)?;
     }
     Ok(())
 }
@@ -161,7 +181,12 @@ pub(super) fn write(txn: &WriteTransaction, change: &LevelChange) -> Result<()> 
 }
 
 fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
-    let LevelChange { level: LevelName { table: of, number }, removed, added, .. } = change;
+    let LevelChange {
+        level: LevelName { table: of, number },
+        removed,
+        added,
+        ..
+    } = change;
     let key = |last: u128| K::new(*number, last);
     let damaged = |last: u128, problem| Error::Damaged {
         table: of.name,
@@ -169,40 +194,61 @@ fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Res
         problem,
     };
     let name = of.to_string();
-    let mut table = txn.open_table(definition::<K>(&name)).map_err(engine_error)?;
+    let mut table = txn
+        .open_table(definition::<K>(&name))
+        .map_err(engine_error)?;
     let remove = |table: &mut Table<'_, K, &'static [u8]>| {
-        let Some(RemovedBlocks { rows, count }) = removed else { return Ok(()) };
+        let Some(RemovedBlocks { rows, count }) = removed else {
+            return Ok(());
+        };
         let mut found = 0;
         let gone = |_: K, _: &[u8]| {
             found += 1;
             false
         };
-        table.retain_in(key(*rows.start())..=key(*rows.end()), gone).map_err(engine_error)?;
+        table
+            .retain_in(key(*rows.start())..=key(*rows.end()), gone)
+            .map_err(engine_error)?;
         if found == *count {
             Ok(())
         } else {
-            Err(damaged(*rows.end(), "there are not as many blocks before it as its directory says"))
+            Err(damaged(
+                *rows.end(),
+                "there are not as many blocks before it as its directory says",
+            ))
         }
     };
-    let Some((first, _)) = added.first() else { return remove(&mut table) };
+    let Some((first, _)) = added.first() else {
+        return remove(&mut table);
+    };
     // Where the old blocks stand before all new ones, they are removed last. If they went first, the engine
     // would put the first new block into the page before, and write that page again.
-    let old_first = removed.as_ref().is_none_or(|removed| removed.rows.end() >= first);
+    let old_first = removed
+        .as_ref()
+        .is_none_or(|removed| removed.rows.end() >= first);
     if old_first {
         remove(&mut table)?;
     }
-    let mut cursor = table.lower_bound_mut(Bound::Included(key(*first))).map_err(engine_error)?;
+    let mut cursor = table
+        .lower_bound_mut(Bound::Included(key(*first)))
+        .map_err(engine_error)?;
     for (last, bytes) in added {
         let bytes = bytes.load()?;
-        cursor.insert_before(key(*last), bytes.as_ref()).map_err(|error| match error {
-            redb::CursorError::UnorderedKey => {
-                damaged(*last, "a block stands there that no directory refers to")
-            }
-            error => engine_error(error),
-        })?;
+        cursor
+            .insert_before(key(*last), bytes.as_ref())
+            .map_err(|error| match error {
+                redb::CursorError::UnorderedKey => {
+                    damaged(*last, "a block stands there that no directory refers to")
+                }
+                error => engine_error(error),
+            })?;
     }
     cursor.close().map_err(engine_error)?;
-    if old_first { Ok(()) } else { remove(&mut table) }
+    if old_first {
+        Ok(())
+    } else {
+        remove(&mut table)
+    }
 }
 
 /// A table of blocks that is open for reading.
@@ -215,9 +261,13 @@ impl OpenBlockTable {
     pub(super) fn open(txn: &ReadTransaction, table: &BlockTable) -> Result<Self> {
         let name = table.to_string();
         if table.wide {
-            txn.open_table(definition::<WideKey>(&name)).map(Self::Wide).map_err(engine_error)
+            txn.open_table(definition::<WideKey>(&name))
+                .map(Self::Wide)
+                .map_err(engine_error)
         } else {
-            txn.open_table(definition::<NarrowKey>(&name)).map(Self::Narrow).map_err(engine_error)
+            txn.open_table(definition::<NarrowKey>(&name))
+                .map(Self::Narrow)
+                .map_err(engine_error)
         }
     }
 

@@ -12,12 +12,18 @@ use crate::error::Error;
 pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
     let path = path.to_owned();
     match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Busy { holder: holder_of(&path), path },
+        DatabaseError::DatabaseAlreadyOpen => Error::Busy {
+            holder: holder_of(&path),
+            path,
+        },
         DatabaseError::RepairAborted => Error::NeedsRecovery { path },
         DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
         DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::Io { path, source: source.into() },
+            _ => Error::Io {
+                path,
+                source: source.into(),
+            },
         },
         error => engine_error(error),
     }
@@ -32,7 +38,10 @@ pub(crate) fn engine_error(error: impl Into<redb::Error>) -> Error {
         | redb::Error::TypeDefinitionChanged { .. }) => Error::corrupted(error),
         // The engine never reads behind the end of a file that is whole.
         redb::Error::Io(cause)
-            if matches!(cause.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
+            ) =>
         {
             Error::corrupted(cause)
         }

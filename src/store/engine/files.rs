@@ -24,9 +24,16 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
         if DIRECTORY_SYNC_FAILS.get() {
             return Err(io::Error::other("a test lets it fail"));
         }
-        if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) {
+            File::open(directory)?.sync_all()
+        } else {
+            Ok(())
+        }
     };
-    sync(directory_of(path)?).map_err(|source| Error::Io { path: path.to_owned(), source: source.into() })
+    sync(directory_of(path)?).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    })
 }
 
 /// The directory in which the file `path` is or will be. It is an error if there is no such directory.
@@ -39,13 +46,18 @@ pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
         return Ok(directory);
     }
     let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
-    Err(Error::Io { path: directory.to_owned(), source: source.into() })
+    Err(Error::Io {
+        path: directory.to_owned(),
+        source: source.into(),
+    })
 }
 
 /// Refuses a path at which there is anything, even a link that leads nowhere.
 pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok() {
-        return Err(Error::AlreadyExists { path: path.to_owned() });
+        return Err(Error::AlreadyExists {
+            path: path.to_owned(),
+        });
     }
     Ok(())
 }
@@ -109,7 +121,9 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 /// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
 #[cfg(feature = "parquet")]
 pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
-    let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else { return false };
+    let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else {
+        return false;
+    };
     if cfg!(unix) {
         return is_same_file(&there, &here);
     }
@@ -124,7 +138,10 @@ mod tests {
     #[test]
     fn a_path_without_a_directory_stands_in_the_current_one() -> Result<()> {
         assert_eq!(directory_of(Path::new("d.simdb"))?, Path::new("."));
-        assert!(matches!(directory_of(Path::new("/no/such/d.simdb")), Err(Error::Io { .. })));
+        assert!(matches!(
+            directory_of(Path::new("/no/such/d.simdb")),
+            Err(Error::Io { .. })
+        ));
         Ok(())
     }
 }

@@ -24,8 +24,11 @@ thread_local! {
 /// After a panic, nothing that the operation was changing may be used any more. A transaction can only be
 /// dropped.
 pub(crate) fn guarded<T>(operation: impl FnOnce() -> Result<T>) -> Result<T> {
-    caught(operation)
-        .unwrap_or_else(|message| Err(Error::corrupted(format!("the storage engine gave up: {message}"))))
+    caught(operation).unwrap_or_else(|message| {
+        Err(Error::corrupted(format!(
+            "the storage engine gave up: {message}"
+        )))
+    })
 }
 
 /// Runs an operation that may panic on a damaged file. A panic becomes an error with its message, and nothing is
@@ -59,7 +62,8 @@ fn silence_guarded_panics() {
 
 fn message_of(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
+    text.or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given")
 }
 
 /// A handle of the engine that is dropped under a guard. In a process that was forked from the one that opened it,
@@ -113,8 +117,13 @@ mod tests {
     #[test]
     fn panics_become_errors_with_their_message() {
         let failed = guarded(|| -> Result<()> { panic!("page {} is odd", 7) });
-        let Err(Error::Corrupted(cause)) = failed else { panic!("{failed:?}") };
-        assert_eq!(cause.to_string(), "the storage engine gave up: page 7 is odd");
+        let Err(Error::Corrupted(cause)) = failed else {
+            panic!("{failed:?}")
+        };
+        assert_eq!(
+            cause.to_string(),
+            "the storage engine gave up: page 7 is odd"
+        );
         assert!(matches!(guarded(|| Ok(5)), Ok(5)));
         assert!(matches!(
             guarded(|| guarded(|| -> Result<()> { panic!("inner") })),

@@ -27,14 +27,19 @@ impl Registered {
     pub(super) fn new(file: &File) -> Self {
         let identity = file.metadata().ok().and_then(|it| identity_of(&it));
         OPEN_HERE.get().lock().extend(identity);
-        Self { identity, process: Process::here() }
+        Self {
+            identity,
+            process: Process::here(),
+        }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         // The list of a forked process never had it.
-        let Some(own) = self.identity.filter(|_| self.process.is_here()) else { return };
+        let Some(own) = self.identity.filter(|_| self.process.is_here()) else {
+            return;
+        };
         let mut open = OPEN_HERE.get().lock();
         if let Some(index) = open.iter().position(|it| *it == own) {
             open.swap_remove(index);
@@ -56,7 +61,9 @@ pub(super) fn holder_of(path: &Path) -> Holder {
     let own = std::process::id();
     // Where the system keeps no such list, nobody is named.
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let took = takers(identity, &locks).into_iter().find(|&taker| taker > 0);
+    let took = takers(identity, &locks)
+        .into_iter()
+        .find(|&taker| taker > 0);
     match took.map(|taker| (taker, holding(taker, identity))) {
         Some((taker, Holding::Took | Holding::NotTold)) if taker == own => Holder::ThisProcess,
         Some((taker, Holding::Took | Holding::NotTold)) => Holder::Process(taker),
@@ -68,9 +75,13 @@ pub(super) fn holder_of(path: &Path) -> Holder {
 
 /// The first of all processes that has a lock of the file.
 fn living_holder(identity: Identity) -> Holder {
-    let Ok(processes) = fs::read_dir("/proc") else { return Holder::Unknown };
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Holder::Unknown;
+    };
     for process in processes.flatten() {
-        let Some(number) = process.file_name().to_str().and_then(|it| it.parse().ok()) else { continue };
+        let Some(number) = process.file_name().to_str().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
         match holding(number, identity) {
             Holding::Took => return Holder::Process(number),
             Holding::Inherited => return Holder::Child(number),
@@ -102,12 +113,16 @@ fn holding(process: u32, identity: Identity) -> Holding {
     for descriptor in descriptors {
         let told = match descriptor.and_then(|it| fs::read_to_string(it.path())) {
             Ok(told) => told,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Holding::NotTold,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Holding::NotTold;
+            }
             // It was closed meanwhile.
             Err(_) => continue,
         };
-        let locks: String =
-            told.lines().filter_map(|line| Some(line.strip_prefix("lock:")?.to_owned() + "\n")).collect();
+        let locks: String = told
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("lock:")?.to_owned() + "\n"))
+            .collect();
         match takers(identity, &locks)[..] {
             [] => {}
             [taker, ..] if taker == process => return Holding::Took,

@@ -62,7 +62,11 @@ impl LoanState {
 
     /// The error for an engine that has lost its storage.
     pub(crate) fn loss(&self) -> Error {
-        if self.is_closed.load(Ordering::SeqCst) { Error::Closed } else { Error::Reopened }
+        if self.is_closed.load(Ordering::SeqCst) {
+            Error::Closed
+        } else {
+            Error::Reopened
+        }
     }
 
     /// Whether the engine has met an error of the storage. It then refuses everything.
@@ -93,7 +97,11 @@ impl Lent {
             #[cfg(test)]
             is_broken: AtomicBool::new(false),
         };
-        Self { owned: Arc::new(owned), is_locked: false, state: Arc::default() }
+        Self {
+            owned: Arc::new(owned),
+            is_locked: false,
+            state: Arc::default(),
+        }
     }
 
     pub(super) fn state(&self) -> &Arc<LoanState> {
@@ -104,7 +112,11 @@ impl Lent {
     pub(super) fn take_back(&self, is_last: bool) -> Self {
         self.state.is_closed.store(is_last, Ordering::SeqCst);
         self.state.is_taken_back.store(true, Ordering::SeqCst);
-        Self { owned: self.owned.clone(), is_locked: true, state: Arc::default() }
+        Self {
+            owned: self.owned.clone(),
+            is_locked: true,
+            state: Arc::default(),
+        }
     }
 
     /// Gives the lock of the file away. What has the storage on loan can do nothing with it any more.
@@ -131,8 +143,13 @@ impl Lent {
         Ok(())
     }
 
-    fn run<T>(&self, operation: impl FnOnce(&dyn StorageBackend) -> io::Result<T>) -> io::Result<T> {
-        let done = self.ensure_mine().and_then(|()| operation(&**self.owned.storage));
+    fn run<T>(
+        &self,
+        operation: impl FnOnce(&dyn StorageBackend) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let done = self
+            .ensure_mine()
+            .and_then(|()| operation(&**self.owned.storage));
         if done.is_err() {
             self.state.has_failed.store(true, Ordering::Release);
         }
@@ -146,7 +163,11 @@ impl Lent {
         take: impl FnOnce(&dyn StorageBackend) -> Result<T, BackendError>,
     ) -> Result<T, BackendError> {
         self.ensure_mine()?;
-        if self.is_locked { Ok(have) } else { take(&**self.owned.storage) }
+        if self.is_locked {
+            Ok(have)
+        } else {
+            take(&**self.owned.storage)
+        }
     }
 }
 
@@ -182,7 +203,11 @@ impl StorageBackend for Lent {
         self.lock(true, |storage| storage.try_lock_range(start, end))
     }
 
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
         self.lock(true, |storage| storage.try_lock_shared_range(start, end))
     }
 

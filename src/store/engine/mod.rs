@@ -25,7 +25,8 @@ pub(crate) use files::are_same_file;
 #[cfg(test)]
 pub(crate) use files::fail_directory_syncs;
 pub(crate) use files::{
-    allocated_bytes, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of, sync_directory,
+    allocated_bytes, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of,
+    sync_directory,
 };
 #[cfg(feature = "parquet")]
 pub(crate) use guard::caught;

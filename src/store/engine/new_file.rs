@@ -29,17 +29,24 @@ pub(crate) struct Temporary {
 impl NewFile {
     /// An empty file in `directory`. The user's umask says who may read it.
     pub(crate) fn create(directory: &Path) -> Result<Self> {
-        Self::with_mode(directory, 0o666)
-            .map_err(|source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() })
+        Self::with_mode(directory, 0o666).map_err(|source: io::Error| Error::Io {
+            path: directory.to_owned(),
+            source: source.into(),
+        })
     }
 
     /// An empty file that is to replace the file `path`. It has the same owner, group, mode and access list
     /// before anything is written to it.
     pub(crate) fn replacing(path: &Path, original: &File) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let new = Self::with_mode(directory_of(path)?, 0o600).map_err(failed)?;
         if !privacy::take_all(&new.file, original).map_err(failed)? {
-            return Err(Error::OwnerNotKept { path: path.to_owned() });
+            return Err(Error::OwnerNotKept {
+                path: path.to_owned(),
+            });
         }
         Ok(new)
     }
@@ -53,7 +60,10 @@ impl NewFile {
             privacy::take_part(&new.file, original, &usual.file)?;
             Ok(new)
         };
-        create().map_err(|source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() })
+        create().map_err(|source: io::Error| Error::Io {
+            path: directory.to_owned(),
+            source: source.into(),
+        })
     }
 
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
@@ -64,7 +74,10 @@ impl NewFile {
         let second = Kept::new(file.try_clone()?);
         Ok(Self {
             file: second,
-            temporary: Temporary { file: Kept::new(file), name: name.map(OfProcess::new) },
+            temporary: Temporary {
+                file: Kept::new(file),
+                name: name.map(OfProcess::new),
+            },
         })
     }
 }
@@ -74,19 +87,28 @@ impl Temporary {
     /// content, or there is no such name.
     pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::AlreadyExists { path: path.to_owned() },
-            _ => Error::Io { path: path.to_owned(), source: source.into() },
+            io::ErrorKind::AlreadyExists => Error::AlreadyExists {
+                path: path.to_owned(),
+            },
+            _ => Error::Io {
+                path: path.to_owned(),
+                source: source.into(),
+            },
         };
         let Self { file, name } = self;
         match name {
             Some(name) => {
                 let name = name.take().ok_or(Error::Forked)?;
-                name.persist_noclobber(path).map_err(|error| failed(error.error))?;
+                name.persist_noclobber(path)
+                    .map_err(|error| failed(error.error))?;
             }
             None => link(&file, path).map_err(failed)?,
         }
         // Some file systems ask for the first sync too, since the file had no name when it was synced.
-        let durable = file.sync_all().map_err(failed).and_then(|()| sync_directory(path));
+        let durable = file
+            .sync_all()
+            .map_err(failed)
+            .and_then(|()| sync_directory(path));
         if durable.is_err() {
             take_name_back(&file, path);
         }
@@ -95,7 +117,10 @@ impl Temporary {
 
     /// Puts the whole file in the place of the file `path`. The caller syncs the file and the directory.
     pub(crate) fn replace(self, path: &Path) -> Result<()> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let Self { file, name } = self;
         let name = match name {
             Some(name) => name.take().ok_or(Error::Forked)?,
@@ -144,7 +169,13 @@ fn without_name(directory: &Path, mode: u32) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
     let mut options = File::options();
-    let file = options.read(true).write(true).custom_flags(flags).mode(mode).open(directory).ok()?;
+    let file = options
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .mode(mode)
+        .open(directory)
+        .ok()?;
     if is_served(&file).ok()? {
         return None;
     }
@@ -173,7 +204,13 @@ fn without_name(_: &Path, _: u32) -> Option<File> {
 #[cfg(target_os = "linux")]
 fn link(file: &File, path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
-    Ok(linkat(CWD, path_of(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(linkat(
+        CWD,
+        path_of(file),
+        CWD,
+        path,
+        AtFlags::SYMLINK_FOLLOW,
+    )?)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -200,7 +237,9 @@ mod tests {
     }
 
     fn names_in(folder: &tempfile::TempDir) -> usize {
-        fs::read_dir(folder.path()).expect("the folder is there").count()
+        fs::read_dir(folder.path())
+            .expect("the folder is there")
+            .count()
     }
 
     /// A file as on a file system on which every file has a name.
@@ -209,13 +248,18 @@ mod tests {
         let second = file.try_clone().expect("the file is open");
         NewFile {
             file: Kept::new(second),
-            temporary: Temporary { file: Kept::new(file), name: name.map(OfProcess::new) },
+            temporary: Temporary {
+                file: Kept::new(file),
+                name: name.map(OfProcess::new),
+            },
         }
     }
 
     #[test]
-    fn a_new_file_takes_its_name_only_where_nothing_stands_or_replacing_is_asked_for() -> Result<()> {
-        let unnamed = |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
+    fn a_new_file_takes_its_name_only_where_nothing_stands_or_replacing_is_asked_for() -> Result<()>
+    {
+        let unnamed =
+            |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
         for create in [named, unnamed] {
             let folder = folder();
             let target = folder.path().join("d.simdb");
@@ -225,9 +269,15 @@ mod tests {
             let metadata = |file: &File| file.metadata().expect("the file is open");
             let at_target = || fs::metadata(&target).expect("the file is there");
             assert!(is_same_file(&metadata(&first.file), &at_target()));
-            assert!(matches!(ensure_nothing_at(&target), Err(Error::AlreadyExists { .. })));
+            assert!(matches!(
+                ensure_nothing_at(&target),
+                Err(Error::AlreadyExists { .. })
+            ));
             let refused = create(&folder).temporary.keep_as(&target);
-            assert!(matches!(refused, Err(Error::AlreadyExists { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(Error::AlreadyExists { .. })),
+                "{refused:?}"
+            );
             let third = create(&folder);
             third.temporary.replace(&target)?;
             assert!(is_same_file(&metadata(&third.file), &at_target()));
@@ -244,7 +294,10 @@ mod tests {
     fn a_new_file_has_no_name_until_it_is_whole() -> Result<()> {
         let folder = folder();
         let new = NewFile::create(folder.path())?;
-        assert!(new.temporary.name.is_none(), "the file system of this test has no files without a name");
+        assert!(
+            new.temporary.name.is_none(),
+            "the file system of this test has no files without a name"
+        );
         assert_eq!(names_in(&folder), 0);
         new.temporary.keep_as(&folder.path().join("d.simdb"))?;
         assert_eq!(names_in(&folder), 1);
@@ -259,15 +312,33 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder();
         let (original, _) = with_name(folder.path(), 0o600).expect("a file can be made");
-        let mode_of = |file: &File| file.metadata().expect("the file is open").permissions().mode() & 0o7777;
-        for (mode, of_copy) in [(0o600, 0o600), (0o640, 0o640), (0o444, 0o644), (0o000, 0o600)] {
+        let mode_of = |file: &File| {
+            file.metadata()
+                .expect("the file is open")
+                .permissions()
+                .mode()
+                & 0o7777
+        };
+        for (mode, of_copy) in [
+            (0o600, 0o600),
+            (0o640, 0o640),
+            (0o444, 0o644),
+            (0o000, 0o600),
+        ] {
             let mode = fs::Permissions::from_mode(mode);
-            original.set_permissions(mode.clone()).expect("the file is ours");
+            original
+                .set_permissions(mode.clone())
+                .expect("the file is ours");
             let replacing = NewFile::replacing(&folder.path().join("d.simdb"), &original)?;
             assert_eq!(mode_of(&replacing.file), mode.mode());
             // The umask of this process may take more away.
             let copy = mode_of(&NewFile::copy_of(folder.path(), &original)?.file);
-            assert_eq!((copy & !of_copy, copy & 0o600), (0, 0o600), "{copy:o} for {:o}", mode.mode());
+            assert_eq!(
+                (copy & !of_copy, copy & 0o600),
+                (0, 0o600),
+                "{copy:o} for {:o}",
+                mode.mode()
+            );
         }
         Ok(())
     }
@@ -278,7 +349,8 @@ mod tests {
     fn a_name_that_is_not_durable_is_taken_back() -> Result<()> {
         let folder = folder();
         let target = folder.path().join("d.simdb");
-        let unnamed = |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
+        let unnamed =
+            |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
         for create in [named, unnamed] {
             let new = create(&folder);
             fail_directory_syncs(true);

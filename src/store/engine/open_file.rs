@@ -48,26 +48,46 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(engine: Engine, file: Kept<File>) -> Self {
         let registered = Mutex::new(Some(Registered::new(&file)));
-        Self { engine, file, registered }
+        Self {
+            engine,
+            file,
+            registered,
+        }
     }
 
     /// Opens the file at `path`.
     pub(crate) fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-            _ => Error::Io { path: path.to_owned(), source: source.into() },
+            io::ErrorKind::NotFound => Error::NotFound {
+                path: path.to_owned(),
+            },
+            _ => Error::Io {
+                path: path.to_owned(),
+                source: source.into(),
+            },
         };
         let metadata = fs::metadata(path).map_err(failed)?;
         if metadata.is_dir() {
-            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+            return Err(failed(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            )));
         }
         // The engine would make a database of an empty file.
         if !metadata.is_file() || metadata.len() == 0 {
-            return Err(Error::NotSimdb { path: path.to_owned() });
+            return Err(Error::NotSimdb {
+                path: path.to_owned(),
+            });
         }
         loop {
             let write = access == Access::ReadWrite;
-            let file = Kept::new(File::options().read(true).write(write).open(path).map_err(failed)?);
+            let file = Kept::new(
+                File::options()
+                    .read(true)
+                    .write(write)
+                    .open(path)
+                    .map_err(failed)?,
+            );
             let storage = Lent::of_file(file.try_clone().map_err(failed)?, FileBackend::new);
             let storage = storage.map_err(|error| open_error(path, error))?;
             let engine = match access {
@@ -88,9 +108,15 @@ impl OpenFile {
         match &self.engine {
             Engine::ReadOnly(..) => Self::open(path, Access::ReadOnly, page_cache_bytes),
             Engine::ReadWrite(_, storage) => {
-                let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+                let failed = |source: io::Error| Error::Io {
+                    path: path.to_owned(),
+                    source: source.into(),
+                };
                 let file = Kept::new(self.file.try_clone().map_err(failed)?);
-                Ok(Self::new(Engine::on_storage(storage.take_back(false), path, page_cache_bytes)?, file))
+                Ok(Self::new(
+                    Engine::on_storage(storage.take_back(false), path, page_cache_bytes)?,
+                    file,
+                ))
             }
         }
     }
@@ -98,7 +124,10 @@ impl OpenFile {
     /// Closes a file that others still read, and gives its lock away. They can read nothing any more. `path` is the
     /// path of the file, for error messages.
     pub(crate) fn close_under_readers(&self, path: &Path, page_cache_bytes: usize) -> Result<()> {
-        let failed = |source: io::Error| Error::Io { path: path.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         let storage = self.engine.storage();
         let ended = match &self.engine {
             Engine::ReadOnly(..) => Ok(()),
@@ -132,7 +161,9 @@ impl Engine {
     fn on_storage(storage: Lent, path: &Path, page_cache_bytes: usize) -> Result<Self> {
         guarded(|| {
             let mut builder = redb::Builder::new();
-            let engine = builder.set_cache_size(page_cache_bytes).create_with_backend(storage.clone());
+            let engine = builder
+                .set_cache_size(page_cache_bytes)
+                .create_with_backend(storage.clone());
             let engine = engine.map_err(|error| open_error(path, error))?;
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
         })
@@ -157,9 +188,13 @@ impl Engine {
         page_cache_bytes: usize,
         first: &FirstRows<'_>,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: directory.to_owned(),
+            source: source.into(),
+        };
         let file = new.file.try_clone().map_err(failed)?;
-        let storage = Lent::of_file(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
+        let storage =
+            Lent::of_file(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
         let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
@@ -175,12 +210,21 @@ impl Engine {
     }
 
     /// Makes a new file about as long as what is allocated in it, and opens it again.
-    pub(crate) fn trimmed(self, new: &NewFile, directory: &Path, page_cache_bytes: usize) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io { path: directory.to_owned(), source: source.into() };
+    pub(crate) fn trimmed(
+        self,
+        new: &NewFile,
+        directory: &Path,
+        page_cache_bytes: usize,
+    ) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io {
+            path: directory.to_owned(),
+            source: source.into(),
+        };
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(failed)?;
-        let storage = Lent::of_file(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
+        let storage =
+            Lent::of_file(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 
@@ -213,7 +257,10 @@ impl Engine {
                 Self::ReadWrite(engine, _) => engine.enter()?.begin_read(),
                 Self::ReadOnly(engine, _) => engine.enter()?.begin_read(),
             };
-            Ok(ReadTxn::new(txn.map_err(engine_error)?, self.storage().state().clone()))
+            Ok(ReadTxn::new(
+                txn.map_err(engine_error)?,
+                self.storage().state().clone(),
+            ))
         })
     }
 
@@ -225,12 +272,16 @@ impl Engine {
 
     /// Makes changes part of the file, all or none of them, and durable.
     pub(crate) fn apply(&self, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
-        self.commit(Durability::Immediate, |txn| redb_tables::write(txn, changes, meta))
+        self.commit(Durability::Immediate, |txn| {
+            redb_tables::write(txn, changes, meta)
+        })
     }
 
     /// Makes changes part of the file. They become durable with the next changes that are applied.
     pub(crate) fn stage(&self, changes: &Changes) -> Result<()> {
-        self.commit(Durability::None, |txn| redb_tables::write(txn, changes, &[]))
+        self.commit(Durability::None, |txn| {
+            redb_tables::write(txn, changes, &[])
+        })
     }
 
     fn commit(
@@ -238,7 +289,9 @@ impl Engine {
         durability: Durability,
         write: impl FnOnce(&redb::WriteTransaction) -> Result<()>,
     ) -> Result<()> {
-        let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
+        let Self::ReadWrite(engine, _) = self else {
+            return Err(Error::ReadOnly);
+        };
         guarded(|| {
             let mut txn = engine.enter()?.begin_write().map_err(engine_error)?;
             txn.set_durability(durability).map_err(engine_error)?;
@@ -266,7 +319,9 @@ impl Engine {
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole commit.
     /// Nobody may read.
     pub(crate) fn check_integrity(&mut self) -> Result<bool> {
-        let Self::ReadWrite(engine, _) = self else { return Err(Error::ReadOnly) };
+        let Self::ReadWrite(engine, _) = self else {
+            return Err(Error::ReadOnly);
+        };
         guarded(|| engine.enter_mut()?.check_integrity().map_err(engine_error))
     }
 }

@@ -41,7 +41,10 @@ fn take_owner(file: &File, original: &File) -> io::Result<Taken> {
 
 #[cfg(not(unix))]
 fn take_owner(_: &File, _: &File) -> io::Result<Taken> {
-    Ok(Taken { owner: true, group: true })
+    Ok(Taken {
+        owner: true,
+        group: true,
+    })
 }
 
 /// Gives a copy the mode of the original, as far as the umask allows. `group` says whether the group of the
@@ -49,7 +52,10 @@ fn take_owner(_: &File, _: &File) -> io::Result<Taken> {
 #[cfg(unix)]
 fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let mode_of = |file: &File| file.metadata().map(|metadata| metadata.permissions().mode());
+    let mode_of = |file: &File| {
+        file.metadata()
+            .map(|metadata| metadata.permissions().mode())
+    };
     let mut mode = mode_of(original)? & mode_of(usual)? & 0o666;
     if !group {
         // Members of the old group are among the others now, and may have had less than them.
@@ -60,8 +66,7 @@ fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Resu
     if mode_of(file)? & 0o066 & !mode == 0 {
         return Ok(());
     }
-    let reason =
-        "more people could read the copy than the original, since this file system gives all files one mode";
+    let reason = "more people could read the copy than the original, since this file system gives all files one mode";
     Err(io::Error::new(io::ErrorKind::Unsupported, reason))
 }
 

@@ -37,7 +37,13 @@ struct Loan(Arc<LoanState>);
 impl Loan {
     /// Reads under the guard. If the storage was taken back, that is the error, whatever the engine says.
     fn read<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
-        guarded(read).map_err(|error| if self.0.is_taken_back() { self.0.loss() } else { error })
+        guarded(read).map_err(|error| {
+            if self.0.is_taken_back() {
+                self.0.loss()
+            } else {
+                error
+            }
+        })
     }
 }
 
@@ -49,7 +55,10 @@ pub(crate) struct ReadTxn {
 
 impl ReadTxn {
     pub(super) fn new(txn: ReadTransaction, loan: Arc<LoanState>) -> Self {
-        Self { txn: Guarded::new(txn), loan: Loan(loan) }
+        Self {
+            txn: Guarded::new(txn),
+            loan: Loan(loan),
+        }
     }
 
     /// A row of the table `meta`. `None` if there is no such row or no such table.
@@ -57,12 +66,18 @@ impl ReadTxn {
         self.loan.read(|| {
             let table = match self.txn.enter()?.open_table(META) {
                 Ok(table) => table,
-                Err(redb::TableError::TableDoesNotExist(_) | redb::TableError::TableTypeMismatch { .. }) => {
+                Err(
+                    redb::TableError::TableDoesNotExist(_)
+                    | redb::TableError::TableTypeMismatch { .. },
+                ) => {
                     return Ok(None);
                 }
                 Err(error) => return Err(engine_error(error)),
             };
-            Ok(table.get(name).map_err(engine_error)?.map(|row| row.value().to_vec()))
+            Ok(table
+                .get(name)
+                .map_err(engine_error)?
+                .map(|row| row.value().to_vec()))
         })
     }
 
@@ -73,8 +88,15 @@ impl ReadTxn {
         mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self.txn.enter()?.open_table(SUMMARIES).map_err(engine_error)?;
-            for row in table.range((level.id(), 0)..=(level.id(), u128::MAX)).map_err(engine_error)? {
+            let table = self
+                .txn
+                .enter()?
+                .open_table(SUMMARIES)
+                .map_err(engine_error)?;
+            for row in table
+                .range((level.id(), 0)..=(level.id(), u128::MAX))
+                .map_err(engine_error)?
+            {
                 let (key, bytes) = row.map_err(engine_error)?;
                 each(key.value().1, bytes.value())?;
             }
@@ -103,8 +125,13 @@ impl ReadTxn {
     pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
         self.loan.read(|| {
             let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
-            let (first, last) = (table.first().map_err(engine_error)?, table.last().map_err(engine_error)?);
-            Ok(first.zip(last).map(|(first, last)| (first.0.value(), last.0.value())))
+            let (first, last) = (
+                table.first().map_err(engine_error)?,
+                table.last().map_err(engine_error)?,
+            );
+            Ok(first
+                .zip(last)
+                .map(|(first, last)| (first.0.value(), last.0.value())))
         })
     }
 
@@ -112,8 +139,16 @@ impl ReadTxn {
     pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
         let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
         let (directory, scopes) = (OnceLock::new(), OnceLock::new());
-        let tables = Guarded::new(OpenTables { blocks, directory, scopes, txn: self.txn });
-        Tables { tables, loan: self.loan }
+        let tables = Guarded::new(OpenTables {
+            blocks,
+            directory,
+            scopes,
+            txn: self.txn,
+        });
+        Tables {
+            tables,
+            loan: self.loan,
+        }
     }
 }
 
@@ -134,15 +169,24 @@ struct OpenTables {
 
 impl OpenTables {
     fn blocks(&self, table: &BlockTable) -> Result<&OpenBlockTable> {
-        open_once(&self.blocks[table.index()], || OpenBlockTable::open(self.txn.enter()?, table))
+        open_once(&self.blocks[table.index()], || {
+            OpenBlockTable::open(self.txn.enter()?, table)
+        })
     }
 
     fn directory(&self) -> Result<&ReadOnlyTable<ChunkKey, &'static [u8]>> {
-        open_once(&self.directory, || self.txn.enter()?.open_table(DIRECTORY).map_err(engine_error))
+        open_once(&self.directory, || {
+            self.txn
+                .enter()?
+                .open_table(DIRECTORY)
+                .map_err(engine_error)
+        })
     }
 
     fn scopes(&self) -> Result<&ReadOnlyTable<&'static str, &'static [u8]>> {
-        open_once(&self.scopes, || self.txn.enter()?.open_table(SCOPES).map_err(engine_error))
+        open_once(&self.scopes, || {
+            self.txn.enter()?.open_table(SCOPES).map_err(engine_error)
+        })
     }
 }
 
@@ -164,7 +208,12 @@ impl BlockSource for Tables {
         last: u128,
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.loan.read(|| self.tables.enter()?.blocks(level.table)?.read(level.number, last, read))
+        self.loan.read(|| {
+            self.tables
+                .enter()?
+                .blocks(level.table)?
+                .read(level.number, last, read)
+        })
     }
 
     fn read_chunk(
@@ -174,7 +223,13 @@ impl BlockSource for Tables {
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         self.loan.read(|| {
-            match self.tables.enter()?.directory()?.get((level.id(), last)).map_err(engine_error)? {
+            match self
+                .tables
+                .enter()?
+                .directory()?
+                .get((level.id(), last))
+                .map_err(engine_error)?
+            {
                 Some(bytes) => read(bytes.value()).map(|()| true),
                 None => Ok(false),
             }
@@ -190,7 +245,8 @@ impl Tables {
 
     /// Calls `each` with the level and the last row of every block in a table.
     pub(crate) fn block_keys(&self, table: &BlockTable, each: impl FnMut(u8, u128)) -> Result<()> {
-        self.loan.read(|| self.tables.enter()?.blocks(table)?.keys(each))
+        self.loan
+            .read(|| self.tables.enter()?.blocks(table)?.keys(each))
     }
 
     /// Calls `each` with the key of every chunk.
@@ -209,7 +265,13 @@ impl Tables {
         mut each: impl FnMut(ChunkKey),
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.enter()?.txn.enter()?.open_table(table).map_err(engine_error)?;
+            let table = self
+                .tables
+                .enter()?
+                .txn
+                .enter()?
+                .open_table(table)
+                .map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -220,7 +282,13 @@ impl Tables {
     /// Calls `each` with the number of every page of the log.
     pub(crate) fn log_page_numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.enter()?.txn.enter()?.open_table(LOG).map_err(engine_error)?;
+            let table = self
+                .tables
+                .enter()?
+                .txn
+                .enter()?
+                .open_table(LOG)
+                .map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -231,7 +299,12 @@ impl Tables {
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let bytes = self.tables.enter()?.scopes()?.get(name).map_err(engine_error)?;
+            let bytes = self
+                .tables
+                .enter()?
+                .scopes()?
+                .get(name)
+                .map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
     }
@@ -239,7 +312,13 @@ impl Tables {
     /// The record of a source.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let table = self.tables.enter()?.txn.enter()?.open_table(SOURCES).map_err(engine_error)?;
+            let table = self
+                .tables
+                .enter()?
+                .txn
+                .enter()?
+                .open_table(SOURCES)
+                .map_err(engine_error)?;
             let bytes = table.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
@@ -248,7 +327,13 @@ impl Tables {
     /// Calls `each` with the name and the record of every source.
     pub(crate) fn sources(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            let table = self.tables.enter()?.txn.enter()?.open_table(SOURCES).map_err(engine_error)?;
+            let table = self
+                .tables
+                .enter()?
+                .txn
+                .enter()?
+                .open_table(SOURCES)
+                .map_err(engine_error)?;
             for row in table.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
@@ -260,7 +345,13 @@ impl Tables {
     /// Calls `each` with the name and the record of every scope.
     pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            for row in self.tables.enter()?.scopes()?.iter().map_err(engine_error)? {
+            for row in self
+                .tables
+                .enter()?
+                .scopes()?
+                .iter()
+                .map_err(engine_error)?
+            {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
             }

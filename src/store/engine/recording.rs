@@ -49,7 +49,11 @@ impl Image {
         match event {
             Event::Write { offset, data } if data.len() > SECTOR => {
                 let middle = (data.len() / 2).next_multiple_of(SECTOR).min(data.len());
-                let part = if first_half { 0..middle } else { middle..data.len() };
+                let part = if first_half {
+                    0..middle
+                } else {
+                    middle..data.len()
+                };
                 self.write(*offset as usize + part.start, &data[part]);
             }
             // A single sector arrives or does not.
@@ -114,7 +118,10 @@ impl redb::StorageBackend for Recording {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.happen(Event::Write { offset, data: data.to_vec() });
+        self.happen(Event::Write {
+            offset,
+            data: data.to_vec(),
+        });
         Ok(())
     }
 }

@@ -10,8 +10,10 @@ use super::errors::engine_error;
 use crate::error::Result;
 
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
-pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("directory");
-pub(super) const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> = TableDefinition::new("summaries");
+pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> =
+    TableDefinition::new("directory");
+pub(super) const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> =
+    TableDefinition::new("summaries");
 pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
 pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
 pub(super) const SOURCES: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("sources");
@@ -44,19 +46,26 @@ pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) ->
     txn.open_table(LOG).map_err(engine_error)?;
     txn.open_table(SCOPES).map_err(engine_error)?;
     txn.open_table(SOURCES).map_err(engine_error)?;
-    block_tables.iter().try_for_each(|table| block_tables::create(txn, table))
+    block_tables
+        .iter()
+        .try_for_each(|table| block_tables::create(txn, table))
 }
 
 /// Writes and removes the rows of `changes`, then writes the rows of `meta`.
 pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
-    changes.levels.iter().try_for_each(|change| block_tables::write(txn, change))?;
+    changes
+        .levels
+        .iter()
+        .try_for_each(|change| block_tables::write(txn, change))?;
     write_replaced(txn, DIRECTORY, changes, |change| &change.chunks)?;
     write_replaced(txn, SUMMARIES, changes, |change| &change.summaries)?;
     write_log(txn, changes)?;
     if !changes.scopes.is_empty() {
         let mut table = txn.open_table(SCOPES).map_err(engine_error)?;
         for (name, bytes) in &changes.scopes {
-            table.insert(name.as_str(), bytes.as_slice()).map_err(engine_error)?;
+            table
+                .insert(name.as_str(), bytes.as_slice())
+                .map_err(engine_error)?;
         }
     }
     write_sources(txn, &changes.sources)?;
@@ -74,7 +83,9 @@ fn write_sources(txn: &WriteTransaction, sources: &[(Vec<u8>, Option<Vec<u8>>)])
     let mut table = txn.open_table(SOURCES).map_err(engine_error)?;
     for (name, bytes) in sources {
         match bytes {
-            Some(bytes) => table.insert(name.as_slice(), bytes.as_slice()).map_err(engine_error)?,
+            Some(bytes) => table
+                .insert(name.as_slice(), bytes.as_slice())
+                .map_err(engine_error)?,
             None => table.remove(name.as_slice()).map_err(engine_error)?,
         };
     }
@@ -88,7 +99,12 @@ fn write_replaced(
     changes: &Changes,
     of: impl Fn(&LevelChange) -> &Replaced,
 ) -> Result<()> {
-    let changes = || changes.levels.iter().map(|change| (change.level.id(), of(change)));
+    let changes = || {
+        changes
+            .levels
+            .iter()
+            .map(|change| (change.level.id(), of(change)))
+    };
     if changes().all(|(_, replaced)| replaced.removed.is_empty() && replaced.written.is_empty()) {
         return Ok(());
     }
@@ -98,7 +114,9 @@ fn write_replaced(
             table.remove((level, last)).map_err(engine_error)?;
         }
         for (last, bytes) in written {
-            table.insert((level, *last), bytes.as_slice()).map_err(engine_error)?;
+            table
+                .insert((level, *last), bytes.as_slice())
+                .map_err(engine_error)?;
         }
     }
     Ok(())
@@ -110,11 +128,17 @@ fn write_log(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
     }
     let mut table = txn.open_table(LOG).map_err(engine_error)?;
     if let Some(first) = changes.log_begins_at {
-        table.retain_in(..first, |_, _| false).map_err(engine_error)?;
+        table
+            .retain_in(..first, |_, _| false)
+            .map_err(engine_error)?;
     }
-    let mut cursor = table.upper_bound_mut(Bound::<u64>::Unbounded).map_err(engine_error)?;
+    let mut cursor = table
+        .upper_bound_mut(Bound::<u64>::Unbounded)
+        .map_err(engine_error)?;
     for (page, bytes) in &changes.log {
-        cursor.insert_before(page, bytes.as_slice()).map_err(engine_error)?;
+        cursor
+            .insert_before(page, bytes.as_slice())
+            .map_err(engine_error)?;
     }
     cursor.close().map_err(engine_error)
 }

@@ -84,7 +84,8 @@ impl StorageBackend for NewStorage {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let is_new = len <= length_of(MOST_REDB_FIRST_PAGES) && self.0.len()? == 0;
-        self.0.set_len(if is_new { length_of(FIRST_PAGES) } else { len })
+        self.0
+            .set_len(if is_new { length_of(FIRST_PAGES) } else { len })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -99,7 +100,11 @@ impl StorageBackend for NewStorage {
         self.0.try_lock_range(start, end)
     }
 
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
         self.0.try_lock_shared_range(start, end)
     }
 
@@ -132,8 +137,11 @@ mod tests {
     #[test]
     fn a_new_file_has_small_regions_and_keeps_them() {
         let mut file = tempfile::tempfile().expect("a temporary file can be made");
-        let storage = NewStorage::new(file.try_clone().expect("it can be cloned")).expect("a new file");
-        let engine = redb::Database::builder().create_with_backend(storage).expect("a new database");
+        let storage =
+            NewStorage::new(file.try_clone().expect("it can be cloned")).expect("a new file");
+        let engine = redb::Database::builder()
+            .create_with_backend(storage)
+            .expect("a new database");
         let length = file.metadata().map(|it| it.len());
         assert_eq!(
             length.expect("it has a length"),
@@ -158,7 +166,9 @@ mod tests {
         write(&engine, 2);
         drop(engine);
         let mut header = [0; 64];
-        io::Seek::rewind(&mut file).and_then(|()| file.read_exact(&mut header)).expect("it can be read");
+        io::Seek::rewind(&mut file)
+            .and_then(|()| file.read_exact(&mut header))
+            .expect("it can be read");
         assert_eq!(header[REGION_PAGES_BYTES], REGION_PAGES.to_le_bytes());
     }
 }

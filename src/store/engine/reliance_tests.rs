@@ -20,7 +20,9 @@ const PAGE_BYTES: u64 = 4096;
 const BLOCKS: u64 = 500;
 
 fn database() -> Database {
-    redb::Builder::new().create_with_backend(Recording::default()).expect("a database in memory")
+    redb::Builder::new()
+        .create_with_backend(Recording::default())
+        .expect("a database in memory")
 }
 
 /// The bytes that each of some values takes in a table, as they are written by merges.
@@ -30,15 +32,21 @@ fn bytes_of_each(value_bytes: usize, is_wide: bool) -> u64 {
     let value = vec![7; value_bytes];
     let stats = if is_wide {
         let mut table = txn.open_table(WIDE).expect("a table");
-        let mut cursor = table.lower_bound_mut(Bound::<WideKey>::Unbounded).expect("a cursor");
+        let mut cursor = table
+            .lower_bound_mut(Bound::<WideKey>::Unbounded)
+            .expect("a cursor");
         for last in 0..BLOCKS {
-            cursor.insert_before((1, u128::from(last)), &value[..]).expect("sorted");
+            cursor
+                .insert_before((1, u128::from(last)), &value[..])
+                .expect("sorted");
         }
         cursor.close().expect("it is written");
         table.stats()
     } else {
         let mut table = txn.open_table(NARROW).expect("a table");
-        let mut cursor = table.lower_bound_mut(Bound::<NarrowKey>::Unbounded).expect("a cursor");
+        let mut cursor = table
+            .lower_bound_mut(Bound::<NarrowKey>::Unbounded)
+            .expect("a cursor");
         for last in 0..BLOCKS {
             cursor.insert_before((1, last), &value[..]).expect("sorted");
         }
@@ -58,7 +66,11 @@ fn leaf_bytes(stats: &TableStats) -> u64 {
 /// one page.
 #[test]
 fn a_full_block_and_its_key_fill_whole_pages() {
-    let Sizes { block_bytes, document_block_bytes, .. } = Sizes::default();
+    let Sizes {
+        block_bytes,
+        document_block_bytes,
+        ..
+    } = Sizes::default();
     assert_eq!(bytes_of_each(block_bytes, true), 2 * PAGE_BYTES);
     assert!(bytes_of_each(block_bytes + 1, true) > 2 * PAGE_BYTES);
     assert_eq!(bytes_of_each(block_bytes, false), 2 * PAGE_BYTES);
@@ -71,7 +83,10 @@ fn a_full_block_and_its_key_fill_whole_pages() {
 fn a_cursor_writes_full_pages() {
     const VALUE_BYTES: u64 = 100;
     let bytes = bytes_of_each(VALUE_BYTES as usize, false);
-    assert!(bytes < (VALUE_BYTES + 16) * 11 / 10, "{bytes} bytes for a value of {VALUE_BYTES}");
+    assert!(
+        bytes < (VALUE_BYTES + 16) * 11 / 10,
+        "{bytes} bytes for a value of {VALUE_BYTES}"
+    );
 }
 
 /// With quick repair, a file that was killed is opened without being repaired. Otherwise the engine goes through all
@@ -81,30 +96,41 @@ fn a_killed_file_opens_without_a_repair() {
     const PARTS: u8 = 20;
     for quick in [true, false] {
         let storage = Recording::default();
-        let database =
-            redb::Builder::new().create_with_backend(storage.clone()).expect("a database in memory");
+        let database = redb::Builder::new()
+            .create_with_backend(storage.clone())
+            .expect("a database in memory");
         for part in 0..PARTS {
             let mut txn = database.begin_write().expect("nobody writes");
             txn.set_quick_repair(quick);
             let mut table = txn.open_table(NARROW).expect("a table");
             for last in 0..BLOCKS {
-                table.insert((part, last), &[7; 400][..]).expect("there is room");
+                table
+                    .insert((part, last), &[7; 400][..])
+                    .expect("there is room");
             }
             drop(table);
             txn.commit().expect("it can be committed");
         }
         // The file as it is before the engine closes it.
         let mut killed = Image::default();
-        storage.events().iter().for_each(|event: &Event| killed.apply(event));
+        storage
+            .events()
+            .iter()
+            .for_each(|event: &Event| killed.apply(event));
         let is_repaired = Arc::new(AtomicBool::new(false));
         let noted = is_repaired.clone();
         let mut builder = redb::Builder::new();
         builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
-        let opened = builder.create_with_backend(Recording::of(killed)).expect("it is whole");
+        let opened = builder
+            .create_with_backend(Recording::of(killed))
+            .expect("it is whole");
         assert_eq!(is_repaired.load(Ordering::Relaxed), !quick);
         let txn = opened.begin_read().expect("it can be read");
         let table = txn.open_table(NARROW).expect("it is there");
-        assert_eq!(table.len().expect("it can be read"), u64::from(PARTS) * BLOCKS);
+        assert_eq!(
+            table.len().expect("it can be read"),
+            u64::from(PARTS) * BLOCKS
+        );
         assert!(table.get((PARTS - 1, 0)).expect("it can be read").is_some());
     }
 }

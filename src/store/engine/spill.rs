@@ -56,27 +56,45 @@ struct SharedFile {
 
 impl SharedFile {
     fn failed(&self, source: io::Error) -> Error {
-        Error::SpillFile { directory: self.directory.clone(), source: source.into() }
+        Error::SpillFile {
+            directory: self.directory.clone(),
+            source: source.into(),
+        }
     }
 }
 
 impl SpillFile {
     /// An empty file in `directory`.
     pub(crate) fn new(directory: &Path) -> Result<Self> {
-        let file = tempfile::tempfile_in(directory)
-            .map_err(|source| Error::SpillFile { directory: directory.to_owned(), source: source.into() })?;
-        let shared = SharedFile { file: Mutex::new(file), directory: directory.to_owned() };
-        Ok(Self { shared: Arc::new(shared), end: 0 })
+        let file = tempfile::tempfile_in(directory).map_err(|source| Error::SpillFile {
+            directory: directory.to_owned(),
+            source: source.into(),
+        })?;
+        let shared = SharedFile {
+            file: Mutex::new(file),
+            directory: directory.to_owned(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            end: 0,
+        })
     }
 
     /// Adds bytes at the end.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<SpilledBytes> {
         let mut file = self.shared.file.lock();
-        let written = file.seek(SeekFrom::Start(self.end)).and_then(|_| file.write_all(bytes));
+        let written = file
+            .seek(SeekFrom::Start(self.end))
+            .and_then(|_| file.write_all(bytes));
         written.map_err(|source| self.shared.failed(source))?;
         let (shared, offset, length) = (self.shared.clone(), self.end, bytes.len());
         self.end += bytes.len() as u64;
-        Ok(SpilledBytes { shared, offset, length, checksum: xxh3_64(bytes) })
+        Ok(SpilledBytes {
+            shared,
+            offset,
+            length,
+            checksum: xxh3_64(bytes),
+        })
     }
 }
 
@@ -94,12 +112,15 @@ impl SpilledBytes {
     pub(crate) fn load(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.length];
         let mut file = self.shared.file.lock();
-        let read = file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_exact(&mut bytes));
+        let read = file
+            .seek(SeekFrom::Start(self.offset))
+            .and_then(|_| file.read_exact(&mut bytes));
         read.map_err(|source| self.shared.failed(source))?;
         if xxh3_64(&bytes) != self.checksum {
-            return Err(self
-                .shared
-                .failed(io::Error::new(io::ErrorKind::InvalidData, "its bytes have changed")));
+            return Err(self.shared.failed(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "its bytes have changed",
+            )));
         }
         Ok(bytes)
     }
@@ -109,10 +130,13 @@ impl SpilledBytes {
     pub(crate) fn damage(&self) {
         let mut file = self.shared.file.lock();
         let mut byte = [0];
-        file.seek(SeekFrom::Start(self.offset)).expect("the file can be read");
+        file.seek(SeekFrom::Start(self.offset))
+            .expect("the file can be read");
         file.read_exact(&mut byte).expect("the file can be read");
-        file.seek(SeekFrom::Start(self.offset)).expect("the file can be written");
-        file.write_all(&[byte[0] ^ 1]).expect("the file can be written");
+        file.seek(SeekFrom::Start(self.offset))
+            .expect("the file can be written");
+        file.write_all(&[byte[0] ^ 1])
+            .expect("the file can be written");
     }
 }
 
@@ -134,7 +158,9 @@ mod tests {
         }
         drop(spill);
         assert_eq!(spilled[9].load()?, parts[9]);
-        let left = std::fs::read_dir(folder.path()).expect("the folder is there").count();
+        let left = std::fs::read_dir(folder.path())
+            .expect("the folder is there")
+            .count();
         assert_eq!(left, 0, "the file has a name");
         Ok(())
     }

@@ -65,7 +65,12 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Gathers documents of `view` with numbers from `from` on. A part of a block has at most `most`.
-    pub(super) fn gather(view: &View, selection: &Selection<'_>, from: u64, most: usize) -> Result<Self> {
+    pub(super) fn gather(
+        view: &View,
+        selection: &Selection<'_>,
+        from: u64,
+        most: usize,
+    ) -> Result<Self> {
         let mut gathering = Gathering {
             view,
             selection,
@@ -96,22 +101,37 @@ impl Batch {
     /// Finds the fingerprints that other documents may have. If a source has another document of the
     /// fingerprint, it may be one that a newer source removes.
     fn find_shared(&mut self, view: &View) -> Result<()> {
-        let with_fingerprint = (0..self.doomed.len()).filter(|&i| self.doomed[i].fingerprint.is_some());
+        let with_fingerprint =
+            (0..self.doomed.len()).filter(|&i| self.doomed[i].fingerprint.is_some());
         let mut order: Vec<usize> = with_fingerprint.collect();
         order.sort_unstable_by_key(|&i| self.doomed[i].fingerprint);
         let wanted = order.iter().filter_map(|&i| {
             let range = all_listed(self.doomed[i].fingerprint?);
-            Some(Wanted { reader: view.set(POSTINGS), first: *range.start(), last: *range.end() })
+            Some(Wanted {
+                reader: view.set(POSTINGS),
+                first: *range.start(),
+                last: *range.end(),
+            })
         });
         let mut shared = vec![false; order.len()];
         let reading = read_puts(wanted, FEW_BLOCKS, |index, puts| {
-            let Doomed { number, fingerprint, .. } = self.doomed[order[index]];
+            let Doomed {
+                number,
+                fingerprint,
+                ..
+            } = self.doomed[order[index]];
             shared[index] |= puts
                 .iter()
                 .any(|&row| Some(fingerprint_of(row)) == fingerprint && number_of(row).0 != number);
         })?;
-        reading.too_long.into_iter().for_each(|index| shared[index] = true);
-        order.into_iter().zip(shared).for_each(|(i, is_shared)| self.doomed[i].is_shared = is_shared);
+        reading
+            .too_long
+            .into_iter()
+            .for_each(|index| shared[index] = true);
+        order
+            .into_iter()
+            .zip(shared)
+            .for_each(|(i, is_shared)| self.doomed[i].is_shared = is_shared);
         Ok(())
     }
 }
@@ -129,7 +149,9 @@ impl Gathering<'_> {
     fn block(&mut self, position: Position, most: usize) -> Result<u64> {
         let view = self.view;
         let (documents, of) = (&view.state().documents, view.document_blocks());
-        let Some(entry) = documents.entry(position, of)? else { return Ok(u64::MAX - 1) };
+        let Some(entry) = documents.entry(position, of)? else {
+            return Ok(u64::MAX - 1);
+        };
         let block = of.documents_once(entry)?;
         let first = block.documents().next().map_or(0, |first| first.number);
         let dead = view.set(DEAD).rows(&(first..=entry.high))?;
@@ -150,13 +172,25 @@ impl Gathering<'_> {
             let is_whole = doomed.len() + dead.len() == block.len();
             let operations = if is_whole { block.len() } else { doomed.len() };
             let documents = Some(block.len());
-            self.batch.blocks.push(DoomedBlock { id, high, documents, operations, doomed });
+            self.batch.blocks.push(DoomedBlock {
+                id,
+                high,
+                documents,
+                operations,
+                doomed,
+            });
         } else {
             let part = |begin: usize| begin..(begin + most).min(doomed.end);
             let parts = doomed.clone().step_by(most).map(part);
             self.batch.blocks.extend(parts.map(|doomed| {
                 let operations = doomed.len();
-                DoomedBlock { id, high, documents: None, operations, doomed }
+                DoomedBlock {
+                    id,
+                    high,
+                    documents: None,
+                    operations,
+                    doomed,
+                }
             }));
         }
         Ok(high)
@@ -181,7 +215,10 @@ impl Gathering<'_> {
         if let Some(&number) = self.scopes.get(name) {
             return Ok(number);
         }
-        let number = self.view.scope_number(name)?.ok_or_else(|| missing_scope(name))?;
+        let number = self
+            .view
+            .scope_number(name)?
+            .ok_or_else(|| missing_scope(name))?;
         if self.scopes.len() >= REMEMBERED_SCOPES {
             self.scopes.clear();
         }

@@ -26,10 +26,19 @@ const MOST_TRIES: usize = 2;
 
 /// Removes the documents that meet the conditions, until there are none or `removed` breaks. Returns their
 /// number. Documents that come meanwhile stay.
-pub(crate) fn expire(shared: &Arc<Shared>, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
+pub(crate) fn expire(
+    shared: &Arc<Shared>,
+    conditions: &Conditions,
+    removed: Removed<'_>,
+) -> Result<u64> {
     let selection = Selection::new(&*shared.view()?, conditions)?;
     let most = MOST_OF_A_STEP.min(shared.sizes.recent_operations);
-    let mut expirer = Expirer { shared, most, size: most, total: 0 };
+    let mut expirer = Expirer {
+        shared,
+        most,
+        size: most,
+        total: 0,
+    };
     let mut next = Some(0);
     while let Some(from) = next {
         let batch = Batch::gather(&*shared.view()?, &selection, from, most)?;
@@ -53,7 +62,11 @@ struct Expirer<'a> {
 
 impl Expirer<'_> {
     /// Removes the documents of a batch. Returns the number of the first document that was left out.
-    fn remove_batch(&mut self, batch: &Batch, removed: Removed<'_>) -> Result<ControlFlow<(), Option<u64>>> {
+    fn remove_batch(
+        &mut self,
+        batch: &Batch,
+        removed: Removed<'_>,
+    ) -> Result<ControlFlow<(), Option<u64>>> {
         let mut newcomers = Newcomers::after(batch.known_to);
         let mut left_out = None;
         let mut rest = &batch.blocks[..];

@@ -13,12 +13,18 @@ pub(crate) type ToExpire<'a> = &'a mut dyn FnMut(Document) -> ControlFlow<()>;
 
 /// Goes through the documents of a view that meet the conditions, in the order in which they were written, until
 /// there are none or `each` breaks. Reads the blocks that an expiry would read, and no others.
-pub(crate) fn list(view: &View, conditions: &Conditions, each: ToExpire<'_>) -> Result<ControlFlow<()>> {
+pub(crate) fn list(
+    view: &View,
+    conditions: &Conditions,
+    each: ToExpire<'_>,
+) -> Result<ControlFlow<()>> {
     let selection = Selection::new(view, conditions)?;
     let (documents, of) = (&view.state().documents, view.document_blocks());
     let mut next = 0;
     while let Some(position) = selection.next_block(view, next)? {
-        let Some(entry) = documents.entry(position, of)? else { break };
+        let Some(entry) = documents.entry(position, of)? else {
+            break;
+        };
         let block = of.documents_once(entry)?;
         let first = block.documents().next().map_or(0, |first| first.number);
         let dead = view.set(DEAD).rows(&(first..=entry.high))?;

@@ -40,13 +40,27 @@ impl<'a> Selection<'a> {
     /// The documents of `view` that meet the conditions.
     pub(super) fn new(view: &View, conditions: &'a Conditions) -> Result<Self> {
         let end = view.state().counters.next_document;
-        let bits = conditions.scopes.iter().flatten().fold(0, |bits, scope| bits | scope_bit(scope));
-        let mut selection = Self { conditions, bits, listed: None, end };
+        let bits = conditions
+            .scopes
+            .iter()
+            .flatten()
+            .fold(0, |bits, scope| bits | scope_bit(scope));
+        let mut selection = Self {
+            conditions,
+            bits,
+            listed: None,
+            end,
+        };
         if let Some(scopes) = &conditions.scopes {
             let postings = &view.state().sets[POSTINGS];
             let blocks: usize = postings.levels.iter().map(|it| it.level.blocks()).sum();
             // A block of postings costs about as much as a block of documents.
-            if blocks < view.state().documents.most_wanted(|extent| selection.may_be_older(extent)) {
+            if blocks
+                < view
+                    .state()
+                    .documents
+                    .most_wanted(|extent| selection.may_be_older(extent))
+            {
                 selection.listed = listed(view, scopes)?;
             }
         }
@@ -55,7 +69,9 @@ impl<'a> Selection<'a> {
 
     /// Whether a block with this extent may have documents that are seen early enough.
     fn may_be_older(&self, extent: &Extent) -> bool {
-        self.conditions.before.is_none_or(|before| extent.least_seen < before)
+        self.conditions
+            .before
+            .is_none_or(|before| extent.least_seen < before)
     }
 
     /// Whether a document is to go.
@@ -76,14 +92,21 @@ impl<'a> Selection<'a> {
         let mut position = documents.find(from, of)?;
         loop {
             if let Some(listed) = &self.listed {
-                let before = documents.before(position).map(|it| documents.entry(it, of)).transpose()?;
-                let low = before.flatten().map_or(from, |entry| from.max(entry.high + 1));
+                let before = documents
+                    .before(position)
+                    .map(|it| documents.entry(it, of))
+                    .transpose()?;
+                let low = before
+                    .flatten()
+                    .map_or(from, |entry| from.max(entry.high + 1));
                 let next = listed.get(listed.partition_point(|&number| number < low));
-                let by_number = next.map_or(Ok(documents.end()), |&number| documents.find(number, of))?;
+                let by_number =
+                    next.map_or(Ok(documents.end()), |&number| documents.find(number, of))?;
                 let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
                 position = by_number.min(documents.next_wanted(position, has_unposted, of)?);
             } else {
-                position = documents.next_wanted(position, |extent| self.may_be_older(extent), of)?;
+                position =
+                    documents.next_wanted(position, |extent| self.may_be_older(extent), of)?;
             }
             match documents.extent(position, of)? {
                 None => return Ok(None),
@@ -111,7 +134,10 @@ fn listed(view: &View, scopes: &BTreeSet<String>) -> Result<Option<Vec<u64>>> {
     let (mut numbers, mut rows) = (Vec::new(), Lists::default());
     for range in postings.parts()? {
         postings.puts(&range, &mut rows)?;
-        let listed = rows.puts.iter().filter(|&&row| wanted.contains(&scope_of(row)));
+        let listed = rows
+            .puts
+            .iter()
+            .filter(|&&row| wanted.contains(&scope_of(row)));
         numbers.extend(listed.map(|&row| number_of(row).0));
         if numbers.len() > MOST_LISTED {
             return Ok(None);

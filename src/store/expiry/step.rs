@@ -32,7 +32,10 @@ pub(super) struct Newcomers {
 impl Newcomers {
     /// Those that come after the document before `known_to`.
     pub(super) fn after(known_to: u64) -> Self {
-        Self { fingerprints: HashSet::new(), next: known_to }
+        Self {
+            fingerprints: HashSet::new(),
+            next: known_to,
+        }
     }
 
     /// Adds those that a view has.
@@ -47,10 +50,18 @@ impl Newcomers {
 }
 
 /// Calls `each` with the fingerprints of the documents with numbers from `from` on.
-fn each_fingerprint_from(view: &View, mut from: u64, mut each: impl FnMut(Fingerprint)) -> Result<()> {
+fn each_fingerprint_from(
+    view: &View,
+    mut from: u64,
+    mut each: impl FnMut(Fingerprint),
+) -> Result<()> {
     while let Some(stored) = view.stored_documents(from)? {
         from = stored.last() + 1;
-        stored.read()?.iter().filter_map(|document| document.fingerprint).for_each(&mut each);
+        stored
+            .read()?
+            .iter()
+            .filter_map(|document| document.fingerprint)
+            .for_each(&mut each);
     }
     Ok(())
 }
@@ -88,21 +99,35 @@ impl Step {
     ) -> Result<Self> {
         let view = reader.view();
         newcomers.update(view)?;
-        let mut removal = Removal { view, batch, doomed: Vec::new(), left_out: None, cuts: Vec::new() };
+        let mut removal = Removal {
+            view,
+            batch,
+            doomed: Vec::new(),
+            left_out: None,
+            cuts: Vec::new(),
+        };
         for block in blocks {
             removal.block(block)?;
         }
-        let Removal { mut doomed, left_out, cuts, .. } = removal;
+        let Removal {
+            mut doomed,
+            left_out,
+            cuts,
+            ..
+        } = removal;
         let mut operations: Vec<Operation> = Vec::with_capacity(doomed.len());
         // The dead documents of whole blocks are forgotten.
         for cut in cuts.iter().flat_map(|cut| &cut.1) {
             operations.push(forget(*cut));
         }
         let is_shared = |it: &Doomed| {
-            it.fingerprint
-                .is_some_and(|fingerprint| it.is_shared || newcomers.fingerprints.contains(&fingerprint))
+            it.fingerprint.is_some_and(|fingerprint| {
+                it.is_shared || newcomers.fingerprints.contains(&fingerprint)
+            })
         };
-        doomed.iter_mut().for_each(|(it, _)| it.is_shared = is_shared(it));
+        doomed
+            .iter_mut()
+            .for_each(|(it, _)| it.is_shared = is_shared(it));
         let gone = gone_with(reader, doomed.iter().map(|it| &it.0))?;
         operations.extend(doomed.iter().enumerate().map(|(index, (it, is_cut))| {
             let fingerprint_gone =
@@ -119,7 +144,10 @@ impl Step {
             operations,
             cuts: cuts.into_iter().map(|cut| cut.0).collect(),
             removed: doomed.len() as u64,
-            too_short: doomed.iter().filter(|it| it.0.fingerprint.is_none()).count() as u64,
+            too_short: doomed
+                .iter()
+                .filter(|it| it.0.fingerprint.is_none())
+                .count() as u64,
             fingerprints,
             left_out,
         })
@@ -160,7 +188,11 @@ impl Step {
         for Cut { highs, ids } in self.cuts {
             let level = edit.state.documents.clone();
             let positions = level.overlapping(&highs, of)?;
-            if !level.entries(positions.clone(), of)?.map(|entry| entry.id).eq(ids) {
+            if !level
+                .entries(positions.clone(), of)?
+                .map(|entry| entry.id)
+                .eq(ids)
+            {
                 *moved = true;
                 return Err(Error::Aborted);
             }
@@ -185,19 +217,30 @@ struct Removal<'a> {
 impl Removal<'_> {
     fn block(&mut self, block: &DoomedBlock) -> Result<()> {
         let doomed = &self.batch.doomed[block.doomed.clone()];
-        let Some(first) = doomed.first() else { return Ok(()) };
+        let Some(first) = doomed.first() else {
+            return Ok(());
+        };
         let (documents, of) = (&self.view.state().documents, self.view.document_blocks());
         let position = documents.find(block.high, of)?;
-        if documents.entry(position, of)?.is_none_or(|entry| entry.id != block.id) {
+        if documents
+            .entry(position, of)?
+            .is_none_or(|entry| entry.id != block.id)
+        {
             self.left_out.get_or_insert(first.number);
             return Ok(());
         }
-        let before = documents.before(position).map(|before| documents.entry(before, of)).transpose()?;
+        let before = documents
+            .before(position)
+            .map(|before| documents.entry(before, of))
+            .transpose()?;
         let before = before.flatten();
         let low = before.map_or(0, |before| before.high + 1);
         let dead = self.view.set(DEAD).rows(&(low..=block.high))?;
-        let live: Vec<Doomed> =
-            doomed.iter().filter(|it| dead.binary_search(&it.number).is_err()).copied().collect();
+        let live: Vec<Doomed> = doomed
+            .iter()
+            .filter(|it| dead.binary_search(&it.number).is_err())
+            .copied()
+            .collect();
         if live.is_empty() {
             return Ok(());
         }
@@ -220,7 +263,13 @@ impl Removal<'_> {
         }
         let has_room = self.cuts.len() < MOST_CUTS;
         if has_room {
-            self.cuts.push((Cut { highs: block.high..=block.high, ids: vec![block.id] }, dead));
+            self.cuts.push((
+                Cut {
+                    highs: block.high..=block.high,
+                    ids: vec![block.id],
+                },
+                dead,
+            ));
         }
         has_room
     }
@@ -229,14 +278,17 @@ impl Removal<'_> {
 /// The indexes of the documents with which the last document of a shared fingerprint goes, in order.
 fn gone_with<'a>(reader: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Result<Vec<usize>> {
     let shared = doomed.enumerate().filter(|(_, it)| it.is_shared);
-    let mut shared: Vec<(Fingerprint, usize)> =
-        shared.filter_map(|(index, it)| Some((it.fingerprint?, index))).collect();
+    let mut shared: Vec<(Fingerprint, usize)> = shared
+        .filter_map(|(index, it)| Some((it.fingerprint?, index)))
+        .collect();
     shared.sort_unstable();
     let groups: Vec<&[(Fingerprint, usize)]> = shared.chunk_by(|a, b| a.0 == b.0).collect();
     let mut gone = Vec::new();
     for groups in groups.chunks(COUNTED_TOGETHER) {
-        let wanted: Vec<_> =
-            groups.iter().map(|group| (group[0].0, ScopeNumber::ALL_DOCUMENTS.into())).collect();
+        let wanted: Vec<_> = groups
+            .iter()
+            .map(|group| (group[0].0, ScopeNumber::ALL_DOCUMENTS.into()))
+            .collect();
         let mut totals = vec![0; groups.len()];
         for posted in reader.posted(&wanted)? {
             totals[posted.index] += posted.total;
@@ -253,9 +305,24 @@ fn gone_with<'a>(reader: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Res
 
 /// The operation that removes a document. `is_cut` tells whether its block is taken out as a whole.
 fn remove(doomed: &Doomed, fingerprint_gone: bool, is_cut: bool) -> Operation {
-    let Doomed { number, key_hash, fingerprint, scope, .. } = *doomed;
-    let change = Change::Remove { fingerprint_gone, unstored: is_cut };
-    Operation { change, number: DocumentNumber(number), key_hash, fingerprint, scope }
+    let Doomed {
+        number,
+        key_hash,
+        fingerprint,
+        scope,
+        ..
+    } = *doomed;
+    let change = Change::Remove {
+        fingerprint_gone,
+        unstored: is_cut,
+    };
+    Operation {
+        change,
+        number: DocumentNumber(number),
+        key_hash,
+        fingerprint,
+        scope,
+    }
 }
 
 /// The operation for a dead document whose block is taken out.

@@ -21,11 +21,20 @@ pub(crate) struct Appended {
 }
 
 impl Appended {
-    pub(crate) fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
+    pub(crate) fn new(
+        view: &View,
+        written: &mut WrittenDocuments,
+        block_bytes: usize,
+    ) -> Result<Self> {
         let spilled = written.take_spilled();
         let mut tail = None;
         let of = view.document_blocks();
-        if let Some(entry) = view.state().documents.last(of)?.filter(|_| spilled.is_empty()) {
+        if let Some(entry) = view
+            .state()
+            .documents
+            .last(of)?
+            .filter(|_| spilled.is_empty())
+        {
             let block = of.documents(entry)?;
             if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
                 tail = Some((entry.clone(), block));
@@ -34,9 +43,15 @@ impl Appended {
         let before = tail.iter().flat_map(|(_, block)| block.documents());
         let documents: Vec<_> = before.chain(written.live()).collect();
         let packed = pack_documents(&documents, block_bytes, view.settings().file);
-        let mut blocks: Vec<_> = spilled.into_iter().map(|it| it.with_bytes(BlockBytes::from)).collect();
+        let mut blocks: Vec<_> = spilled
+            .into_iter()
+            .map(|it| it.with_bytes(BlockBytes::from))
+            .collect();
         blocks.extend(packed.into_iter().map(|it| it.with_bytes(BlockBytes::from)));
-        Ok(Self { tail: tail.map(|(entry, _)| entry), blocks })
+        Ok(Self {
+            tail: tail.map(|(entry, _)| entry),
+            blocks,
+        })
     }
 
     pub(crate) fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {

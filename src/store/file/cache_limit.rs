@@ -64,7 +64,9 @@ impl CacheLimit {
     /// The bytes for decoded blocks, beside directories of this size.
     pub(crate) fn block_bytes(&self, directory_bytes: usize) -> u64 {
         // Blocks always get an eighth. Without a cache, a block that is needed twice is read twice.
-        self.own_bytes().saturating_sub(directory_bytes).max(self.own_bytes() / 8) as u64
+        self.own_bytes()
+            .saturating_sub(directory_bytes)
+            .max(self.own_bytes() / 8) as u64
     }
 
     /// Sets another limit.
@@ -76,7 +78,9 @@ impl CacheLimit {
     /// Looks at the memory again, if that was not done in the last two seconds. Returns whether the limit is
     /// another one now.
     pub(crate) fn look_now_and_then(&self) -> bool {
-        let Some(mut looked) = self.looked.try_lock() else { return false };
+        let Some(mut looked) = self.looked.try_lock() else {
+            return false;
+        };
         if looked.elapsed() < EVERY {
             return false;
         }
@@ -122,10 +126,15 @@ impl CacheUse {
             (rows, rows + blocks * BLOCK_OVERHEAD)
         };
         let tables = (0..plan.tables().len()).map(|table| &state.sets[permuted(table)]);
-        let tables = tables.map(|it| set(it.rows(), <u64 as Row>::BYTES, it.blocks(sizes.block_bytes)));
+        let tables =
+            tables.map(|it| set(it.rows(), <u64 as Row>::BYTES, it.blocks(sizes.block_bytes)));
         let tables = tables.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         let postings = &state.sets[POSTINGS];
-        let postings = set(postings.rows(), <u128 as Row>::BYTES, postings.blocks(sizes.block_bytes));
+        let postings = set(
+            postings.rows(),
+            <u128 as Row>::BYTES,
+            postings.blocks(sizes.block_bytes),
+        );
         let directories = state.directory_bytes() as u64;
         // A larger limit gives a larger part to pages, up to its bound.
         let need = |blocks: u64| {
@@ -164,10 +173,15 @@ mod tests {
         };
         tell(1000 << 10);
         let limit = CacheLimit::new(Cache::Share(0.5), Memory::below(folder.path()));
-        assert_eq!((limit.bytes(), limit.page_cache_bytes()), (500 << 20, 64 << 20));
+        assert_eq!(
+            (limit.bytes(), limit.page_cache_bytes()),
+            (500 << 20, 64 << 20)
+        );
         tell(100 << 10);
         assert!(!limit.look_now_and_then(), "it was looked at just now");
-        let Some(long_ago) = limit.looked.lock().checked_sub(EVERY) else { return };
+        let Some(long_ago) = limit.looked.lock().checked_sub(EVERY) else {
+            return;
+        };
         *limit.looked.lock() = long_ago;
         assert!(limit.look_now_and_then());
         assert_eq!((limit.bytes(), limit.own_bytes()), (50 << 20, 0));

@@ -39,7 +39,14 @@ pub(crate) struct Edit {
 impl Edit {
     /// An edit of `state` that changes nothing yet. `file` is the seed of the file.
     pub(crate) fn new(state: State, file: FileSeed, sizes: &Sizes) -> Self {
-        Self { state, changes: Changes::default(), gone: Vec::new(), freed_bytes: 0, file, sizes: *sizes }
+        Self {
+            state,
+            changes: Changes::default(),
+            gone: Vec::new(),
+            freed_bytes: 0,
+            file,
+            sizes: *sizes,
+        }
     }
 
     /// The seed of the file.
@@ -49,7 +56,10 @@ impl Edit {
 
     /// Makes the change part of the file, whole and durable.
     pub(crate) fn write(&self, engine: &Engine) -> Result<()> {
-        engine.apply(&self.changes, &[(meta::STATE, self.state.encode(self.file))])
+        engine.apply(
+            &self.changes,
+            &[(meta::STATE, self.state.encode(self.file))],
+        )
     }
 
     /// Makes the rows of the change part of the file, but not the state. They are durable when the next edit
@@ -97,7 +107,10 @@ impl Edit {
         self.drop_log();
         self.state.sets.freeze();
         self.state.frozen_pages = self.state.next_page;
-        self.state.log_sums = LogSums { frozen: self.state.log_sums.recent, recent: 0 };
+        self.state.log_sums = LogSums {
+            frozen: self.state.log_sums.recent,
+            recent: 0,
+        };
         self.state.recent_operations = 0;
         self.drop_log();
     }
@@ -125,7 +138,10 @@ impl Edit {
             self.state.log_sums.frozen = 0;
         }
         if self.state.has_old_pages() && self.changes.log_begins_at.is_none() {
-            let end = self.state.first_page.min(self.state.oldest_page + PAGES_AT_A_TIME);
+            let end = self
+                .state
+                .first_page
+                .min(self.state.oldest_page + PAGES_AT_A_TIME);
             self.freed_bytes += (end - self.state.oldest_page) * PAGE_BYTES;
             self.state.oldest_page = end;
             self.changes.log_begins_at = Some(end);
@@ -148,14 +164,30 @@ impl Edit {
             self.gone.push(entry.id);
         }
         let is_documents = name.table.has_extents;
-        let bytes = if is_documents { self.sizes.document_block_bytes } else { self.sizes.block_bytes };
+        let bytes = if is_documents {
+            self.sizes.document_block_bytes
+        } else {
+            self.sizes.block_bytes
+        };
         self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
         let removed = rows.first().zip(rows.last());
-        let removed = removed.map(|(&first, &last)| RemovedBlocks { rows: first..=last, count: rows.len() });
-        let mut change = LevelChange { removed, ..LevelChange::none(name) };
-        let new: Vec<_> = new.into_iter().map(|block| self.number_block(block, &mut change)).collect();
-        let Splice { level, chunks, summaries } =
-            level.splice(name, old, &new, self.sizes.chunk_entries, blocks)?;
+        let removed = removed.map(|(&first, &last)| RemovedBlocks {
+            rows: first..=last,
+            count: rows.len(),
+        });
+        let mut change = LevelChange {
+            removed,
+            ..LevelChange::none(name)
+        };
+        let new: Vec<_> = new
+            .into_iter()
+            .map(|block| self.number_block(block, &mut change))
+            .collect();
+        let Splice {
+            level,
+            chunks,
+            summaries,
+        } = level.splice(name, old, &new, self.sizes.chunk_entries, blocks)?;
         (change.chunks, change.summaries) = (chunks, summaries);
         self.changes.levels.push(change);
         Ok(Arc::new(level))
@@ -167,11 +199,30 @@ impl Edit {
         block: Packed<R, B>,
         change: &mut LevelChange,
     ) -> NewBlock<R> {
-        let Packed { bytes, checksum, high, puts, marks, filter, extent } = block;
+        let Packed {
+            bytes,
+            checksum,
+            high,
+            puts,
+            marks,
+            filter,
+            extent,
+        } = block;
         let id = BlockId::new(change.level.number, self.state.next_block);
         self.state.next_block += 1;
         change.added.push((high.number(), bytes.into()));
-        NewBlock { entry: Entry { high, id, checksum, puts, marks, hint: Hint::default() }, filter, extent }
+        NewBlock {
+            entry: Entry {
+                high,
+                id,
+                checksum,
+                puts,
+                marks,
+                hint: Hint::default(),
+            },
+            filter,
+            extent,
+        }
     }
 }
 
@@ -210,7 +261,10 @@ mod tests {
         assert!(!state.has_old_pages());
         let mut edit = Edit::new(State::new(&settings.plan), settings.file, &Sizes::default());
         edit.empty_log();
-        assert!(!edit.state.has_old_pages(), "a number that is left out is no page");
+        assert!(
+            !edit.state.has_old_pages(),
+            "a number that is left out is no page"
+        );
     }
 
     /// Chunks that an edit removes were removed before any was written. So if an edit changed a level twice,
@@ -219,9 +273,15 @@ mod tests {
     fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
         let settings = Settings::for_tests();
         let (block_tables, meta) = first_rows(&settings);
-        let first = FirstRows { block_tables, meta: &meta };
+        let first = FirstRows {
+            block_tables,
+            meta: &meta,
+        };
         let engine = Engine::on_backend(Recording::default(), 1 << 20, Some(&first))?;
-        let sizes = Sizes { chunk_entries: 3, ..Sizes::default() };
+        let sizes = Sizes {
+            chunk_entries: 3,
+            ..Sizes::default()
+        };
         let mut edit = Edit::new(State::new(&settings.plan), settings.file, &sizes);
         let cache = || Arc::new(BlockCache::new(0));
         let blocks = Blocks::new(Arc::new(MemoryBlocks::default()), cache(), settings.file);
@@ -230,8 +290,16 @@ mod tests {
         let name = table.level(level.number);
         for rows in [0..200, 50..150, 0..170] {
             let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
-            let old = level.level.overlapping(&(first..=last), blocks.of_table(name.table))?;
-            level.level = edit.replace(name, &level.level, old, packed(rows, settings.file), &blocks)?;
+            let old = level
+                .level
+                .overlapping(&(first..=last), blocks.of_table(name.table))?;
+            level.level = edit.replace(
+                name,
+                &level.level,
+                old,
+                packed(rows, settings.file),
+                &blocks,
+            )?;
         }
         edit.state.sets[table].levels.push(level.clone());
         edit.write(&engine)?;
@@ -239,9 +307,15 @@ mod tests {
         let stored = engine.begin_read()?.into_tables(block_tables.len());
         let stored = Blocks::new(Arc::new(stored), cache(), settings.file);
         let entries = |level: &Level<u64>, blocks: &Blocks| -> Result<Vec<_>> {
-            Ok(level.entries(level.all(), blocks.of_table(name.table))?.cloned().collect())
+            Ok(level
+                .entries(level.all(), blocks.of_table(name.table))?
+                .cloned()
+                .collect())
         };
-        assert_eq!(entries(&read.sets[table].levels[0].level, &stored)?, entries(&level.level, &blocks)?);
+        assert_eq!(
+            entries(&read.sets[table].levels[0].level, &stored)?,
+            entries(&level.level, &blocks)?
+        );
         Ok(())
     }
 }

@@ -19,29 +19,59 @@ const OPERATION_BYTES: usize = 25;
 const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
 /// The pages of a commit. The first page has the number `first`.
-pub(crate) fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn encode_log(
+    file: FileSeed,
+    first: u64,
+    operations: &[Operation],
+) -> Vec<(u64, Vec<u8>)> {
     let page = |(number, operations): (u64, &[Operation])| {
         let bytes = seal(Kind::Log, file, &number.to_le_bytes(), |bytes| {
             bytes.extend((operations.len() as u16).to_le_bytes());
-            operations.iter().for_each(|operation| encode_operation(operation, bytes));
+            operations
+                .iter()
+                .for_each(|operation| encode_operation(operation, bytes));
         });
         (number, bytes)
     };
-    (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)).map(page).collect()
+    (first..)
+        .zip(operations.chunks(OPERATIONS_PER_PAGE))
+        .map(page)
+        .collect()
 }
 
 fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
     let change = match operation.change {
         Change::Put => 0,
         Change::Forget => FORGET,
-        Change::Remove { fingerprint_gone, unstored } => {
-            REMOVE | if fingerprint_gone { FINGERPRINT_GONE } else { 0 } | if unstored { UNSTORED } else { 0 }
+        Change::Remove {
+            fingerprint_gone,
+            unstored,
+        } => {
+            REMOVE
+                | if fingerprint_gone {
+                    FINGERPRINT_GONE
+                } else {
+                    0
+                }
+                | if unstored { UNSTORED } else { 0 }
         }
     };
-    bytes.push(change | if operation.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 });
+    bytes.push(
+        change
+            | if operation.fingerprint.is_some() {
+                HAS_FINGERPRINT
+            } else {
+                0
+            },
+    );
     bytes.extend(&operation.number.0.to_le_bytes()[..5]);
     bytes.extend(operation.key_hash.to_le_bytes());
-    bytes.extend(operation.fingerprint.map_or(0, Fingerprint::bits).to_le_bytes());
+    bytes.extend(
+        operation
+            .fingerprint
+            .map_or(0, Fingerprint::bits)
+            .to_le_bytes(),
+    );
     bytes.extend(&operation.scope.0.to_le_bytes()[..3]);
 }
 
@@ -76,7 +106,10 @@ fn decode_operation(fields: &mut Fields<'_>) -> Result<Operation, Problem> {
     } else if flags & REMOVE == 0 {
         Change::Put
     } else {
-        Change::Remove { fingerprint_gone: flags & FINGERPRINT_GONE != 0, unstored: flags & UNSTORED != 0 }
+        Change::Remove {
+            fingerprint_gone: flags & FINGERPRINT_GONE != 0,
+            unstored: flags & UNSTORED != 0,
+        }
     };
     Ok(Operation {
         change,
@@ -105,7 +138,12 @@ mod tests {
         let pages = encode_log(FileSeed(0x0123_4567_89ab_cdef), 1, &[operation]);
         assert_eq!(pages[0].1, worked_example("page of the log"));
         let row = |row: u128| {
-            format!("{:016x} {:06x} {:010x}", row >> 64, row >> 40 & 0xff_ffff, row & 0xff_ffff_ffff)
+            format!(
+                "{:016x} {:06x} {:010x}",
+                row >> 64,
+                row >> 40 & 0xff_ffff,
+                row & 0xff_ffff_ffff
+            )
         };
         let description = include_str!("../../../docs/format.md");
         let fingerprint = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
@@ -120,8 +158,14 @@ mod tests {
         let file = FileSeed(7);
         let changes = [
             Change::Put,
-            Change::Remove { fingerprint_gone: true, unstored: false },
-            Change::Remove { fingerprint_gone: false, unstored: true },
+            Change::Remove {
+                fingerprint_gone: true,
+                unstored: false,
+            },
+            Change::Remove {
+                fingerprint_gone: false,
+                unstored: true,
+            },
         ];
         let forget = Operation {
             change: Change::Forget,
@@ -136,7 +180,11 @@ mod tests {
                 number: DocumentNumber((1 << 40) - 1 - i as u64),
                 key_hash: u64::MAX - i as u64,
                 fingerprint: (i % 2 == 0).then(|| Fingerprint::from_bits(i as u64)),
-                scope: if i % 5 == 0 { ScopeNumber::ANY } else { ScopeNumber::EMPTY },
+                scope: if i % 5 == 0 {
+                    ScopeNumber::ANY
+                } else {
+                    ScopeNumber::EMPTY
+                },
             })
             .chain([forget])
             .collect();
@@ -145,14 +193,18 @@ mod tests {
         let mut found = Vec::new();
         for (number, bytes) in &pages {
             decode_page(file, *number, bytes, &mut found)?;
-            let refused = |file, number, bytes| decode_page(file, number, bytes, &mut Vec::new()).is_err();
+            let refused =
+                |file, number, bytes| decode_page(file, number, bytes, &mut Vec::new()).is_err();
             assert!(refused(file, number + 1, bytes));
             assert!(refused(FileSeed(8), *number, bytes));
             assert!(refused(file, *number, &bytes[1..]));
         }
         assert_eq!(found, operations);
         // Nothing goes together with the flag of a document whose block is taken out.
-        let odd = Operation { fingerprint: Some(Fingerprint::from_bits(1)), ..forget };
+        let odd = Operation {
+            fingerprint: Some(Fingerprint::from_bits(1)),
+            ..forget
+        };
         let (number, bytes) = encode_log(file, 7, &[odd]).remove(0);
         assert!(decode_page(file, number, &bytes, &mut Vec::new()).is_err());
         Ok(())

@@ -119,7 +119,12 @@ impl Counters {
         number != ScopeNumber::EMPTY && number.0 < self.next_scope
     }
 
-    pub(crate) const NEW: Self = Self { next_document: 1, next_scope: 1, documents: 0, too_short: 0 };
+    pub(crate) const NEW: Self = Self {
+        next_document: 1,
+        next_scope: 1,
+        documents: 0,
+        too_short: 0,
+    };
 }
 
 impl Settings {
@@ -129,7 +134,16 @@ impl Settings {
         let plan = crate::plan::plan_named("4x16").expect("a plan");
         let (file, scheme) = (FileSeed::random(), Scheme::External);
         let (sketch_size, min_similarity) = (SketchSize::Bytes16, None);
-        Self { file, scheme, plan, max_distance: 3, sketch_size, min_similarity, key_seed: 7, created: 0 }
+        Self {
+            file,
+            scheme,
+            plan,
+            max_distance: 3,
+            sketch_size,
+            min_similarity,
+            key_seed: 7,
+            created: 0,
+        }
     }
 
     /// Checks that a document can be stored in the file, and found in it.
@@ -140,13 +154,20 @@ impl Settings {
 
     /// The same settings for another file, with a seed of its own.
     pub(crate) fn for_another_file(&self) -> Self {
-        Self { file: FileSeed::random(), ..self.clone() }
+        Self {
+            file: FileSeed::random(),
+            ..self.clone()
+        }
     }
 }
 
 /// What is wrong with a row of the meta table.
 pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
-    Error::Damaged { table: "meta", key: name.to_owned(), problem }
+    Error::Damaged {
+        table: "meta",
+        key: name.to_owned(),
+        problem,
+    }
 }
 
 pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
@@ -165,11 +186,16 @@ pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
     let mut fields = Fields(body);
     let version = u32::from_le_bytes(fields.take().map_err(damaged)?);
     if version != FORMAT_VERSION {
-        return Err(Error::FormatVersion { found: version, supported: FORMAT_VERSION });
+        return Err(Error::FormatVersion {
+            found: version,
+            supported: FORMAT_VERSION,
+        });
     }
     let features = u64::from_le_bytes(fields.take().map_err(damaged)?);
     if features & !KNOWN_FEATURES != 0 {
-        return Err(Error::UnknownFeatures { bits: features & !KNOWN_FEATURES });
+        return Err(Error::UnknownFeatures {
+            bits: features & !KNOWN_FEATURES,
+        });
     }
     let file = FileSeed(u64::from_le_bytes(fields.take().map_err(damaged)?));
     fields.finish().map_err(damaged)?;
@@ -191,29 +217,43 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         created: settings.created,
         tables: tables.collect(),
     };
-    seal(Kind::Settings, settings.file, SETTINGS.as_bytes(), |bytes| encode(&stored, bytes))
+    seal(
+        Kind::Settings,
+        settings.file,
+        SETTINGS.as_bytes(),
+        |bytes| encode(&stored, bytes),
+    )
 }
 
 pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let damaged = |problem| damaged(SETTINGS, problem);
     let body = unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged)?;
     let stored: StoredSettings = decode(body).map_err(damaged)?;
-    let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme { number: stored.scheme })?;
+    let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme {
+        number: stored.scheme,
+    })?;
     if stored.feature_seed != scheme.feature_seed() {
         return Err(damaged("the seed is not that of its scheme"));
     }
     if stored.max_distance > 64 {
         return Err(damaged("the max distance is above 64"));
     }
-    let sketch_size = usize::try_from(stored.sketch_bytes).ok().and_then(SketchSize::from_bytes);
+    let sketch_size = usize::try_from(stored.sketch_bytes)
+        .ok()
+        .and_then(SketchSize::from_bytes);
     let sketch_size = sketch_size.ok_or_else(|| damaged("its sketches have an impossible size"))?;
     let is_similarity =
         |similarity: f64| (0.0..=1.0).contains(&similarity) && sketch_size != SketchSize::None;
-    if stored.min_similarity.is_some_and(|similarity| !is_similarity(similarity)) {
+    if stored
+        .min_similarity
+        .is_some_and(|similarity| !is_similarity(similarity))
+    {
         return Err(damaged("the least similarity is impossible"));
     }
     let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
-    let plan = tables.and_then(Plan::new).ok_or_else(|| damaged("the plan is impossible"))?;
+    let plan = tables
+        .and_then(Plan::new)
+        .ok_or_else(|| damaged("the plan is impossible"))?;
     Ok(Settings {
         file,
         scheme,
@@ -228,7 +268,10 @@ pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> 
 
 fn decode_table(stored: StoredTable) -> Option<Table> {
     let positions: [u8; 64] = stored.positions.try_into().ok()?;
-    Some(Table { permutation: Permutation::new(positions)?, prefix_bits: stored.prefix_bits })
+    Some(Table {
+        permutation: Permutation::new(positions)?,
+        prefix_bits: stored.prefix_bits,
+    })
 }
 
 impl Counters {
@@ -246,10 +289,15 @@ impl Counters {
             documents: u64::from_le_bytes(fields.take()?),
             too_short: u64::from_le_bytes(fields.take()?),
         };
-        let numbers =
-            counters.next_document <= DocumentNumber::MAX.0 && counters.next_scope <= ScopeNumber::ANY.0;
-        let counts = counters.too_short <= counters.documents && counters.documents < counters.next_document;
-        if numbers && counts { Ok(counters) } else { Err("it has impossible counts") }
+        let numbers = counters.next_document <= DocumentNumber::MAX.0
+            && counters.next_scope <= ScopeNumber::ANY.0;
+        let counts =
+            counters.too_short <= counters.documents && counters.documents < counters.next_document;
+        if numbers && counts {
+            Ok(counters)
+        } else {
+            Err("it has impossible counts")
+        }
     }
 }
 
@@ -257,9 +305,14 @@ impl Counters {
 pub(crate) type ScopeRow = (String, Vec<u8>);
 
 /// The rows of scopes.
-pub(crate) fn encode_scopes(file: FileSeed, scopes: BTreeMap<String, ScopeNumber>) -> Vec<ScopeRow> {
+pub(crate) fn encode_scopes(
+    file: FileSeed,
+    scopes: BTreeMap<String, ScopeNumber>,
+) -> Vec<ScopeRow> {
     let encode = |(name, number): (String, ScopeNumber)| {
-        let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| bytes.extend(number.0.to_le_bytes()));
+        let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| {
+            bytes.extend(number.0.to_le_bytes())
+        });
         (name, record)
     };
     scopes.into_iter().map(encode).collect()
@@ -273,7 +326,11 @@ pub(crate) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<S
         fields.finish()?;
         Ok(number)
     };
-    read().map_err(|problem| Error::Damaged { table: "scopes", key: name.to_owned(), problem })
+    read().map_err(|problem| Error::Damaged {
+        table: "scopes",
+        key: name.to_owned(),
+        problem,
+    })
 }
 
 #[cfg(test)]
@@ -299,18 +356,40 @@ mod tests {
         let stored = encode_settings(&settings());
         assert!(decode_settings(FileSeed(78), &stored).is_err());
         let read = decode_settings(FileSeed(77), &stored)?;
-        assert_eq!((read.scheme, read.max_distance, read.key_seed), (Scheme::External, 5, 99));
-        assert_eq!((read.sketch_size, read.min_similarity), (SketchSize::Bytes32, Some(0.7)));
+        assert_eq!(
+            (read.scheme, read.max_distance, read.key_seed),
+            (Scheme::External, 5, 99)
+        );
+        assert_eq!(
+            (read.sketch_size, read.min_similarity),
+            (SketchSize::Bytes32, Some(0.7))
+        );
         assert_eq!(read.plan.to_string(), "4x16");
-        let without = Settings { sketch_size: SketchSize::None, ..settings() };
+        let without = Settings {
+            sketch_size: SketchSize::None,
+            ..settings()
+        };
         assert!(
             decode_settings(FileSeed(77), &encode_settings(&without)).is_err(),
             "a similarity of nothing"
         );
-        for (read, written) in read.plan.tables().iter().zip(plan_named("4x16").expect("a plan").tables()) {
-            assert_eq!(read.permutation.positions(), written.permutation.positions());
+        for (read, written) in read
+            .plan
+            .tables()
+            .iter()
+            .zip(plan_named("4x16").expect("a plan").tables())
+        {
+            assert_eq!(
+                read.permutation.positions(),
+                written.permutation.positions()
+            );
         }
-        let counters = Counters { next_document: 9, next_scope: 2, documents: 7, too_short: 1 };
+        let counters = Counters {
+            next_document: 9,
+            next_scope: 2,
+            documents: 7,
+            too_short: 1,
+        };
         let mut bytes = Vec::new();
         counters.encode(&mut bytes);
         assert_eq!(Counters::decode(&mut Fields(&bytes)), Ok(counters));
@@ -329,10 +408,18 @@ mod tests {
         };
         for found in [1, 2, 3, 4, 5, 6, 8] {
             let refused = check_format(&format(found, 0));
-            assert!(matches!(refused, Err(Error::FormatVersion { found: it, supported: 7 }) if it == found));
+            assert!(
+                matches!(refused, Err(Error::FormatVersion { found: it, supported: 7 }) if it == found)
+            );
         }
-        assert!(matches!(check_format(&format(7, 4)), Err(Error::UnknownFeatures { bits: 4 })));
-        assert!(matches!(check_format(b"too short"), Err(Error::Damaged { table: "meta", .. })));
+        assert!(matches!(
+            check_format(&format(7, 4)),
+            Err(Error::UnknownFeatures { bits: 4 })
+        ));
+        assert!(matches!(
+            check_format(b"too short"),
+            Err(Error::Damaged { table: "meta", .. })
+        ));
         let unknown = StoredSettings {
             scheme: 77,
             feature_seed: 0,
@@ -344,7 +431,12 @@ mod tests {
             tables: Vec::new(),
         };
         let file = FileSeed(77);
-        let sealed = seal(Kind::Settings, file, SETTINGS.as_bytes(), |bytes| encode(&unknown, bytes));
-        assert!(matches!(decode_settings(file, &sealed), Err(Error::UnknownScheme { number: 77 })));
+        let sealed = seal(Kind::Settings, file, SETTINGS.as_bytes(), |bytes| {
+            encode(&unknown, bytes)
+        });
+        assert!(matches!(
+            decode_settings(file, &sealed),
+            Err(Error::UnknownScheme { number: 77 })
+        ));
     }
 }

@@ -39,8 +39,9 @@ pub(crate) use pins::CountedSnapshot;
 pub(crate) use progress::{MergeFailure, Progress};
 pub(crate) use replay::runs_of;
 pub(crate) use schema::{
-    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, all_listed,
-    all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row, scope_of,
+    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow,
+    all_listed, all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row,
+    scope_of,
 };
 pub(crate) use shared::Shared;
 pub(crate) use sources::SourceRows;

@@ -21,7 +21,10 @@ pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRo
     let meta = [
         (meta::FORMAT, meta::encode_format(settings.file)),
         (meta::SETTINGS, meta::encode_settings(settings)),
-        (meta::STATE, State::new(&settings.plan).encode(settings.file)),
+        (
+            meta::STATE,
+            State::new(&settings.plan).encode(settings.file),
+        ),
     ];
     (block_tables(settings.plan.tables().len()), meta)
 }
@@ -34,7 +37,10 @@ pub(crate) fn create(
     page_cache_bytes: usize,
 ) -> Result<Engine> {
     let (block_tables, meta) = first_rows(settings);
-    let first = FirstRows { block_tables, meta: &meta };
+    let first = FirstRows {
+        block_tables,
+        meta: &meta,
+    };
     Engine::create(new, directory, page_cache_bytes, &first)
 }
 
@@ -45,21 +51,36 @@ const MOST_OLD_PAGES: u64 = 1 << 14;
 /// Checks the format of a file, then reads its settings.
 pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
     // Without this row, the file has the same engine, but belongs to another program.
-    let format = txn.meta(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb { path: path.to_owned() })?;
+    let format = txn.meta(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb {
+        path: path.to_owned(),
+    })?;
     let file = meta::check_format(&format)?;
     let settings = txn.meta(meta::SETTINGS)?;
-    meta::decode_settings(file, &settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?)
+    meta::decode_settings(
+        file,
+        &settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?,
+    )
 }
 
 /// Reads the state: everything that is kept in memory.
 pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let damaged = |problem| meta::damaged(meta::STATE, problem);
-    let bytes = txn.meta(meta::STATE)?.ok_or_else(|| damaged("it is missing"))?;
+    let bytes = txn
+        .meta(meta::STATE)?
+        .ok_or_else(|| damaged("it is missing"))?;
     let stored = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged)?;
-    let StoredState { mut state, documents, sets } = stored;
+    let StoredState {
+        mut state,
+        documents,
+        sets,
+    } = stored;
     let opening = Opening { txn, settings };
     state.documents = Arc::new(opening.read_level(DOCUMENTS, &documents)?);
-    if state.documents.high().is_some_and(|last| last >= state.counters.next_document) {
+    if state
+        .documents
+        .high()
+        .is_some_and(|last| last >= state.counters.next_document)
+    {
         return Err(damaged("its next document is there already"));
     }
     for (set, stored) in state.sets.sets().zip(&sets) {
@@ -94,9 +115,17 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn read_levels<R: SetRow>(&self, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
-        let read = |StoredLevel { number, next, directory }: &StoredLevel| {
+        let read = |StoredLevel {
+                        number,
+                        next,
+                        directory,
+                    }: &StoredLevel| {
             let level = Arc::new(self.read_level(set.level(*number), directory)?);
-            Ok(SetLevel { number: *number, next: R::from_number(*next), level })
+            Ok(SetLevel {
+                number: *number,
+                next: R::from_number(*next),
+                level,
+            })
         };
         stored.levels.iter().map(read).collect()
     }
@@ -105,17 +134,27 @@ impl Opening<'_> {
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let damaged = |last: u128, problem| {
             let key = format!("{}, level {}, up to {last:x}", name.table, name.number);
-            Error::Damaged { table: "summaries", key, problem }
+            Error::Damaged {
+                table: "summaries",
+                key,
+                problem,
+            }
         };
         let mut summaries = Vec::new();
         self.txn.summaries(name, |last, bytes| {
             let outlines = decode_summary::<R>(name, last, self.settings.file, bytes);
-            summaries.push((outlines.map_err(|problem| damaged(last, problem))?, share_of_sum([bytes])));
+            summaries.push((
+                outlines.map_err(|problem| damaged(last, problem))?,
+                share_of_sum([bytes]),
+            ));
             Ok(())
         })?;
         let level = Level::stored(name.number, summaries, stored.last.map(Outline::with_rows));
         if level.sum() != stored.sum {
-            return Err(damaged(0, "the summaries of this level are not those of the last commit"));
+            return Err(damaged(
+                0,
+                "the summaries of this level are not those of the last commit",
+            ));
         }
         if !level.is_in_order() {
             return Err(damaged(0, "the chunks of this level are out of order"));
@@ -128,7 +167,11 @@ impl Opening<'_> {
     fn read_log(&self, pages: Range<u64>, wanted: u64) -> Result<Vec<Operation>> {
         let mut operations = Vec::new();
         let mut sum = 0u64;
-        let damaged = |page: u64, problem| Error::Damaged { table: "log", key: page.to_string(), problem };
+        let damaged = |page: u64, problem| Error::Damaged {
+            table: "log",
+            key: page.to_string(),
+            problem,
+        };
         self.txn.log_pages(pages.clone(), |page, bytes| {
             let bytes = bytes.ok_or_else(|| damaged(page, "it is missing"))?;
             sum = sum.wrapping_add(share_of_sum([bytes]));
@@ -136,7 +179,10 @@ impl Opening<'_> {
                 .map_err(|problem| damaged(page, problem))
         })?;
         if sum != wanted {
-            return Err(damaged(pages.start, "the pages from here on are not those of the last commit"));
+            return Err(damaged(
+                pages.start,
+                "the pages from here on are not those of the last commit",
+            ));
         }
         Ok(operations)
     }
@@ -144,7 +190,11 @@ impl Opening<'_> {
 
 /// Takes the rows that the first level has already out of the frozen run.
 fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
-    let Some(from) = stored.frozen_from else { return set.frozen.clear() };
-    set.frozen.iter_mut().for_each(|run| *run = run.from(R::from_number(from)));
+    let Some(from) = stored.frozen_from else {
+        return set.frozen.clear();
+    };
+    set.frozen
+        .iter_mut()
+        .for_each(|run| *run = run.from(R::from_number(from)));
     set.frozen.retain(|run| run.len() > 0);
 }

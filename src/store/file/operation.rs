@@ -64,8 +64,16 @@ impl Operation {
     /// The fingerprint whose rows the operation puts (true) or marks in the permuted tables.
     fn fingerprint_change(&self) -> Option<(bool, Fingerprint)> {
         let put = self.change == Change::Put;
-        let gone = matches!(self.change, Change::Remove { fingerprint_gone: true, .. });
-        self.fingerprint.filter(|_| put || gone).map(|fingerprint| (put, fingerprint))
+        let gone = matches!(
+            self.change,
+            Change::Remove {
+                fingerprint_gone: true,
+                ..
+            }
+        );
+        self.fingerprint
+            .filter(|_| put || gone)
+            .map(|fingerprint| (put, fingerprint))
     }
 
     /// Gives the rows that belong to this document alone. They have its number.
@@ -75,12 +83,22 @@ impl Operation {
         }
         let put = self.change == Change::Put;
         put_or_mark(put, KEYS, key_row(self.key_hash, self.number), sink)?;
-        if let Change::Remove { unstored: false, .. } = self.change {
+        if let Change::Remove {
+            unstored: false, ..
+        } = self.change
+        {
             sink.put(DEAD, self.number.0)?;
         }
-        let Some(fingerprint) = self.fingerprint else { return Ok(()) };
+        let Some(fingerprint) = self.fingerprint else {
+            return Ok(());
+        };
         for scope in self.scope.listing() {
-            put_or_mark(put, POSTINGS, posting_row(fingerprint, scope, self.number), sink)?;
+            put_or_mark(
+                put,
+                POSTINGS,
+                posting_row(fingerprint, scope, self.number),
+                sink,
+            )?;
         }
         Ok(())
     }
@@ -93,7 +111,8 @@ pub(crate) fn give_fingerprint_rows<S: RowSink>(
     plan: &Plan,
     sink: &mut S,
 ) -> Result<(), S::Error> {
-    (0..plan.tables().len()).try_for_each(|table| give_permuted_row(put, fingerprint, table, plan, sink))
+    (0..plan.tables().len())
+        .try_for_each(|table| give_permuted_row(put, fingerprint, table, plan, sink))
 }
 
 fn give_permuted_row<S: RowSink>(
@@ -107,6 +126,15 @@ fn give_permuted_row<S: RowSink>(
     put_or_mark(put, permuted(table), row, sink)
 }
 
-fn put_or_mark<R: SetRow, S: RowSink>(put: bool, set: Set<R>, row: R, sink: &mut S) -> Result<(), S::Error> {
-    if put { sink.put(set, row) } else { sink.mark(set, row) }
+fn put_or_mark<R: SetRow, S: RowSink>(
+    put: bool,
+    set: Set<R>,
+    row: R,
+    sink: &mut S,
+) -> Result<(), S::Error> {
+    if put {
+        sink.put(set, row)
+    } else {
+        sink.mark(set, row)
+    }
 }

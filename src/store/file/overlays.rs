@@ -28,7 +28,9 @@ impl RowFamily for RunFamily {
 
 impl Overlays {
     pub(crate) fn new(plan: &Plan) -> Self {
-        all_sets(plan.tables().len()).map(|set| by_row!(set, set => keep Overlay::new(set.rules))).collect()
+        all_sets(plan.tables().len())
+            .map(|set| by_row!(set, set => keep Overlay::new(set.rules)))
+            .collect()
     }
 
     /// Puts and marks the rows of an operation.
@@ -96,20 +98,46 @@ mod tests {
         let mut overlays = Overlays::new(&plan);
         operations.iter().for_each(|it| overlays.apply(it, &plan));
         let runs = overlays.into_runs();
-        runs.iter().map(|run| by_row!(run, run => (run.puts().len(), run.marks().len()))).collect()
+        runs.iter()
+            .map(|run| by_row!(run, run => (run.puts().len(), run.marks().len())))
+            .collect()
     }
 
     #[test]
     fn an_operation_changes_the_sets_that_the_format_says() {
-        let gone = |unstored| Change::Remove { fingerprint_gone: true, unstored };
-        assert_eq!(counts(&[operation(Change::Put, 1, 0)]), [(1, 0), (1, 0), (0, 0), (1, 0), (1, 0)]);
-        assert_eq!(counts(&[operation(Change::Put, 1, 5)]), [(1, 0), (2, 0), (0, 0), (1, 0), (1, 0)]);
-        assert_eq!(counts(&[operation(gone(false), 1, 5)]), [(0, 1), (0, 2), (1, 0), (0, 1), (0, 1)]);
-        assert_eq!(counts(&[operation(gone(true), 1, 0)]), [(0, 1), (0, 1), (0, 0), (0, 1), (0, 1)]);
-        let stays = Change::Remove { fingerprint_gone: false, unstored: false };
-        assert_eq!(counts(&[operation(stays, 1, 0)]), [(0, 1), (0, 1), (1, 0), (0, 0), (0, 0)]);
+        let gone = |unstored| Change::Remove {
+            fingerprint_gone: true,
+            unstored,
+        };
+        assert_eq!(
+            counts(&[operation(Change::Put, 1, 0)]),
+            [(1, 0), (1, 0), (0, 0), (1, 0), (1, 0)]
+        );
+        assert_eq!(
+            counts(&[operation(Change::Put, 1, 5)]),
+            [(1, 0), (2, 0), (0, 0), (1, 0), (1, 0)]
+        );
+        assert_eq!(
+            counts(&[operation(gone(false), 1, 5)]),
+            [(0, 1), (0, 2), (1, 0), (0, 1), (0, 1)]
+        );
+        assert_eq!(
+            counts(&[operation(gone(true), 1, 0)]),
+            [(0, 1), (0, 1), (0, 0), (0, 1), (0, 1)]
+        );
+        let stays = Change::Remove {
+            fingerprint_gone: false,
+            unstored: false,
+        };
+        assert_eq!(
+            counts(&[operation(stays, 1, 0)]),
+            [(0, 1), (0, 1), (1, 0), (0, 0), (0, 0)]
+        );
         // A dead document whose block is taken out is dead no more.
-        let forget = Operation { fingerprint: None, ..operation(Change::Forget, 1, 0) };
+        let forget = Operation {
+            fingerprint: None,
+            ..operation(Change::Forget, 1, 0)
+        };
         assert_eq!(counts(&[forget]), [(0, 0), (0, 0), (0, 1), (0, 0), (0, 0)]);
         // If a transaction puts and removes a document, only the permuted tables keep marks. There the
         // newer counts.

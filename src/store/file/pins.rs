@@ -71,7 +71,11 @@ impl Pins {
         // The caller holds it too.
         if Arc::strong_count(before) > 1 {
             let keeps = Keeps::FreedSince(freed_bytes);
-            pins.push(Pin { view: Arc::downgrade(before), since: Instant::now(), keeps });
+            pins.push(Pin {
+                view: Arc::downgrade(before),
+                since: Instant::now(),
+                keeps,
+            });
         }
     }
 

@@ -26,17 +26,27 @@ impl MergeFailure {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        Self { damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)), reason }
+        Self {
+            damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)),
+            reason,
+        }
     }
 
     /// Nothing can be merged, since the system gives no thread.
     pub(crate) fn without_thread(error: &std::io::Error) -> Self {
-        Self { damage: false, reason: error.to_string() }
+        Self {
+            damage: false,
+            reason: error.to_string(),
+        }
     }
 
     /// The error for a transaction that waits for the merge.
     pub(crate) fn to_error(&self) -> Error {
         let cause = format!("levels could not be merged: {}", self.reason);
-        if self.damage { Error::corrupted(cause) } else { Error::storage(cause) }
+        if self.damage {
+            Error::corrupted(cause)
+        } else {
+            Error::storage(cause)
+        }
     }
 }

@@ -17,15 +17,22 @@ use crate::store::sorted_set::{Collected, Run};
 pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
     let sets = all_sets(plan.tables().len()).collect();
     let run_of = |set: AnySet| by_row!(set, set => keep run_of(operations, set, plan));
-    parallel::map_each_of(sets, operations.len(), run_of).into_iter().collect()
+    parallel::map_each_of(sets, operations.len(), run_of)
+        .into_iter()
+        .collect()
 }
 
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
-    let mut rows = RowsOf { set, rows: Collected::new(set.rules, operations.len()) };
-    let given = operations.iter().try_for_each(|operation| match set.permuted_number() {
-        Some(table) => operation.give_row_of_table(table, plan, &mut rows),
-        None => operation.give_own_rows(&mut rows),
-    });
+    let mut rows = RowsOf {
+        set,
+        rows: Collected::new(set.rules, operations.len()),
+    };
+    let given = operations
+        .iter()
+        .try_for_each(|operation| match set.permuted_number() {
+            Some(table) => operation.give_row_of_table(table, plan, &mut rows),
+            None => operation.give_own_rows(&mut rows),
+        });
     match given {
         Ok(()) => rows.rows.into_run(),
         Err(never) => match never {},
@@ -77,7 +84,10 @@ mod tests {
     /// Operations that a history of insertions and deletions could leave. An item puts a document with one
     /// of a few fingerprints, or removes one of those that are there. The first documents were put before
     /// the log began.
-    fn history(before: usize, changes: &[(Option<prop::sample::Index>, u64, bool)]) -> Vec<Operation> {
+    fn history(
+        before: usize,
+        changes: &[(Option<prop::sample::Index>, u64, bool)],
+    ) -> Vec<Operation> {
         let mut live: BTreeMap<u64, Option<Fingerprint>> = BTreeMap::new();
         let mut next = 1;
         let mut put = |live: &mut BTreeMap<u64, _>, bits: u64| {
@@ -90,18 +100,37 @@ mod tests {
             put(&mut live, bits % 9);
         }
         let change = |&(removed, bits, unstored): &(Option<prop::sample::Index>, u64, bool)| {
-            let Some(index) = removed.filter(|_| !live.is_empty()) else { return put(&mut live, bits) };
-            let number = live.keys().copied().nth(index.index(live.len())).expect("the index is one of them");
+            let Some(index) = removed.filter(|_| !live.is_empty()) else {
+                return put(&mut live, bits);
+            };
+            let number = live
+                .keys()
+                .copied()
+                .nth(index.index(live.len()))
+                .expect("the index is one of them");
             let fingerprint = live.remove(&number).expect("it is there");
             let fingerprint_gone = live.values().all(|it| *it != fingerprint);
-            operation(Change::Remove { fingerprint_gone, unstored }, number, fingerprint)
+            operation(
+                Change::Remove {
+                    fingerprint_gone,
+                    unstored,
+                },
+                number,
+                fingerprint,
+            )
         };
         changes.iter().map(change).collect()
     }
 
     fn operation(change: Change, number: u64, fingerprint: Option<Fingerprint>) -> Operation {
         let scope = ScopeNumber(number as u32 % 3);
-        Operation { change, number: DocumentNumber(number), key_hash: number % 7, fingerprint, scope }
+        Operation {
+            change,
+            number: DocumentNumber(number),
+            key_hash: number % 7,
+            fingerprint,
+            scope,
+        }
     }
 
     /// The rows put and marked in each set, as numbers.
@@ -109,7 +138,9 @@ mod tests {
         fn numbers<R: Row>(rows: &[R]) -> Vec<u128> {
             rows.iter().map(|row| row.number()).collect()
         }
-        runs.iter().map(|run| by_row!(run, run => (numbers(run.puts()), numbers(run.marks())))).collect()
+        runs.iter()
+            .map(|run| by_row!(run, run => (numbers(run.puts()), numbers(run.marks()))))
+            .collect()
     }
 
     proptest! {

@@ -26,15 +26,25 @@ pub(crate) fn permuted(table: usize) -> Set<u64> {
 }
 
 /// The sets that every file has, whatever its plan. Each stands at its number.
-pub(crate) const FIXED: &[AnySet] = &[ByRow::Wide(KEYS), ByRow::Wide(POSTINGS), ByRow::Narrow(DEAD)];
+pub(crate) const FIXED: &[AnySet] = &[
+    ByRow::Wide(KEYS),
+    ByRow::Wide(POSTINGS),
+    ByRow::Narrow(DEAD),
+];
 
 /// All sets of a file with that many permuted tables, in the order of their numbers.
 pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
-    FIXED.iter().copied().chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
+    FIXED
+        .iter()
+        .copied()
+        .chain((0..tables).map(|table| ByRow::Narrow(permuted(table))))
 }
 
 /// The one level of the documents. Their blocks have a table and a directory, but they are no sorted set.
-pub(crate) const DOCUMENTS: LevelName = LevelName { table: &TABLES[0], number: 0 };
+pub(crate) const DOCUMENTS: LevelName = LevelName {
+    table: &TABLES[0],
+    number: 0,
+};
 
 /// The tables of blocks: that of the documents, then that of each set.
 static TABLES: [BlockTable; 256] = {
@@ -66,7 +76,11 @@ pub(crate) fn key_row(hash: u64, number: DocumentNumber) -> u128 {
 }
 
 /// The row of a document in the postings.
-pub(crate) fn posting_row(fingerprint: Fingerprint, scope: ScopeNumber, number: DocumentNumber) -> u128 {
+pub(crate) fn posting_row(
+    fingerprint: Fingerprint,
+    scope: ScopeNumber,
+    number: DocumentNumber,
+) -> u128 {
     u128::from(fingerprint.bits()) << 64 | u128::from(scope.0) << 40 | u128::from(number.0)
 }
 
@@ -103,12 +117,21 @@ pub(crate) struct Set<R> {
 
 impl<R> Set<R> {
     const fn new(number: u8, name: &'static str, rules: Rules) -> Self {
-        Self { number, name, rules, is_copied: true, rows: PhantomData }
+        Self {
+            number,
+            name,
+            rules,
+            is_copied: true,
+            rows: PhantomData,
+        }
     }
 
     /// The same set, but empty in a dense copy.
     const fn left_behind(self) -> Self {
-        Self { is_copied: false, ..self }
+        Self {
+            is_copied: false,
+            ..self
+        }
     }
 
     /// Whether both are the same set.
@@ -130,7 +153,10 @@ impl<R: SetRow> Set<R> {
 
     /// A level of this set.
     pub(crate) fn level(self, number: u8) -> LevelName {
-        LevelName { table: self.table(), number }
+        LevelName {
+            table: self.table(),
+            number,
+        }
     }
 }
 
@@ -194,7 +220,10 @@ macro_rules! by_row {
     };
     ($one:expr, $other:expr, ($it:pat, $that:pat) => $do:expr) => {
         match ($one, $other) {
-            ($crate::store::file::ByRow::Narrow($it), $crate::store::file::ByRow::Narrow($that)) => $do,
+            (
+                $crate::store::file::ByRow::Narrow($it),
+                $crate::store::file::ByRow::Narrow($that),
+            ) => $do,
             ($crate::store::file::ByRow::Wide($it), $crate::store::file::ByRow::Wide($that)) => $do,
             _ => unreachable!("both are of the same set"),
         }
@@ -294,14 +323,22 @@ mod tests {
     fn each_set_stands_at_its_number_and_has_a_table_of_its_own() {
         for tables in [1, 4, 32] {
             let sets: PerSet<Names> = all_sets(tables).collect();
-            assert_eq!((sets.tables(), sets.sets().count()), (tables, FIXED.len() + tables));
+            assert_eq!(
+                (sets.tables(), sets.sets().count()),
+                (tables, FIXED.len() + tables)
+            );
             let names = [sets[KEYS].name, sets[POSTINGS].name, sets[DEAD].name];
             assert_eq!(names, ["keys", "postings", "dead"]);
-            assert_eq!(sets[permuted(tables - 1)].table().to_string(), format!("permuted-{}", tables - 1));
+            assert_eq!(
+                sets[permuted(tables - 1)].table().to_string(),
+                format!("permuted-{}", tables - 1)
+            );
             // The tables of blocks are numbered from 0 on.
             let level = |table| LevelName { table, number: 5 }.id();
             let ids: Vec<u16> = block_tables(tables).iter().map(level).collect();
-            let right: Vec<u16> = (0..=(FIXED.len() + tables) as u16).map(|number| number << 8 | 5).collect();
+            let right: Vec<u16> = (0..=(FIXED.len() + tables) as u16)
+                .map(|number| number << 8 | 5)
+                .collect();
             assert_eq!(ids, right);
         }
     }
@@ -309,10 +346,21 @@ mod tests {
     #[test]
     fn rows_of_one_fingerprint_stand_together_by_scope_and_document() {
         let fingerprint = Fingerprint::from_bits;
-        let row =
-            |bits, scope, number| posting_row(fingerprint(bits), ScopeNumber(scope), DocumentNumber(number));
+        let row = |bits, scope, number| {
+            posting_row(
+                fingerprint(bits),
+                ScopeNumber(scope),
+                DocumentNumber(number),
+            )
+        };
         let any = ScopeNumber::ANY.0;
-        let rows = [row(1, 0, 9), row(1, 1, 2), row(1, 1, 3), row(1, any, 1), row(2, 0, 0)];
+        let rows = [
+            row(1, 0, 9),
+            row(1, 1, 2),
+            row(1, 1, 3),
+            row(1, any, 1),
+            row(2, 0, 0),
+        ];
         assert!(rows.is_sorted());
         assert_eq!(rows.map(|row| number_of(row).0), [9, 2, 3, 1, 0]);
         assert!(key_row(5, DocumentNumber::MAX) < key_row(6, DocumentNumber::MIN));

@@ -79,14 +79,25 @@ struct Failure {
 
 impl Shared {
     /// Reads the settings and the last commit of a file.
-    pub(crate) fn new(path: &Path, open: OpenFile, limit: CacheLimit, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn new(
+        path: &Path,
+        open: OpenFile,
+        limit: CacheLimit,
+        sizes: Sizes,
+    ) -> Result<Self> {
         let target = target_of(path)?;
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let txn = open.engine.begin_read()?;
         let settings = Arc::new(opening::read_settings(&txn, path)?);
         let state = opening::read_state(&txn, &settings)?;
-        let view = Arc::new(View::new(&open, txn, state, settings.clone(), cache.clone()));
+        let view = Arc::new(View::new(
+            &open,
+            txn,
+            state,
+            settings.clone(),
+            cache.clone(),
+        ));
         let shared = Self {
             process: Process::here(),
             is_closed: AtomicBool::new(false),
@@ -118,7 +129,11 @@ impl Shared {
     #[inline]
     pub(crate) fn ensure_usable(&self) -> Result<()> {
         self.process.ensure_here()?;
-        if self.is_closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.is_closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether this is the process that opened the file. In another, nothing is given back that it has only inherited.
@@ -157,7 +172,10 @@ impl Shared {
 
     /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
     /// of that state.
-    pub(crate) fn commit(&self, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+    pub(crate) fn commit(
+        &self,
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
+    ) -> Result<()> {
         let gate = self.gate.lock();
         self.ensure_certain()?;
         let view = self.view()?;
@@ -178,7 +196,10 @@ impl Shared {
             Err(error @ Error::SpillFile { .. }) => return Err(error),
             Err(error) => {
                 // It is not known whether the commit is durable, nor what the engine will do next.
-                *self.failed.lock() = Some(Failure { reason: innermost(&error), generation });
+                *self.failed.lock() = Some(Failure {
+                    reason: innermost(&error),
+                    generation,
+                });
                 return Err(error);
             }
         }
@@ -197,7 +218,13 @@ impl Shared {
     /// A view of what the file holds now, with its state.
     fn view_of(&self, open: &Arc<OpenFile>, state: State) -> Result<View> {
         let txn = open.engine.begin_read()?;
-        Ok(View::new(open, txn, state, self.settings(), self.cache.clone()))
+        Ok(View::new(
+            open,
+            txn,
+            state,
+            self.settings(),
+            self.cache.clone(),
+        ))
     }
 
     /// Publishes the last commit once more, with its rows arranged otherwise in memory. Nothing is written.
@@ -215,7 +242,9 @@ impl Shared {
     /// Makes a view the last commit. It frees some bytes of the file when nobody reads the commits before it.
     fn replace_current(&self, view: View, freed_bytes: u64) {
         let before = self.current.lock().replace(Arc::new(view));
-        before.iter().for_each(|before| self.pins.note(before, self.meters.freed_bytes.get()));
+        before
+            .iter()
+            .for_each(|before| self.pins.note(before, self.meters.freed_bytes.get()));
         self.meters.freed_bytes.add(freed_bytes);
     }
 
@@ -236,7 +265,10 @@ impl Shared {
         if self.target.as_os_str().is_empty() {
             return Ok(());
         }
-        let failed = |source: io::Error| Error::Io { path: self.path.clone(), source: source.into() };
+        let failed = |source: io::Error| Error::Io {
+            path: self.path.clone(),
+            source: source.into(),
+        };
         let open = self.open()?;
         if names_of(&open.file).map_err(failed)? > 0 {
             return Ok(());
@@ -246,7 +278,9 @@ impl Shared {
         if fs::metadata(&self.target).is_ok_and(|there| is_same_file(&metadata, &there)) {
             return Ok(());
         }
-        Err(Error::Removed { path: self.path.clone() })
+        Err(Error::Removed {
+            path: self.path.clone(),
+        })
     }
 
     /// Whether a transaction commits or waits to commit.
@@ -261,7 +295,9 @@ impl Shared {
         *self.settings.lock() = view.settings().clone();
         self.replace_current(view, 0);
         // Who still reads the old file keeps all of it.
-        let length = old.and_then(|old| old.file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        let length = old
+            .and_then(|old| old.file.metadata().ok())
+            .map_or(0, |metadata| metadata.len());
         self.pins.file_replaced(length);
         // Only old snapshots could ask for the blocks of the old file.
         self.cache.clear();
@@ -290,12 +326,17 @@ impl Shared {
         self.cache.clear();
         *current = self.load(open).ok().map(Arc::new);
         let after = current.as_ref().map(|view| view.state().generation());
-        checked.map(|whole| whole && before.is_none_or(|before| after.is_none_or(|after| after >= before)))
+        checked.map(|whole| {
+            whole && before.is_none_or(|before| after.is_none_or(|after| after >= before))
+        })
     }
 
     /// The error for an operation that needs the database for itself.
     fn in_use(&self) -> Error {
-        Error::InUse { snapshots: self.pins.snapshots(), transaction: self.turns.is_taken() }
+        Error::InUse {
+            snapshots: self.pins.snapshots(),
+            transaction: self.turns.is_taken(),
+        }
     }
 
     /// Opens the file again if the engine has failed, and goes on with what the file holds. Snapshots of
@@ -309,14 +350,22 @@ impl Shared {
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
             return Ok(false);
         }
-        let of_failure = self.failed.lock().as_ref().map_or(0, |failure| failure.generation);
-        let generation = current.as_ref().map_or(of_failure, |view| view.state().generation());
+        let of_failure = self
+            .failed
+            .lock()
+            .as_ref()
+            .map_or(0, |failure| failure.generation);
+        let generation = current
+            .as_ref()
+            .map_or(of_failure, |view| view.state().generation());
         // Until the file is read, nothing is known of it.
         *current = None;
-        let opened = open.open_again(&self.target, self.limit.page_cache_bytes()).and_then(|again| {
-            *open = Arc::new(again);
-            self.load(open)
-        });
+        let opened = open
+            .open_again(&self.target, self.limit.page_cache_bytes())
+            .and_then(|again| {
+                *open = Arc::new(again);
+                self.load(open)
+            });
         let opened = opened.and_then(|view| match view.state().generation() {
             // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
             found if found < generation => Err(Error::corrupted(COMMITS_LOST)),
@@ -324,7 +373,10 @@ impl Shared {
         });
         *self.failed.lock() = match &opened {
             Ok(_) => None,
-            Err(error) => Some(Failure { reason: innermost(error), generation }),
+            Err(error) => Some(Failure {
+                reason: innermost(error),
+                generation,
+            }),
         };
         *current = Some(opened?);
         drop((current, open));
@@ -355,10 +407,15 @@ impl Shared {
     pub(crate) fn now(&self) -> Now {
         // No view is kept meanwhile. Somebody could need the database for itself.
         let current = self.current.lock();
-        let mut now = current.as_ref().map(|view| Now::of(view.state())).unwrap_or_default();
+        let mut now = current
+            .as_ref()
+            .map(|view| Now::of(view.state()))
+            .unwrap_or_default();
         drop(current);
-        (now.cache_bytes, now.cache_limit_bytes) =
-            (now.cache_bytes + self.cache.bytes(), self.limit.bytes() as u64);
+        (now.cache_bytes, now.cache_limit_bytes) = (
+            now.cache_bytes + self.cache.bytes(),
+            self.limit.bytes() as u64,
+        );
         now.snapshots = self.pins.snapshots() as u64;
         now.pinned = self.pins.pinned(self.meters.freed_bytes.get());
         now
@@ -378,7 +435,13 @@ impl Shared {
 
     /// What the cache takes, and what it would need for the data of a commit.
     pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
-        CacheUse::of(&self.limit, state, &self.settings().plan, self.cache.bytes(), &self.sizes)
+        CacheUse::of(
+            &self.limit,
+            state,
+            &self.settings().plan,
+            self.cache.bytes(),
+            &self.sizes,
+        )
     }
 
     /// Sets another limit of the cache.
@@ -399,7 +462,8 @@ impl Shared {
 
     /// Whether the file is open to write, and not closed.
     pub(crate) fn is_writable(&self) -> bool {
-        self.open().is_ok_and(|open| open.engine.ensure_writable().is_ok())
+        self.open()
+            .is_ok_and(|open| open.engine.ensure_writable().is_ok())
     }
 
     /// Closes the file. The caller has the turn to write, and nothing is merged any more. Snapshots can read nothing
@@ -425,7 +489,9 @@ impl Shared {
     /// Refuses to go on after a commit whose outcome is not known.
     pub(crate) fn ensure_certain(&self) -> Result<()> {
         match &*self.failed.lock() {
-            Some(Failure { reason, .. }) => Err(Error::OutcomeUnknown { reason: reason.clone() }),
+            Some(Failure { reason, .. }) => Err(Error::OutcomeUnknown {
+                reason: reason.clone(),
+            }),
             None => Ok(()),
         }
     }
@@ -439,8 +505,10 @@ fn target_of(path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Ok(PathBuf::new());
     }
-    fs::canonicalize(path)
-        .map_err(|source: io::Error| Error::Io { path: path.to_owned(), source: source.into() })
+    fs::canonicalize(path).map_err(|source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    })
 }
 
 /// The innermost cause of an error.

@@ -8,7 +8,9 @@ use super::meta::Counters;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::source::{Source, SourceRecord};
-use crate::store::blocks::{FileSeed, Kind, Problem, decode_short, encode_short, seal, share_of_sum, unseal};
+use crate::store::blocks::{
+    FileSeed, Kind, Problem, decode_short, encode_short, seal, share_of_sum, unseal,
+};
 
 /// Changed sources by their names. `None` stands for a source that is forgotten.
 pub(crate) type ChangedSources = BTreeMap<Vec<u8>, Option<SourceRecord>>;
@@ -36,7 +38,12 @@ impl SourceRows {
 
     /// The rows of all sources, for another file, which has none.
     pub(crate) fn copied(sources: &[Source], file: FileSeed) -> Self {
-        let row = |it: &Source| (it.name.clone(), Some(encode_source(file, &it.name, &it.record)));
+        let row = |it: &Source| {
+            (
+                it.name.clone(),
+                Some(encode_source(file, &it.name, &it.record)),
+            )
+        };
         let rows: Vec<_> = sources.iter().map(row).collect();
         let sum_change = share_of_sum(rows.iter().filter_map(|(_, record)| record.as_deref()));
         Self { rows, sum_change }
@@ -44,22 +51,37 @@ impl SourceRows {
 }
 
 fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
-    seal(Kind::Source, file, name, |bytes| encode_short(record, bytes))
+    seal(Kind::Source, file, name, |bytes| {
+        encode_short(record, bytes)
+    })
 }
 
-fn decode_source(file: FileSeed, counters: Counters, name: &[u8], bytes: &[u8]) -> Result<SourceRecord> {
+fn decode_source(
+    file: FileSeed,
+    counters: Counters,
+    name: &[u8],
+    bytes: &[u8],
+) -> Result<SourceRecord> {
     let decode = || -> Result<SourceRecord, Problem> {
         let record: SourceRecord = decode_short(unseal(Kind::Source, file, name, bytes)?)?;
         let end = counters.next_document;
         let valid = record.numbers.are_valid(end) && record.earlier.are_valid(end);
-        if valid { Ok(record) } else { Err("it has impossible numbers of documents") }
+        if valid {
+            Ok(record)
+        } else {
+            Err("it has impossible numbers of documents")
+        }
     };
     decode().map_err(|problem| damaged(name, problem))
 }
 
 /// What is wrong with the record of a source.
 pub(crate) fn damaged(name: &[u8], problem: Problem) -> Error {
-    Error::Damaged { table: "sources", key: String::from_utf8_lossy(name).into_owned(), problem }
+    Error::Damaged {
+        table: "sources",
+        key: String::from_utf8_lossy(name).into_owned(),
+        problem,
+    }
 }
 
 impl View {
@@ -67,7 +89,9 @@ impl View {
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
         self.ensure_whole_sources()?;
         let record = self.tables().source(name)?;
-        record.map(|it| decode_source(self.settings().file, self.state().counters, name, &it)).transpose()
+        record
+            .map(|it| decode_source(self.settings().file, self.state().counters, name, &it))
+            .transpose()
     }
 
     /// All sources, in the order of their names.
@@ -76,7 +100,10 @@ impl View {
         let mut sources = Vec::new();
         self.tables().sources(|name, bytes| {
             let record = decode_source(self.settings().file, self.state().counters, name, bytes)?;
-            sources.push(Source { name: name.to_vec(), record });
+            sources.push(Source {
+                name: name.to_vec(),
+                record,
+            });
             Ok(())
         })?;
         Ok(sources)
@@ -93,9 +120,14 @@ impl View {
             Ok(())
         })?;
         if sum != self.state().sources_sum {
-            return Err(damaged(b"-", "the sources that are there are not those of the last commit"));
+            return Err(damaged(
+                b"-",
+                "the sources that are there are not those of the last commit",
+            ));
         }
-        self.state().sources_are_whole.store(true, Ordering::Relaxed);
+        self.state()
+            .sources_are_whole
+            .store(true, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -65,14 +65,18 @@ impl RowFamily for SortedSetFamily {
 
 impl Clone for Sets {
     fn clone(&self) -> Self {
-        self.iter().map(|set| by_row!(set, set => keep set.clone())).collect()
+        self.iter()
+            .map(|set| by_row!(set, set => keep set.clone()))
+            .collect()
     }
 }
 
 impl Sets {
     /// All sets of a plan, empty.
     fn empty(plan: &Plan) -> Self {
-        all_sets(plan.tables().len()).map(|set| by_row!(set, set => keep SortedSet::new(set.rules))).collect()
+        all_sets(plan.tables().len())
+            .map(|set| by_row!(set, set => keep SortedSet::new(set.rules)))
+            .collect()
     }
 
     /// The memory that the directories take once all of them are read, in bytes.
@@ -85,7 +89,11 @@ impl Sets {
 
     /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short_rows` rows.
     pub(crate) fn push(&mut self, runs: Runs, short_rows: usize) {
-        let rows = runs.iter().map(|run| by_row!(run, run => run.len())).max().unwrap_or(0);
+        let rows = runs
+            .iter()
+            .map(|run| by_row!(run, run => run.len()))
+            .max()
+            .unwrap_or(0);
         let pairs = self.iter_mut().zip(runs).collect();
         parallel::map_each_of(
             pairs,
@@ -96,12 +104,14 @@ impl Sets {
 
     /// Makes the recent runs of all sets the frozen ones.
     pub(crate) fn freeze(&mut self) {
-        self.iter_mut().for_each(|set| by_row!(set, set => set.freeze()));
+        self.iter_mut()
+            .for_each(|set| by_row!(set, set => set.freeze()));
     }
 
     /// Whether a set still has frozen rows.
     pub(crate) fn any_frozen(&self) -> bool {
-        self.iter().any(|set| by_row!(set, set => !set.frozen.is_empty()))
+        self.iter()
+            .any(|set| by_row!(set, set => !set.frozen.is_empty()))
     }
 
     /// The number of rows that a set puts or marks.
@@ -112,12 +122,16 @@ impl Sets {
 
     /// The number of blocks of all sets, as if the rows in memory were packed too.
     pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
-        self.iter().map(|set| by_row!(set, set => set.blocks(block_bytes))).sum()
+        self.iter()
+            .map(|set| by_row!(set, set => set.blocks(block_bytes)))
+            .sum()
     }
 
     /// The greatest number of levels of a set, and the number of marks in all sets.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        let each = self.iter().map(|set| by_row!(set, set => (set.levels.len() as u32, set.rows().1)));
+        let each = self
+            .iter()
+            .map(|set| by_row!(set, set => (set.levels.len() as u32, set.rows().1)));
         each.fold((0, 0), |sum, it| (sum.0.max(it.0), sum.1 + it.1))
     }
 }
@@ -202,19 +216,36 @@ impl State {
         seal(Kind::State, file, meta::STATE.as_bytes(), |bytes| {
             self.counters.encode(bytes);
             let LogSums { frozen, recent } = self.log_sums;
-            for number in [self.next_block, self.first_page, self.frozen_pages, self.next_page] {
+            for number in [
+                self.next_block,
+                self.first_page,
+                self.frozen_pages,
+                self.next_page,
+            ] {
                 bytes.extend(number.to_le_bytes());
             }
-            for sum in [frozen, recent, self.scopes_sum, self.sources_sum, self.source_commits] {
+            for sum in [
+                frozen,
+                recent,
+                self.scopes_sum,
+                self.sources_sum,
+                self.source_commits,
+            ] {
                 bytes.extend(sum.to_le_bytes());
             }
             encode_directory(&self.documents, bytes);
-            self.sets.iter().for_each(|set| by_row!(set, set => encode_set(set, bytes)));
+            self.sets
+                .iter()
+                .for_each(|set| by_row!(set, set => encode_set(set, bytes)));
         })
     }
 
     /// Reads the state record back. Levels and runs are still empty.
-    pub(super) fn decode(file: FileSeed, plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
+    pub(super) fn decode(
+        file: FileSeed,
+        plan: &Plan,
+        bytes: &[u8],
+    ) -> Result<StoredState, Problem> {
         let mut fields = Fields(unseal(Kind::State, file, meta::STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
@@ -235,15 +266,26 @@ impl State {
             return Err("its pages are out of order");
         }
         let documents = decode_directory(DOCUMENTS.table.has_extents, &mut fields)?;
-        let sets = state.sets.iter().map(|_| decode_set(&mut fields)).collect::<Result<_, _>>()?;
+        let sets = state
+            .sets
+            .iter()
+            .map(|_| decode_set(&mut fields))
+            .collect::<Result<_, _>>()?;
         fields.finish()?;
-        Ok(StoredState { state, documents, sets })
+        Ok(StoredState {
+            state,
+            documents,
+            sets,
+        })
     }
 }
 
 fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
     // The first row that is left tells as much as the last row that was taken.
-    let firsts = set.frozen.iter().flat_map(|run| [run.puts().first(), run.marks().first()]);
+    let firsts = set
+        .frozen
+        .iter()
+        .flat_map(|run| [run.puts().first(), run.marks().first()]);
     let frozen_from = match firsts.flatten().min() {
         Some(row) => row.number(),
         None if set.frozen.is_empty() => 0,
@@ -252,7 +294,12 @@ fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
     bytes.push(u8::from(!set.frozen.is_empty()));
     bytes.extend(frozen_from.to_le_bytes());
     bytes.push(set.levels.len() as u8);
-    for SetLevel { number, next, level } in &set.levels {
+    for SetLevel {
+        number,
+        next,
+        level,
+    } in &set.levels
+    {
         bytes.push(*number);
         bytes.extend(next.number().to_le_bytes());
         encode_directory(level, bytes);
@@ -268,7 +315,10 @@ fn encode_directory<R: Row>(level: &Level<R>, bytes: &mut Vec<u8>) {
     }
 }
 
-fn decode_directory(has_extents: bool, fields: &mut Fields<'_>) -> Result<StoredDirectory, Problem> {
+fn decode_directory(
+    has_extents: bool,
+    fields: &mut Fields<'_>,
+) -> Result<StoredDirectory, Problem> {
     let sum = u64::from_le_bytes(fields.take()?);
     let [has_chunks] = fields.take()?;
     let outline = |fields: &mut Fields<'_>| Outline::decode(size_of::<u128>(), has_extents, fields);
@@ -287,10 +337,17 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
                 return Err("a level has an impossible number");
             }
             let next = u128::from_le_bytes(fields.take()?);
-            Ok(StoredLevel { number, next, directory: decode_directory(false, fields)? })
+            Ok(StoredLevel {
+                number,
+                next,
+                directory: decode_directory(false, fields)?,
+            })
         })
         .collect::<Result<_, Problem>>()?;
-    Ok(StoredSet { frozen_from: (has_frozen != 0).then_some(frozen_from), levels })
+    Ok(StoredSet {
+        frozen_from: (has_frozen != 0).then_some(frozen_from),
+        levels,
+    })
 }
 
 #[cfg(test)]
@@ -306,30 +363,61 @@ mod tests {
         let mut state = State::new(&plan);
         state.counters.documents = 7;
         state.counters.next_document = 9;
-        (state.next_block, state.first_page, state.frozen_pages, state.next_page) = (99, 2, 5, 8);
+        (
+            state.next_block,
+            state.first_page,
+            state.frozen_pages,
+            state.next_page,
+        ) = (99, 2, 5, 8);
         let keys = &mut state.sets[KEYS];
         keys.push(Run::new(vec![5, 6], vec![3], keys.rules), 9);
         keys.freeze();
-        let level = SetLevel { next: 77, ..state.sets[permuted(3)].new_level() };
+        let level = SetLevel {
+            next: 77,
+            ..state.sets[permuted(3)].new_level()
+        };
         state.sets[permuted(3)].levels = vec![level.clone(), SetLevel { number: 4, ..level }];
-        (state.log_sums, state.scopes_sum) = (LogSums { frozen: 11, recent: 12 }, 13);
+        (state.log_sums, state.scopes_sum) = (
+            LogSums {
+                frozen: 11,
+                recent: 12,
+            },
+            13,
+        );
         let file = FileSeed(7);
         let bytes = state.encode(file);
-        let StoredState { state: read, documents, sets } = State::decode(file, &plan, &bytes)?;
+        let StoredState {
+            state: read,
+            documents,
+            sets,
+        } = State::decode(file, &plan, &bytes)?;
         assert_eq!((read.counters, read.next_block), (state.counters, 99));
-        assert_eq!((read.first_page, read.frozen_pages, read.next_page), (2, 5, 8));
+        assert_eq!(
+            (read.first_page, read.frozen_pages, read.next_page),
+            (2, 5, 8)
+        );
         assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
         assert_eq!(documents, StoredDirectory { sum: 0, last: None });
         assert_eq!(sets.len(), state.sets.sets().count());
-        assert_eq!(sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2], [Some(3), None]);
+        assert_eq!(
+            sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2],
+            [Some(3), None]
+        );
         let last = sets.last().ok_or("there are no sets")?;
-        let levels: Vec<_> = last.levels.iter().map(|it| (it.number, it.next, &it.directory)).collect();
+        let levels: Vec<_> = last
+            .levels
+            .iter()
+            .map(|it| (it.number, it.next, &it.directory))
+            .collect();
         assert_eq!(levels, [(0, 77, &documents), (4, 77, &documents)]);
         assert!(State::decode(file, &plan_named("2x32").expect("a plan"), &bytes).is_err());
         assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
         assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());
         state.first_page = 6;
-        assert!(State::decode(file, &plan, &state.encode(file)).is_err(), "pages out of order are taken");
+        assert!(
+            State::decode(file, &plan, &state.encode(file)).is_err(),
+            "pages out of order are taken"
+        );
         Ok(())
     }
 }

@@ -75,7 +75,10 @@ impl Turns {
         if self.is_used_here() {
             return Err(Error::WouldDeadlock);
         }
-        let place = Arc::new(Place { thread: this_thread(), called: Condvar::new() });
+        let place = Arc::new(Place {
+            thread: this_thread(),
+            called: Condvar::new(),
+        });
         line.waiting.push_back(place.clone());
         // Whoever gives the turn back takes the place out of the line.
         while let Some(index) = line.waiting.iter().position(|it| Arc::ptr_eq(it, &place)) {

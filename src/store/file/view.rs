@@ -44,7 +44,14 @@ impl View {
         let blocks = Blocks::new(tables.clone(), cache, settings.file);
         let marks = |table| state.sets[permuted(table)].rows().1;
         let is_unmarked = (0..state.sets.tables()).all(|table| marks(table) == 0);
-        Self { blocks, tables, state, is_unmarked, settings, open: open.clone() }
+        Self {
+            blocks,
+            tables,
+            state,
+            is_unmarked,
+            settings,
+            open: open.clone(),
+        }
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -81,7 +88,11 @@ impl View {
 
     /// A reader of a set.
     pub(crate) fn set<R: SetRow>(&self, set: Set<R>) -> SetReader<'_, R> {
-        SetReader { set: &self.state.sets[set], overlay: None, blocks: self.blocks.of_table(set.table()) }
+        SetReader {
+            set: &self.state.sets[set],
+            overlay: None,
+            blocks: self.blocks.of_table(set.table()),
+        }
     }
 
     /// The blocks of documents.
@@ -106,7 +117,11 @@ impl View {
         number: DocumentNumber,
         is_wanted: impl FnOnce(&DocumentRef<'_>) -> Result<bool, Problem>,
     ) -> Result<Option<Document>> {
-        self.stored_document(number, |stored| is_wanted(&stored)?.then(|| stored.to_document()).transpose())
+        self.stored_document(number, |stored| {
+            is_wanted(&stored)?
+                .then(|| stored.to_document())
+                .transpose()
+        })
     }
 
     /// What `take` makes of a document.
@@ -119,7 +134,9 @@ impl View {
         let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
-        let entry = documents.entry(documents.find(number.0, blocks)?, blocks)?.ok_or_else(missing)?;
+        let entry = documents
+            .entry(documents.find(number.0, blocks)?, blocks)?
+            .ok_or_else(missing)?;
         let block = blocks.documents(entry)?;
         let index = block.find(number.0).ok_or_else(missing)?;
         take(block.get(index)).map_err(damaged)
@@ -130,10 +147,18 @@ impl View {
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
         let position = documents.find(from, blocks)?;
-        let Some(entry) = documents.entry(position, blocks)? else { return Ok(None) };
+        let Some(entry) = documents.entry(position, blocks)? else {
+            return Ok(None);
+        };
         let extent = documents.extent(position, blocks)?;
         let dead = self.set(DEAD).rows(&(from..=entry.high))?;
-        Ok(Some(StoredDocuments { blocks, entry, extent, from, dead }))
+        Ok(Some(StoredDocuments {
+            blocks,
+            entry,
+            extent,
+            from,
+            dead,
+        }))
     }
 
     /// The number of a scope. `None` if no document ever had it.
@@ -143,7 +168,9 @@ impl View {
             return Ok(Some(number).filter(|&number| self.state.counters.has_given(number)));
         }
         let number = self.stored_scope_number(name)?;
-        number.iter().for_each(|&number| self.state.known_scopes.add(name, number));
+        number
+            .iter()
+            .for_each(|&number| self.state.known_scopes.add(name, number));
         Ok(number)
     }
 
@@ -168,7 +195,11 @@ impl View {
         })?;
         if sum != self.state.scopes_sum {
             let problem = "the scopes that are there are not those of the last commit";
-            return Err(Error::Damaged { table: "scopes", key: name.to_owned(), problem });
+            return Err(Error::Damaged {
+                table: "scopes",
+                key: name.to_owned(),
+                problem,
+            });
         }
         self.state.scopes_are_whole.store(true, Ordering::Relaxed);
         Ok(())
@@ -179,7 +210,10 @@ impl View {
         self.ensure_whole_scopes("-")?;
         let mut scopes = BTreeMap::new();
         self.tables.scopes(|name, record| {
-            scopes.insert(name.to_owned(), decode_scope(self.settings.file, name, record)?);
+            scopes.insert(
+                name.to_owned(),
+                decode_scope(self.settings.file, name, record)?,
+            );
             Ok(())
         })?;
         Ok(scopes)
@@ -194,12 +228,20 @@ impl View {
 /// The error for a scope that a document has and that is not there.
 pub(crate) fn missing_scope(name: &str) -> Error {
     let problem = "it is missing, but a document has this scope";
-    Error::Damaged { table: "scopes", key: name.to_owned(), problem }
+    Error::Damaged {
+        table: "scopes",
+        key: name.to_owned(),
+        problem,
+    }
 }
 
 /// The error for a damaged document.
 pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
-    Error::Damaged { table: "documents", key: number.0.to_string(), problem }
+    Error::Damaged {
+        table: "documents",
+        key: number.0.to_string(),
+        problem,
+    }
 }
 
 /// A block of documents that is not read yet.
@@ -220,7 +262,12 @@ impl StoredDocuments<'_> {
     /// Reads the block.
     pub(crate) fn read(self) -> Result<LiveDocuments> {
         let block = self.blocks.documents_once(self.entry)?;
-        Ok(LiveDocuments { block, extent: self.extent, from: self.from, dead: self.dead })
+        Ok(LiveDocuments {
+            block,
+            extent: self.extent,
+            from: self.from,
+            dead: self.dead,
+        })
     }
 }
 
@@ -234,13 +281,19 @@ pub(crate) struct LiveDocuments {
 
 impl LiveDocuments {
     pub(crate) fn iter(&self) -> impl Iterator<Item = DocumentRef<'_>> {
-        let is_live = |number: u64| number >= self.from && self.dead.binary_search(&number).is_err();
-        self.block.documents().filter(move |document| is_live(document.number))
+        let is_live =
+            |number: u64| number >= self.from && self.dead.binary_search(&number).is_err();
+        self.block
+            .documents()
+            .filter(move |document| is_live(document.number))
     }
 
     /// The dead numbers whose documents are in the block.
     pub(crate) fn dead(&self) -> impl Iterator<Item = u64> {
-        self.dead.iter().copied().filter(|&number| self.block.find(number).is_some())
+        self.dead
+            .iter()
+            .copied()
+            .filter(|&number| self.block.find(number).is_some())
     }
 
     /// Whether its directory has the times and the scopes of its documents, dead or not.
@@ -251,6 +304,9 @@ impl LiveDocuments {
 
     /// Whether the block has no document before the first one that was asked for.
     pub(crate) fn begins_in_range(&self) -> bool {
-        self.block.documents().next().is_none_or(|first| first.number >= self.from)
+        self.block
+            .documents()
+            .next()
+            .is_none_or(|first| first.number >= self.from)
     }
 }

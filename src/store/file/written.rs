@@ -28,7 +28,12 @@ impl Written {
     /// Nothing is written yet.
     pub(crate) fn new(settings: &Settings) -> Self {
         let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
-        Self { overlays: Overlays::new(&settings.plan), documents, scopes, sources: ChangedSources::new() }
+        Self {
+            overlays: Overlays::new(&settings.plan),
+            documents,
+            scopes,
+            sources: ChangedSources::new(),
+        }
     }
 }
 
@@ -74,7 +79,11 @@ impl WrittenDocuments {
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
         self.latest = self.latest.max(document.seen());
-        match self.latest_of_groups.last_mut().filter(|_| !self.newest.len().is_multiple_of(GROUP)) {
+        match self
+            .latest_of_groups
+            .last_mut()
+            .filter(|_| !self.newest.len().is_multiple_of(GROUP))
+        {
             Some(latest) => *latest = document.seen().max(*latest),
             None => self.latest_of_groups.push(document.seen()),
         }
@@ -117,12 +126,16 @@ impl WrittenDocuments {
 
     /// The documents in memory that were not removed.
     pub(crate) fn live(&self) -> impl Iterator<Item = DocumentRef<'_>> {
-        self.newest.documents().filter(|document| !self.removed.contains(&document.number))
+        self.newest
+            .documents()
+            .filter(|document| !self.removed.contains(&document.number))
     }
 
     /// The first number that a document may have that was seen at `since` or later.
     pub(crate) fn first_since(&self, since: i64) -> Option<u64> {
-        self.first.filter(|_| self.latest >= since).map(|first| first.0)
+        self.first
+            .filter(|_| self.latest >= since)
+            .map(|first| first.0)
     }
 
     /// The last number up to `last` that a document may have that was seen at `since` or later.
@@ -143,8 +156,14 @@ impl WrittenDocuments {
             end = group * GROUP;
         }
         let reaching = self.spilled.partition_point(|block| block.high < last);
-        let mut blocks = self.spilled[..(reaching + 1).min(self.spilled.len())].iter().rev();
-        let may = |block: &&Packed<_, _>| block.extent.is_some_and(|extent| extent.greatest_seen >= since);
+        let mut blocks = self.spilled[..(reaching + 1).min(self.spilled.len())]
+            .iter()
+            .rev();
+        let may = |block: &&Packed<_, _>| {
+            block
+                .extent
+                .is_some_and(|extent| extent.greatest_seen >= since)
+        };
         blocks.find(may).map(|block| block.high.min(last))
     }
 
@@ -166,10 +185,16 @@ impl WrittenDocuments {
             return Some(self.newest.get(index).to_document().map_err(damaged));
         }
         let index = self.spilled.partition_point(|block| block.high < number.0);
-        let block = self.spilled.get(index).filter(|_| self.first.is_some_and(|first| first <= number))?;
+        let block = self
+            .spilled
+            .get(index)
+            .filter(|_| self.first.is_some_and(|first| first <= number))?;
         let read = || {
             let block = DocumentBlock::decode(&block.bytes.load()?).map_err(damaged)?;
-            block.find(number.0).map(|index| block.get(index).to_document().map_err(damaged)).transpose()
+            block
+                .find(number.0)
+                .map(|index| block.get(index).to_document().map_err(damaged))
+                .transpose()
         };
         read().transpose()
     }
@@ -181,14 +206,19 @@ mod tests {
     use crate::fingerprint::Fingerprint;
 
     fn document(number: u64) -> Document {
-        Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(number as i64)
+        Document::new(format!("key {number}"), Fingerprint::from_bits(number))
+            .with_seen(number as i64)
     }
 
     #[test]
     fn documents_are_found_in_memory_and_where_they_were_spilled() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("d.simdb");
-        let sizes = Sizes { spill_bytes: 1_000, document_block_bytes: 300, ..Sizes::default() };
+        let sizes = Sizes {
+            spill_bytes: 1_000,
+            document_block_bytes: 300,
+            ..Sizes::default()
+        };
         let mut written = WrittenDocuments::new(FileSeed(7));
         for number in 10..100 {
             written.push(DocumentNumber(number), &document(number));
@@ -197,9 +227,15 @@ mod tests {
             }
             written.spill_if_long(&path, &sizes)?;
         }
-        assert!(!written.remove(DocumentNumber(11)), "what was spilled cannot be removed");
+        assert!(
+            !written.remove(DocumentNumber(11)),
+            "what was spilled cannot be removed"
+        );
         for number in (8..102).map(DocumentNumber) {
-            let found = written.document(number).transpose().expect("what waits can be read");
+            let found = written
+                .document(number)
+                .transpose()
+                .expect("what waits can be read");
             // Removed documents may be in memory until the others are spilled.
             let is_there = (10..100).contains(&number.0) && (number.0 % 7 != 0 || found.is_some());
             assert_eq!(found, is_there.then(|| document(number.0)), "{number:?}");
@@ -208,15 +244,26 @@ mod tests {
                 let last = written.last_since(number.0, since as i64);
                 let right = (number.0 >= since && since < 100).then(|| number.0.min(99));
                 // A block outside memory is not read, so it may be that of a later document.
-                assert!(last >= right && last.is_none_or(|last| last <= number.0), "{number:?}, {since}");
-                assert!(last.is_none_or(|last| last + 40 > since), "{number:?}, {since}: {last:?}");
+                assert!(
+                    last >= right && last.is_none_or(|last| last <= number.0),
+                    "{number:?}, {since}"
+                );
+                assert!(
+                    last.is_none_or(|last| last + 40 > since),
+                    "{number:?}, {since}: {last:?}"
+                );
             }
         }
-        assert_eq!((written.first_since(99), written.first_since(100)), (Some(10), None));
+        assert_eq!(
+            (written.first_since(99), written.first_since(100)),
+            (Some(10), None)
+        );
         let last = written.take_spilled().last().map(|block| block.high);
         let in_memory: Vec<u64> = written.live().map(|document| document.number).collect();
         assert_eq!(
-            last.map(|last| last + 1).zip(in_memory.first().copied()).map(|(a, b)| b >= a),
+            last.map(|last| last + 1)
+                .zip(in_memory.first().copied())
+                .map(|(a, b)| b >= a),
             Some(true)
         );
         assert_eq!(in_memory.last(), Some(&99));

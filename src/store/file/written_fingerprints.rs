@@ -20,14 +20,20 @@ impl<'w> WrittenFingerprints<'w> {
 
     /// Those that are sorted, as rows of the first table, in parts.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
-        self.0[permuted(0)].puts().0.iter().map(|run| Candidates::new(run.puts()))
+        self.0[permuted(0)]
+            .puts()
+            .0
+            .iter()
+            .map(|run| Candidates::new(run.puts()))
     }
 
     /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
     pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
         let (first, last) = (probe.first, probe.last);
         let runs = self.0[permuted(probe.table)].puts().0.iter();
-        let puts = runs.map(Run::indexed_puts).filter(move |puts| puts.may_have(first, last));
+        let puts = runs
+            .map(Run::indexed_puts)
+            .filter(move |puts| puts.may_have(first, last));
         puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
     }
 }

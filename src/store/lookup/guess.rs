@@ -6,7 +6,11 @@
 /// The index of the first sorted item for which `before` does not hold. The search begins at `guess` and goes
 /// away from it in steps that double.
 #[inline]
-pub(crate) fn partition_point_from<T>(items: &[T], guess: usize, before: impl Fn(&T) -> bool) -> usize {
+pub(crate) fn partition_point_from<T>(
+    items: &[T],
+    guess: usize,
+    before: impl Fn(&T) -> bool,
+) -> usize {
     // The index is not below `low` and not above `high`.
     let (mut low, mut high);
     let mut step = 1;
@@ -74,14 +78,24 @@ impl Samples {
     /// An estimate of the number of rows before this prefix.
     #[inline]
     pub(crate) fn guess(&self, count: usize, last: u64, prefix: u64) -> usize {
-        let (width, offset) = (last.saturating_sub(self.first), prefix.saturating_sub(self.first));
+        let (width, offset) = (
+            last.saturating_sub(self.first),
+            prefix.saturating_sub(self.first),
+        );
         if offset >= width {
-            return if prefix > last { count } else { count - usize::from(offset > 0) };
+            return if prefix > last {
+                count
+            } else {
+                count - usize::from(offset > 0)
+            };
         }
         // The quotient is below 1, or rounded to 1.
         let parts = offset as f64 / width as f64 * PARTS as f64;
         let part = (parts as usize).min(PARTS - 1);
-        let rank = |part: usize| part.checked_sub(1).map_or(0.0, |it| f64::from(self.ranks[it]));
+        let rank = |part: usize| {
+            part.checked_sub(1)
+                .map_or(0.0, |it| f64::from(self.ranks[it]))
+        };
         let next = self.ranks.get(part).map_or(256.0, |&rank| f64::from(rank));
         let rank = rank(part) + (next - rank(part)) * (parts - part as f64);
         (rank / 256.0 * count as f64) as usize
@@ -117,15 +131,24 @@ mod tests {
     fn samples_tell_the_index_of_a_row_up_to_a_few_rows() {
         for dense in [0.5, 0.99] {
             let random = |i: u64| {
-                (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) as u32).wrapping_mul(0xbf58_476d)
+                (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) as u32)
+                    .wrapping_mul(0xbf58_476d)
             };
-            let spread =
-                |x: f64| if x < dense { x / dense / 2.0 } else { 0.5 + (x - dense) / (1.0 - dense) / 2.0 };
-            let row = |i| (spread(f64::from(random(i)) / f64::from(u32::MAX)) * (1u64 << 63) as f64) as u64;
+            let spread = |x: f64| {
+                if x < dense {
+                    x / dense / 2.0
+                } else {
+                    0.5 + (x - dense) / (1.0 - dense) / 2.0
+                }
+            };
+            let row = |i| {
+                (spread(f64::from(random(i)) / f64::from(u32::MAX)) * (1u64 << 63) as f64) as u64
+            };
             let mut rows: Vec<u64> = (0..700).map(row).collect();
             rows.sort_unstable();
             let samples = Samples::new(rows.iter().copied(), rows.len(), rows[699]);
-            let far = |index: &usize| samples.guess(700, rows[699], rows[*index]).abs_diff(*index) > 8;
+            let far =
+                |index: &usize| samples.guess(700, rows[699], rows[*index]).abs_diff(*index) > 8;
             let far = (0..700).filter(far).count();
             assert!(far < 20, "{far} of 700 rows, {dense}");
         }

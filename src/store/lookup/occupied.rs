@@ -28,7 +28,10 @@ impl Occupied {
 
     /// A map that says "perhaps" of every range.
     pub(crate) fn unknown() -> Self {
-        Self { words: Box::new([u64::MAX]), shift: u64::BITS - u64::BITS.ilog2() }
+        Self {
+            words: Box::new([u64::MAX]),
+            shift: u64::BITS - u64::BITS.ilog2(),
+        }
     }
 
     /// Whether there may be a row with a prefix in this range.

@@ -42,13 +42,19 @@ impl Prefixes {
 
     /// An index of `count` items that tells nothing about where they are.
     pub(crate) fn none(count: usize) -> Self {
-        Self { starts: Box::new([0, count as u32]), shift: u64::BITS }
+        Self {
+            starts: Box::new([0, count as u32]),
+            shift: u64::BITS,
+        }
     }
 
     /// Fetches what [`around`](Self::around) reads for this prefix.
     #[inline]
     pub(crate) fn prefetch(&self, prefix: u64) {
-        prefetch_at(&self.starts, prefix.checked_shr(self.shift).unwrap_or(0) as usize);
+        prefetch_at(
+            &self.starts,
+            prefix.checked_shr(self.shift).unwrap_or(0) as usize,
+        );
     }
 
     /// The indexes of the items with the same first bits as this prefix. The first item that does not come

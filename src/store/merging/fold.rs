@@ -34,7 +34,10 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
     let _merging = wait_for_room_for_a_level(shared)?;
     let view = shared.view()?;
     // Without room the log stays, and the file is closed in order all the same.
-    ensure_room(shared, NEEDED_BYTES + view.state().recent_operations * MOST_BYTES_OF_OPERATION)?;
+    ensure_room(
+        shared,
+        NEEDED_BYTES + view.state().recent_operations * MOST_BYTES_OF_OPERATION,
+    )?;
     let nothing = Overlays::new(&view.settings().plan);
     let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
@@ -59,21 +62,33 @@ struct FoldedSet<R> {
 
 impl Fold {
     /// Packs the rows that a state has in memory, with those that a transaction has written.
-    pub(crate) fn new(written: Overlays, state: &State, blocks: &Blocks, sizes: &Sizes) -> Result<Self> {
+    pub(crate) fn new(
+        written: Overlays,
+        state: &State,
+        blocks: &Blocks,
+        sizes: &Sizes,
+    ) -> Result<Self> {
         let rows = state.recent_operations as usize + written[KEYS].rows();
         let sets: Vec<_> = state.sets.sets().zip(written).collect();
-        let folded = parallel::map_each_of(sets, rows, |(name, written)| -> Result<ByRow<FoldedSets>> {
-            Ok(match (name, written) {
-                (ByRow::Narrow(name), ByRow::Narrow(written)) => {
-                    ByRow::Narrow(fold_set(name, written, state, blocks, sizes)?)
-                }
-                (ByRow::Wide(name), ByRow::Wide(written)) => {
-                    ByRow::Wide(fold_set(name, written, state, blocks, sizes)?)
-                }
-                _ => unreachable!("both are of the same set"),
-            })
-        });
-        Ok(Self(folded.into_iter().collect::<Result<Vec<_>>>()?.into_iter().collect()))
+        let folded =
+            parallel::map_each_of(sets, rows, |(name, written)| -> Result<ByRow<FoldedSets>> {
+                Ok(match (name, written) {
+                    (ByRow::Narrow(name), ByRow::Narrow(written)) => {
+                        ByRow::Narrow(fold_set(name, written, state, blocks, sizes)?)
+                    }
+                    (ByRow::Wide(name), ByRow::Wide(written)) => {
+                        ByRow::Wide(fold_set(name, written, state, blocks, sizes)?)
+                    }
+                    _ => unreachable!("both are of the same set"),
+                })
+            });
+        Ok(Self(
+            folded
+                .into_iter()
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .collect(),
+        ))
     }
 
     /// Makes the levels part of an edit. The edit is of the state for which they were packed, or of a later one
@@ -97,18 +112,34 @@ fn fold_set<R: SetRow>(
     let set = &state.sets[name];
     let blocks = blocks.of_table(name.table());
     let written = written.into_unsearched_run();
-    let rows = set.recent.iter().chain(&set.frozen).chain([&written]).map(|run| run.len() as u64).sum();
+    let rows = set
+        .recent
+        .iter()
+        .chain(&set.frozen)
+        .chain([&written])
+        .map(|run| run.len() as u64)
+        .sum();
     if rows == 0 {
-        return Ok(FoldedSet { absorbed: 0, blocks: Vec::new() });
+        return Ok(FoldedSet {
+            absorbed: 0,
+            blocks: Vec::new(),
+        });
     }
     let absorbed = policy::absorbed(set, rows, sizes);
     let run = merged(set, absorbed, written, blocks)?;
     // There are no rows below the last level that marks could remove.
-    let marks = if absorbed == set.levels.len() { &[] } else { run.marks() };
+    let marks = if absorbed == set.levels.len() {
+        &[]
+    } else {
+        run.marks()
+    };
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     packer.waiting.extend((run.puts(), marks));
     drop(run);
-    Ok(FoldedSet { absorbed, blocks: packer.finish() })
+    Ok(FoldedSet {
+        absorbed,
+        blocks: packer.finish(),
+    })
 }
 
 /// All rows of the first levels and of the runs in memory, with the newest of all.
@@ -154,7 +185,13 @@ impl<R: SetRow> FoldedSet<R> {
             let nothing: Vec<Packed<R>> = Vec::new();
             edit.replace(name.level(number), &level, level.all(), nothing, blocks)?;
         }
-        new.level = edit.replace(name.level(new.number), &new.level, new.level.all(), self.blocks, blocks)?;
+        new.level = edit.replace(
+            name.level(new.number),
+            &new.level,
+            new.level.all(),
+            self.blocks,
+            blocks,
+        )?;
         new.next = R::MIN;
         if new.level.blocks() > 0 {
             set.levels.insert(0, new);

@@ -16,11 +16,15 @@ pub(super) const NEEDED_BYTES: u64 = 16 << 20;
 
 /// Refuses to begin something that may need so many bytes, if the disk has less room.
 pub(super) fn ensure_room(shared: &Shared, needed: u64) -> Result<()> {
-    let Some(directory) = shared.target.parent() else { return Ok(()) };
+    let Some(directory) = shared.target.parent() else {
+        return Ok(());
+    };
     match available_bytes(directory) {
-        Ok(available) if available < needed => {
-            Err(Error::NoRoom { directory: directory.to_owned(), needed, available })
-        }
+        Ok(available) if available < needed => Err(Error::NoRoom {
+            directory: directory.to_owned(),
+            needed,
+            available,
+        }),
         _ => Ok(()),
     }
 }
@@ -33,11 +37,15 @@ pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let (recent, frozen) = (view.state().recent_operations, view.state().sets.any_frozen());
+        let (recent, frozen) = (
+            view.state().recent_operations,
+            view.state().sets.any_frozen(),
+        );
         drop(view);
         if recent < MOST_WAITING as u64 * limit {
             // The further behind the merges are, the longer the pause: up to ten microseconds an operation.
-            let behind = recent.saturating_sub(limit) as f64 / ((MOST_WAITING as u64 - 1) * limit) as f64;
+            let behind =
+                recent.saturating_sub(limit) as f64 / ((MOST_WAITING as u64 - 1) * limit) as f64;
             let pause = Duration::from_secs_f64(behind * 10e-6 * operations as f64);
             if frozen && !waited && pause > Duration::from_micros(100) {
                 thread::sleep(pause.min(Duration::from_millis(50)));
@@ -89,7 +97,9 @@ pub(crate) fn settle(shared: &Shared) -> Result<()> {
         let state = view.state();
         let due = state.sets.any_frozen()
             || state.has_old_pages()
-            || policy::with_runs_to_merge(state, &shared.sizes, true).next().is_some()
+            || policy::with_runs_to_merge(state, &shared.sizes, true)
+                .next()
+                .is_some()
             || policy::is_freezing_due(state, shared.sizes.recent_operations)
             || !policy::due(state, 0.0, &shared.sizes).is_empty();
         drop(view);
@@ -109,7 +119,9 @@ fn wait_for_commit_after(shared: &Shared, commits: u64) -> Result<()> {
         return Err(failure.to_error());
     }
     if progress.commits == commits {
-        shared.changed.wait_for(&mut progress, Duration::from_millis(100));
+        shared
+            .changed
+            .wait_for(&mut progress, Duration::from_millis(100));
     }
     Ok(())
 }

@@ -102,8 +102,13 @@ pub(super) fn waiting(state: &State, sizes: &Sizes) -> f64 {
 /// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
 pub(super) fn due(state: &State, waiting: f64, sizes: &Sizes) -> Vec<Task> {
     let task = |any| {
-        let (source, urgency) = by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
-        Some(Task { set: any, source, urgency })
+        let (source, urgency) =
+            by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
+        Some(Task {
+            set: any,
+            source,
+            urgency,
+        })
     };
     let mut tasks: Vec<Task> = state.sets.sets().filter_map(task).collect();
     tasks.sort_by(|a, b| b.urgency.total_cmp(&a.urgency));
@@ -111,8 +116,16 @@ pub(super) fn due(state: &State, waiting: f64, sizes: &Sizes) -> Vec<Task> {
 }
 
 /// The most urgent merge of a set, and how urgent it is.
-fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Option<(Source, f64)> {
-    let source = if needs_level(set, sizes) { Source::FrozenAlone } else { Source::Frozen };
+fn most_urgent_of<R: Row>(
+    set: &SortedSet<R>,
+    waiting: f64,
+    sizes: &Sizes,
+) -> Option<(Source, f64)> {
+    let source = if needs_level(set, sizes) {
+        Source::FrozenAlone
+    } else {
+        Source::Frozen
+    };
     let frozen = (!set.frozen.is_empty()).then_some((source, 1.0 + waiting));
     let growth = growth(set, sizes);
     let full = (1..set.levels.len()).map(|below| {
@@ -120,10 +133,17 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
         let (puts, marks) = set.levels[below - 1].level.rows();
         // A large transaction may leave a level that is far too large. Its merge takes long. A frozen run goes
         // first before transactions have to wait.
-        (Source::Level(below - 1), ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64))
+        (
+            Source::Level(below - 1),
+            ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64),
+        )
     });
     let due = full.filter(|(_, urgency)| *urgency > 1.0);
-    let due = frozen.into_iter().chain(due).chain(out_of_order(set, sizes)).chain(too_many(set));
+    let due = frozen
+        .into_iter()
+        .chain(due)
+        .chain(out_of_order(set, sizes))
+        .chain(too_many(set));
     due.reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
@@ -131,7 +151,11 @@ fn most_urgent_of<R: Row>(set: &SortedSet<R>, waiting: f64, sizes: &Sizes) -> Op
 fn out_of_order<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> Option<(Source, f64)> {
     let large = MOST_GROWTH as u64 * sizes.recent_operations as u64;
     let is_too_small = |below: usize| {
-        let times = if rows_of(set, below) >= large { 1 } else { LEAST_TIMES };
+        let times = if rows_of(set, below) >= large {
+            1
+        } else {
+            LEAST_TIMES
+        };
         times * rows_of(set, below - 1) > rows_of(set, below)
     };
     let below = (1..set.levels.len()).find(|&below| is_too_small(below))?;
@@ -141,8 +165,11 @@ fn out_of_order<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> Option<(Source, f6
 /// If a set has too many levels, the merge of the two neighbours that are smallest together. Large
 /// transactions of few different rows leave small levels, none of which is too large.
 fn too_many<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
-    let smallest = (1..set.levels.len()).min_by_key(|&below| rows_of(set, below - 1) + rows_of(set, below));
-    smallest.filter(|_| set.levels.len() > MOST_LEVELS).map(|below| (Source::Level(below - 1), 1.0))
+    let smallest =
+        (1..set.levels.len()).min_by_key(|&below| rows_of(set, below - 1) + rows_of(set, below));
+    smallest
+        .filter(|_| set.levels.len() > MOST_LEVELS)
+        .map(|below| (Source::Level(below - 1), 1.0))
 }
 
 /// The rows that a level puts and marks.
@@ -155,7 +182,11 @@ fn rows_of<R: Row>(set: &SortedSet<R>, index: usize) -> u64 {
 /// first level. With this factor the last level is just as large as the largest level is now. That is the
 /// last level itself, unless a large transaction has left a larger one.
 fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
-    let rows = set.levels.iter().map(|it| it.level.rows()).map(|(puts, marks)| puts + marks);
+    let rows = set
+        .levels
+        .iter()
+        .map(|it| it.level.rows())
+        .map(|(puts, marks)| puts + marks);
     let times = rows.max().unwrap_or(0) as f64 / sizes.recent_operations as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
 }
@@ -205,18 +236,29 @@ mod tests {
                 marks: 0,
                 hint: Hint::default(),
             };
-            let new = |i| NewBlock { entry: entry(i), filter: Filter::default(), extent: None };
+            let new = |i| NewBlock {
+                entry: entry(i),
+                filter: Filter::default(),
+                extent: None,
+            };
             let entries: Vec<_> = (1..=rows / 100).map(new).collect();
             let empty = Level::empty();
             static TABLE: BlockTable = BlockTable::new(0, "test", false);
-            let name = LevelName { table: &TABLE, number: 0 };
+            let name = LevelName {
+                table: &TABLE,
+                number: 0,
+            };
             let blocks = MemoryBlocks::default().blocks();
             let splice = empty.splice(name, empty.all(), &entries, 100, blocks.of_table(&TABLE));
             let level = Arc::new(splice.expect("nothing is read").level);
-            let new = SetLevel { level, ..set.new_level() };
+            let new = SetLevel {
+                level,
+                ..set.new_level()
+            };
             set.levels.push(new);
         }
-        set.frozen.extend(frozen.then(|| Run::new(vec![1], Vec::new(), Rules::ONCE)));
+        set.frozen
+            .extend(frozen.then(|| Run::new(vec![1], Vec::new(), Rules::ONCE)));
         set
     }
 
@@ -240,7 +282,11 @@ mod tests {
     #[test]
     fn folding_again_and_again_leaves_few_levels_and_writes_each_row_some_times() {
         const ROWS: u64 = 100;
-        let sizes = Sizes { recent_operations: 250_000, short_rows: 4096, ..SIZES };
+        let sizes = Sizes {
+            recent_operations: 250_000,
+            short_rows: 4096,
+            ..SIZES
+        };
         let (mut levels, mut written) = (Vec::new(), 0);
         for fold in 1..=5_000 {
             let absorbed = absorbed(&set(&levels, false), ROWS, &sizes);
@@ -249,7 +295,9 @@ mod tests {
             levels.insert(0, rows);
             written += rows;
             // The merging thread has time while the next process has the file open.
-            while let Some((Source::Level(above), _)) = most_urgent_of(&set(&levels, false), 0.0, &sizes) {
+            while let Some((Source::Level(above), _)) =
+                most_urgent_of(&set(&levels, false), 0.0, &sizes)
+            {
                 let moved = levels.remove(above);
                 written += moved + levels[above];
                 levels[above] += moved;
@@ -257,7 +305,11 @@ mod tests {
             assert!(levels.len() <= 6, "{levels:?} after {fold}");
         }
         assert_eq!(levels.iter().sum::<u64>(), 5_000 * ROWS);
-        assert!(written < 30 * 5_000 * ROWS, "each row was written {} times", written / (5_000 * ROWS));
+        assert!(
+            written < 30 * 5_000 * ROWS,
+            "each row was written {} times",
+            written / (5_000 * ROWS)
+        );
     }
 
     #[test]
@@ -282,7 +334,8 @@ mod tests {
         assert_eq!(source(&[30_000, 1_000], false), Some(Source::Level(0)));
         let far_behind = most_urgent_of(&set(&[30_000, 1_000], true), MOST_WAITING as f64, &SIZES);
         assert_eq!(far_behind.map(|it| it.0), Some(Source::FrozenAlone));
-        let urgency = |waiting| most_urgent_of(&set(&[1_700, 6_400], true), waiting, &SIZES).map(|it| it.0);
+        let urgency =
+            |waiting| most_urgent_of(&set(&[1_700, 6_400], true), waiting, &SIZES).map(|it| it.0);
         assert_eq!(urgency(0.0), Some(Source::Level(0)));
         assert_eq!(urgency(2.0), Some(Source::Frozen));
     }

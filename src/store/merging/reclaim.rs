@@ -41,8 +41,15 @@ pub(super) enum Look {
 }
 
 /// Looks for blocks that are worth writing anew, from the block at which the last call ended.
-pub(super) fn prepare(state: &State, blocks: &Blocks, sweep: &mut Sweep, sizes: &Sizes) -> Result<Look> {
-    let Some(last) = state.sets[DEAD].levels.last() else { return Ok(Look::Done) };
+pub(super) fn prepare(
+    state: &State,
+    blocks: &Blocks,
+    sweep: &mut Sweep,
+    sizes: &Sizes,
+) -> Result<Look> {
+    let Some(last) = state.sets[DEAD].levels.last() else {
+        return Ok(Look::Done);
+    };
     let dead_rows = last.level.rows().0;
     let stored = state.documents.rows().0;
     // A compaction may have removed dead documents.
@@ -69,9 +76,14 @@ fn look(
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
     let (documents, of) = (&state.documents, blocks.of_table(DOCUMENTS.table));
     // The last block still grows, so it stays.
-    let Some(tail) = documents.before(documents.end()) else { return Ok((None, None)) };
+    let Some(tail) = documents.before(documents.end()) else {
+        return Ok((None, None));
+    };
     let mut position = documents.find(from, of)?;
-    let before = documents.before(position).map(|position| documents.entry(position, of)).transpose()?;
+    let before = documents
+        .before(position)
+        .map(|position| documents.entry(position, of))
+        .transpose()?;
     let mut low = before.flatten().map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Position>, u64, u64)> = None;
     for _ in 0..sizes.step_blocks {
@@ -99,10 +111,15 @@ fn look(
 /// The dead documents in a range of numbers, as far as the last level of their set has them.
 fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u64>> {
     let set = &state.sets[DEAD];
-    let Some(last) = set.levels.last() else { return Ok(Vec::new()) };
+    let Some(last) = set.levels.last() else {
+        return Ok(Vec::new());
+    };
     let mut rows = Lists::default();
     let of = blocks.of_table(DEAD.table());
-    for entry in last.level.entries(last.level.overlapping(&(low..=high), of)?, of)? {
+    for entry in last
+        .level
+        .entries(last.level.overlapping(&(low..=high), of)?, of)?
+    {
         of.append_rows(entry, &mut rows)?;
     }
     Ok(part(&rows.puts, &(low..=high)).to_vec())
@@ -114,21 +131,32 @@ fn rewrite(
     found: Option<(Range<Position>, u64, u64)>,
     sizes: &Sizes,
 ) -> Result<Option<Reclaimed>> {
-    let Some((positions, low, high)) = found else { return Ok(None) };
+    let Some((positions, low, high)) = found else {
+        return Ok(None);
+    };
     let dead = dead_in(state, blocks, low, high)?;
     let (mut live, mut old_documents) = (DocumentBlock::default(), Vec::new());
     let of = blocks.of_table(DOCUMENTS.table);
     for entry in state.documents.entries(positions, of)? {
         old_documents.push(entry.id);
         let block = of.documents_once(entry)?;
-        for document in block.documents().filter(|it| dead.binary_search(&it.number).is_err()) {
+        for document in block
+            .documents()
+            .filter(|it| dead.binary_search(&it.number).is_err())
+        {
             live.push_copy(&document);
         }
     }
     let documents: Vec<_> = live.documents().collect();
     let new_documents = pack_documents(&documents, sizes.document_block_bytes, blocks.file());
     let (dead, new_dead) = forget(state, blocks, low, high, sizes)?;
-    Ok(Some(Reclaimed { documents: (low, high), old_documents, new_documents, dead, new_dead }))
+    Ok(Some(Reclaimed {
+        documents: (low, high),
+        old_documents,
+        new_documents,
+        dead,
+        new_dead,
+    }))
 }
 
 /// Removes a range of numbers from the last level of the dead documents. Returns its old and its new
@@ -153,7 +181,10 @@ fn forget(
     let awaited = marks_above_last(state, blocks, low, high)?;
     let stays = |row: &u64| *row < low || *row > high || awaited.binary_search(row).is_ok();
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
-    packer.waiting.puts.extend(rows.puts.into_iter().filter(stays));
+    packer
+        .waiting
+        .puts
+        .extend(rows.puts.into_iter().filter(stays));
     Ok((positions, packer.finish()))
 }
 
@@ -163,7 +194,10 @@ fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Resu
     let of = blocks.of_table(DEAD.table());
     let mut rows = Lists::default();
     for it in set.levels.iter().rev().skip(1) {
-        for entry in it.level.entries(it.level.overlapping(&(low..=high), of)?, of)? {
+        for entry in it
+            .level
+            .entries(it.level.overlapping(&(low..=high), of)?, of)?
+        {
             of.append_rows(entry, &mut rows)?;
         }
     }
@@ -178,11 +212,21 @@ fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Resu
 /// one with the same levels. If an expiry has taken out one of the blocks of documents in the meantime, nothing
 /// is changed.
 pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-    let Reclaimed { documents, old_documents, new_documents, dead, new_dead } = reclaimed;
+    let Reclaimed {
+        documents,
+        old_documents,
+        new_documents,
+        dead,
+        new_dead,
+    } = reclaimed;
     let level = edit.state.documents.clone();
     let of = blocks.of_table(DOCUMENTS.table);
     let positions = level.overlapping(&(documents.0..=documents.1), of)?;
-    if !level.entries(positions.clone(), of)?.map(|entry| entry.id).eq(old_documents) {
+    if !level
+        .entries(positions.clone(), of)?
+        .map(|entry| entry.id)
+        .eq(old_documents)
+    {
         return Ok(());
     }
     edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;

@@ -34,9 +34,16 @@ pub(super) struct Step<R> {
 impl<R: Row> Step<R> {
     /// The rows and bytes of its new blocks.
     pub(super) fn written(&self) -> (u64, u64) {
-        let new = self.upper.iter().chain([&self.lower]).flat_map(|it| &it.new);
+        let new = self
+            .upper
+            .iter()
+            .chain([&self.lower])
+            .flat_map(|it| &it.new);
         new.fold((0, 0), |(rows, bytes), block| {
-            (rows + u64::from(block.puts) + u64::from(block.marks), bytes + block.bytes.len() as u64)
+            (
+                rows + u64::from(block.puts) + u64::from(block.marks),
+                bytes + block.bytes.len() as u64,
+            )
         })
     }
 }
@@ -66,15 +73,24 @@ pub(super) fn prepare<R: CachedRow>(
     let (mut newer, from, end) = match upper {
         None => {
             // A step of one of several runs would lose the rows of the others.
-            assert!(set.frozen.len() <= 1, "the frozen runs of a set are merged before its first step");
+            assert!(
+                set.frozen.len() <= 1,
+                "the frozen runs of a set are merged before its first step"
+            );
             let run = set.frozen.first();
-            let end = run.map_or(R::MAX, |run| run_end(run, most * sizes.block_bytes / R::BYTES));
+            let end = run.map_or(R::MAX, |run| {
+                run_end(run, most * sizes.block_bytes / R::BYTES)
+            });
             let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));
             (stream(Input::Run(puts, marks)), R::MIN, end)
         }
         Some(SetLevel { level, next, .. }) => {
             let rest = level.from(*next, blocks)?;
-            (stream(Input::Level(level, rest)), *next, level_end(level, *next, most, blocks)?)
+            (
+                stream(Input::Level(level, rest)),
+                *next,
+                level_end(level, *next, most, blocks)?,
+            )
         }
     };
     // Rows that stay in the source: in its first block the rows before the range, and in its last block
@@ -85,8 +101,16 @@ pub(super) fn prepare<R: CachedRow>(
     let Some(low) = newer.first() else {
         // There are no rows from `from` on. So the next step begins at the first row again.
         let nothing = lower.end()..lower.end();
-        let lower = Replacement { old: nothing, new: Vec::new() };
-        return Ok(Step { source, next: None, upper: None, lower });
+        let lower = Replacement {
+            old: nothing,
+            new: Vec::new(),
+        };
+        return Ok(Step {
+            source,
+            next: None,
+            upper: None,
+            lower,
+        });
     };
     let high = end.min(level_end(lower, low, most, blocks)?);
     newer.input.end_at(high, blocks)?;
@@ -94,15 +118,33 @@ pub(super) fn prepare<R: CachedRow>(
     let replaced = lower.overlapping(&(low..=high), blocks)?;
     let older = stream(Input::Level(lower, replaced.clone()));
     // There are no rows below the last level that marks could remove.
-    let keeps_marks = set.levels.last().is_some_and(|last| !Arc::ptr_eq(&last.level, lower));
-    let new = merge_streams(&mut newer, older, high, set.rules.life, keeps_marks, packer())?;
+    let keeps_marks = set
+        .levels
+        .last()
+        .is_some_and(|last| !Arc::ptr_eq(&last.level, lower));
+    let new = merge_streams(
+        &mut newer,
+        older,
+        high,
+        set.rules.life,
+        keeps_marks,
+        packer(),
+    )?;
     staying.waiting.extend(newer.take_through(R::MAX));
     let staying = staying.finish();
     let upper = match upper.zip(source_end) {
-        Some((upper, end)) => Some(Replacement { old: upper.level.find(from, blocks)?..end, new: staying }),
+        Some((upper, end)) => Some(Replacement {
+            old: upper.level.find(from, blocks)?..end,
+            new: staying,
+        }),
         None => None,
     };
-    Ok(Step { source, next: high.next(), upper, lower: Replacement { old: replaced, new } })
+    Ok(Step {
+        source,
+        next: high.next(),
+        upper,
+        lower: Replacement { old: replaced, new },
+    })
 }
 
 /// Merges a newer stream up to the row `high` and all of an older one, and packs the result.
@@ -134,7 +176,9 @@ fn merge_streams<R: CachedRow>(
 /// The last row that a step from `low` on may take, if it reads at most `most` blocks of the level.
 fn level_end<R: Row>(level: &Level<R>, low: R, most: usize, blocks: SetBlocks<'_>) -> Result<R> {
     let last = level.after(level.find(low, blocks)?, most - 1);
-    Ok(level.entry(last, blocks)?.map_or(R::MAX, |entry| entry.high))
+    Ok(level
+        .entry(last, blocks)?
+        .map_or(R::MAX, |entry| entry.high))
 }
 
 /// The last row that a step may take of a run, if it takes about `rows` rows.
@@ -145,8 +189,18 @@ fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
 
 /// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
 /// with the same levels.
-pub(super) fn apply<R: SetRow>(step: Step<R>, id: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-    let Step { source, next, upper, lower } = step;
+pub(super) fn apply<R: SetRow>(
+    step: Step<R>,
+    id: Set<R>,
+    edit: &mut Edit,
+    blocks: &Blocks,
+) -> Result<()> {
+    let Step {
+        source,
+        next,
+        upper,
+        lower,
+    } = step;
     let mut set = edit.state.sets[id].clone();
     let index = match source {
         Source::Frozen | Source::FrozenAlone => {

@@ -59,7 +59,14 @@ impl<'a, R: CachedRow> Stream<'a, R> {
     pub(super) fn new(blocks: SetBlocks<'a>, input: Input<'a, R>, sizes: &Sizes) -> Self {
         let held_blocks = sizes.step_blocks.div_ceil(64);
         let held_rows = held_blocks * sizes.block_bytes / R::BYTES;
-        Self { blocks, input, rows: Lists::default(), taken: (0, 0), held_blocks, held_rows }
+        Self {
+            blocks,
+            input,
+            rows: Lists::default(),
+            taken: (0, 0),
+            held_blocks,
+            held_rows,
+        }
     }
 
     /// Holds more rows, if there are more.
@@ -74,12 +81,16 @@ impl<'a, R: CachedRow> Stream<'a, R> {
             Input::Run(puts, marks) => {
                 let end = |rows: &[R]| rows.get(self.held_rows).copied().unwrap_or(R::MAX);
                 let end = end(puts).min(end(marks));
-                let (more_puts, more_marks) = (part(puts, &(R::MIN..=end)), part(marks, &(R::MIN..=end)));
+                let (more_puts, more_marks) =
+                    (part(puts, &(R::MIN..=end)), part(marks, &(R::MIN..=end)));
                 self.rows.extend((more_puts, more_marks));
                 (*puts, *marks) = (&puts[more_puts.len()..], &marks[more_marks.len()..]);
             }
             Input::Level(level, positions) => {
-                let more = positions.start..positions.end.min(level.after(positions.start, self.held_blocks));
+                let more = positions.start
+                    ..positions
+                        .end
+                        .min(level.after(positions.start, self.held_blocks));
                 positions.start = more.end;
                 for entry in level.entries(more, self.blocks)? {
                     self.blocks.append_rows(entry, &mut self.rows)?;
@@ -96,13 +107,24 @@ impl<'a, R: CachedRow> Stream<'a, R> {
             Input::Level(_, positions) => !positions.is_empty(),
         };
         let last = self.rows.puts.last().max(self.rows.marks.last());
-        if more { last.copied().unwrap_or(R::MIN) } else { R::MAX }
+        if more {
+            last.copied().unwrap_or(R::MIN)
+        } else {
+            R::MAX
+        }
     }
 
     /// The first row held.
     pub(super) fn first(&self) -> Option<R> {
-        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
-        [puts.first(), marks.first()].into_iter().flatten().min().copied()
+        let (puts, marks) = (
+            &self.rows.puts[self.taken.0..],
+            &self.rows.marks[self.taken.1..],
+        );
+        [puts.first(), marks.first()]
+            .into_iter()
+            .flatten()
+            .min()
+            .copied()
     }
 
     /// Takes the rows before `row`.
@@ -116,7 +138,10 @@ impl<'a, R: CachedRow> Stream<'a, R> {
     }
 
     fn take(&mut self, belongs: impl Fn(R) -> bool) -> (&[R], &[R]) {
-        let (puts, marks) = (&self.rows.puts[self.taken.0..], &self.rows.marks[self.taken.1..]);
+        let (puts, marks) = (
+            &self.rows.puts[self.taken.0..],
+            &self.rows.marks[self.taken.1..],
+        );
         let puts = &puts[..puts.partition_point(|&row| belongs(row))];
         let marks = &marks[..marks.partition_point(|&row| belongs(row))];
         self.taken = (self.taken.0 + puts.len(), self.taken.1 + marks.len());

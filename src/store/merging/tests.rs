@@ -16,8 +16,8 @@ use crate::plan::{Plan, plan_named};
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
 use crate::store::file::{
-    AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
-    posting_row,
+    AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
+    permuted, posting_row,
 };
 use crate::store::file::{Change, Operation};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -47,7 +47,11 @@ impl MemoryFile {
     fn new() -> Self {
         let plan = plan_named("2x32").expect("a plan");
         let state = State::new(&plan);
-        Self { plan, state, memory: MemoryBlocks::default() }
+        Self {
+            plan,
+            state,
+            memory: MemoryBlocks::default(),
+        }
     }
 
     /// Commits an edit as the engine would.
@@ -55,12 +59,23 @@ impl MemoryFile {
         let blocks = self.memory.blocks();
         let mut edit = Edit::new(self.state.clone(), blocks.file(), &SIZES);
         change(&mut edit, &blocks)?;
-        for LevelChange { level, removed, added, chunks, .. } in edit.changes.levels {
+        for LevelChange {
+            level,
+            removed,
+            added,
+            chunks,
+            ..
+        } in edit.changes.levels
+        {
             if let Some(RemovedBlocks { rows, count }) = removed {
                 self.memory.remove(level, rows, count);
             }
             for (last, bytes) in added {
-                self.memory.store(level, last, bytes.load().expect("it is in memory").into_owned());
+                self.memory.store(
+                    level,
+                    last,
+                    bytes.load().expect("it is in memory").into_owned(),
+                );
             }
             self.memory.replace_chunks(level, chunks);
         }
@@ -71,7 +86,9 @@ impl MemoryFile {
     /// Commits operations, and the documents that they put. Many operations do not go through the log.
     fn transact(&mut self, operations: &[Operation]) -> Result<()> {
         let mut overlays = Overlays::new(&self.plan);
-        operations.iter().for_each(|it| overlays.apply(it, &self.plan));
+        operations
+            .iter()
+            .for_each(|it| overlays.apply(it, &self.plan));
         let is_long = operations.len() > 2 * SIZES.recent_operations;
         if is_long {
             while !policy::has_room_for_levels(&self.state) {
@@ -97,15 +114,21 @@ impl MemoryFile {
             edit.state.documents = edit.replace(DOCUMENTS, &level, end, packed, blocks)?;
             Ok(())
         })?;
-        assert!(self.state.generation() > generation || operations.is_empty(), "two commits look alike");
+        assert!(
+            self.state.generation() > generation || operations.is_empty(),
+            "two commits look alike"
+        );
         Ok(())
     }
 
     /// The rows of a set.
     fn rows<R: SetRow>(&self, set: Set<R>) -> Result<Vec<R>> {
         let blocks = self.memory.blocks();
-        let reader =
-            SetReader { set: &self.state.sets[set], overlay: None, blocks: blocks.of_table(set.table()) };
+        let reader = SetReader {
+            set: &self.state.sets[set],
+            overlay: None,
+            blocks: blocks.of_table(set.table()),
+        };
         let mut rows = Vec::new();
         reader.each(|row| rows.push(row))?;
         Ok(rows)
@@ -134,7 +157,9 @@ impl MemoryFile {
             return Ok(true);
         }
         match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
-            Look::Found(reclaimed) => self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?,
+            Look::Found(reclaimed) => {
+                self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?
+            }
             Look::NothingYet => {}
             Look::Done => return Ok(false),
         }
@@ -158,7 +183,13 @@ impl MemoryFile {
     fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
         let blocks = self.memory.blocks();
         let most = policy::step_blocks(&self.state.sets, &SIZES);
-        let step = step::prepare(&self.state.sets[set], blocks.of_table(set.table()), source, most, &SIZES)?;
+        let step = step::prepare(
+            &self.state.sets[set],
+            blocks.of_table(set.table()),
+            source,
+            most,
+            &SIZES,
+        )?;
         self.commit(|edit, blocks| step::apply(step, set, edit, blocks))
     }
 
@@ -176,7 +207,11 @@ impl MemoryFile {
 }
 
 fn document(number: u64) -> Document {
-    Document::new(format!("key {number}"), Fingerprint::from_bits(bits(number))).with_seen(0)
+    Document::new(
+        format!("key {number}"),
+        Fingerprint::from_bits(bits(number)),
+    )
+    .with_seen(0)
 }
 
 /// Some fingerprints are shared.
@@ -215,7 +250,13 @@ impl Model {
             self.live.remove(&number);
             self.removed.push(number);
             let fingerprint_gone = self.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
+            operations.push(operation(
+                Change::Remove {
+                    fingerprint_gone,
+                    unstored: false,
+                },
+                number,
+            ));
         }
         for _ in 0..puts {
             self.next += 1;
@@ -226,20 +267,32 @@ impl Model {
     }
 
     fn agree(&self, file: &MemoryFile) -> Result<()> {
-        let operations = || self.live.keys().map(|&number| operation(Change::Put, number));
+        let operations = || {
+            self.live
+                .keys()
+                .map(|&number| operation(Change::Put, number))
+        };
         let sorted = |mut rows: Vec<u128>| {
             rows.sort_unstable();
             rows
         };
-        let keys = sorted(operations().map(|it| key_row(it.key_hash, it.number)).collect());
+        let keys = sorted(
+            operations()
+                .map(|it| key_row(it.key_hash, it.number))
+                .collect(),
+        );
         assert_eq!(file.rows(KEYS)?, keys);
         let fingerprint = |it: &Operation| it.fingerprint.expect("every document has one");
-        let postings =
-            sorted(operations().map(|it| posting_row(fingerprint(&it), it.scope, it.number)).collect());
+        let postings = sorted(
+            operations()
+                .map(|it| posting_row(fingerprint(&it), it.scope, it.number))
+                .collect(),
+        );
         assert_eq!(file.rows(POSTINGS)?, postings);
         for (table, of) in file.plan.tables().iter().enumerate() {
-            let mut rows: Vec<u64> =
-                operations().map(|it| of.permutation.apply(fingerprint(&it)).bits()).collect();
+            let mut rows: Vec<u64> = operations()
+                .map(|it| of.permutation.apply(fingerprint(&it)).bits())
+                .collect();
             rows.sort_unstable();
             rows.dedup();
             assert_eq!(file.rows(permuted(table))?, rows, "table {table}");
@@ -247,7 +300,11 @@ impl Model {
         // A document is dead if it was removed and its bytes are still there.
         let stored = file.stored()?;
         assert!(stored.is_sorted(), "{stored:?}");
-        let dead: Vec<u64> = stored.iter().copied().filter(|it| !self.live.contains_key(it)).collect();
+        let dead: Vec<u64> = stored
+            .iter()
+            .copied()
+            .filter(|it| !self.live.contains_key(it))
+            .collect();
         assert_eq!(file.rows(DEAD)?, dead);
         assert_eq!(stored.len(), dead.len() + self.live.len());
         Ok(())
@@ -256,9 +313,17 @@ impl Model {
 
 /// The levels of all sets have exactly the blocks that there are.
 fn assert_whole(file: &MemoryFile) {
-    fn places_of<R: SetRow>(name: LevelName, level: &Level<R>, blocks: &Blocks) -> Vec<(u16, u128)> {
-        let entries = level.entries(level.all(), blocks.of_table(name.table)).expect("all is in memory");
-        entries.map(move |entry| (name.id(), entry.high.number())).collect()
+    fn places_of<R: SetRow>(
+        name: LevelName,
+        level: &Level<R>,
+        blocks: &Blocks,
+    ) -> Vec<(u16, u128)> {
+        let entries = level
+            .entries(level.all(), blocks.of_table(name.table))
+            .expect("all is in memory");
+        entries
+            .map(move |entry| (name.id(), entry.high.number()))
+            .collect()
     }
     let blocks = file.memory.blocks();
     let mut places: Vec<(u16, u128)> = Vec::new();
@@ -322,7 +387,12 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
         while file.merge(&mut sweep)? {}
     }
     model.agree(&file)?;
-    let levels = file.state.sets.iter().map(|set| by_row!(set, set => set.levels.len())).max();
+    let levels = file
+        .state
+        .sets
+        .iter()
+        .map(|set| by_row!(set, set => set.levels.len()))
+        .max();
     assert!(levels > Some(1), "{levels:?}");
     // Two of three documents go, in the order of their numbers.
     let live: Vec<u64> = model.live.keys().copied().collect();
@@ -331,14 +401,24 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
         for &number in numbers.iter().filter(|number| **number % 3 != 0) {
             model.live.remove(&number);
             let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
+            operations.push(operation(
+                Change::Remove {
+                    fingerprint_gone,
+                    unstored: false,
+                },
+                number,
+            ));
         }
         file.transact(&operations)?;
         while file.merge(&mut sweep)? {}
     }
     // A quarter of the recent rows' limit may wait in memory, and the last block of documents still grows.
     model.agree(&file)?;
-    assert!(file.rows(DEAD)?.len() < 400, "{} are dead", file.rows(DEAD)?.len());
+    assert!(
+        file.rows(DEAD)?.len() < 400,
+        "{} are dead",
+        file.rows(DEAD)?.len()
+    );
     assert_whole(&file);
     Ok(())
 }
@@ -355,7 +435,13 @@ fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     let mut removes = Vec::new();
     for number in [1, 6, 12] {
         model.live.remove(&number);
-        removes.push(operation(Change::Remove { fingerprint_gone: true, unstored: false }, number));
+        removes.push(operation(
+            Change::Remove {
+                fingerprint_gone: true,
+                unstored: false,
+            },
+            number,
+        ));
     }
     file.transact(&removes)?;
     file.freeze()?;
@@ -378,12 +464,23 @@ fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Res
     let mut most = 0;
     for round in 0..30 {
         // The documents of all transactions have the same 37 fingerprints. Half of them are removed again.
-        let removes: Vec<u64> = model.live.keys().copied().filter(|it| it % 2 == round % 2).collect();
+        let removes: Vec<u64> = model
+            .live
+            .keys()
+            .copied()
+            .filter(|it| it % 2 == round % 2)
+            .collect();
         let mut operations = Vec::new();
         for number in removes {
             model.live.remove(&number);
             let fingerprint_gone = model.live.keys().all(|&it| bits(it) != bits(number));
-            operations.push(operation(Change::Remove { fingerprint_gone, unstored: false }, number));
+            operations.push(operation(
+                Change::Remove {
+                    fingerprint_gone,
+                    unstored: false,
+                },
+                number,
+            ));
         }
         operations.extend(model.transact(40, &[]));
         file.transact(&operations)?;

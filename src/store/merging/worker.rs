@@ -43,7 +43,11 @@ const MOST_CORES: usize = 4;
 /// The number of sets that are merged at once, each on its own core. Only if the merges are behind, they
 /// take more than one core from others. `waiting` is the length of what waits, as a multiple of its limit.
 fn at_once(waiting: f64) -> usize {
-    if waiting < BEHIND { 1 } else { parallel::cores().min(MOST_CORES) }
+    if waiting < BEHIND {
+        1
+    } else {
+        parallel::cores().min(MOST_CORES)
+    }
 }
 
 /// The merged runs of a set.
@@ -68,13 +72,21 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(shared: Arc<Shared>) -> Self {
-        let mut merger = Merger { shared: shared.clone(), sweep: Sweep::default() };
-        let thread = thread::Builder::new().name("simdb-merge".to_owned()).spawn(move || merger.run());
+        let mut merger = Merger {
+            shared: shared.clone(),
+            sweep: Sweep::default(),
+        };
+        let thread = thread::Builder::new()
+            .name("simdb-merge".to_owned())
+            .spawn(move || merger.run());
         // Without a thread nothing is merged. A transaction that comes too far ahead gets this error.
         if let Err(error) = &thread {
             shared.progress.lock().failure = Some(MergeFailure::without_thread(error));
         }
-        Self { shared, thread: thread.ok().map(OfProcess::new) }
+        Self {
+            shared,
+            thread: thread.ok().map(OfProcess::new),
+        }
     }
 }
 
@@ -106,7 +118,11 @@ enum Pause {
 
 impl Pause {
     fn longer(self) -> Self {
-        if self == Self::None { Self::Short } else { Self::Long }
+        if self == Self::None {
+            Self::Short
+        } else {
+            Self::Long
+        }
     }
 }
 
@@ -148,7 +164,11 @@ impl Merger {
                     let mut progress = self.shared.progress.lock();
                     if is_certain {
                         let going_on = |progress: &mut Progress| !progress.stop;
-                        self.shared.changed.wait_while_for(&mut progress, going_on, PAUSE_AFTER_FAILURE);
+                        self.shared.changed.wait_while_for(
+                            &mut progress,
+                            going_on,
+                            PAUSE_AFTER_FAILURE,
+                        );
                     } else {
                         // Nothing is committed until the file is opened again.
                         let uncertain =
@@ -172,7 +192,11 @@ impl Merger {
                 return true;
             }
         };
-        !self.shared.changed.wait_while_for(&mut progress, none, longest).timed_out()
+        !self
+            .shared
+            .changed
+            .wait_while_for(&mut progress, none, longest)
+            .timed_out()
     }
 
     /// Does one step of the most urgent work. False if there is none.
@@ -180,7 +204,11 @@ impl Merger {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
-        let part = if pause == Pause::Long { LEAST_FREEZING_PART } else { 1 };
+        let part = if pause == Pause::Long {
+            LEAST_FREEZING_PART
+        } else {
+            1
+        };
         if policy::is_freezing_due(view.state(), shared.sizes.recent_operations.div_ceil(part)) {
             self.commit(view, |edit, _| {
                 edit.freeze();
@@ -222,7 +250,8 @@ impl Merger {
 
     /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
     fn merge_runs(&self, view: &View, sets: &[AnySet], in_pause: bool) -> Result<()> {
-        let merge = |index: usize| by_row!(sets[index], set => keep self.merged(view, set, in_pause));
+        let merge =
+            |index: usize| by_row!(sets[index], set => keep self.merged(view, set, in_pause));
         let merged: Vec<ByRow<Merged>> = parallel::map(sets.len(), merge);
         self.shared.rearrange(|state| {
             for merged in merged {
@@ -233,7 +262,12 @@ impl Merger {
         })
     }
 
-    fn merged<R: SetRow>(&self, view: &View, set: Set<R>, in_pause: bool) -> <Merged as RowFamily>::Of<R> {
+    fn merged<R: SetRow>(
+        &self,
+        view: &View,
+        set: Set<R>,
+        in_pause: bool,
+    ) -> <Merged as RowFamily>::Of<R> {
         let merged = view.state().sets[set].merged_runs(self.shared.sizes.short_rows, in_pause);
         Some(set).zip(merged)
     }
@@ -255,14 +289,17 @@ impl Merger {
             let Task { set, source, .. } = tasks[index];
             Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
         };
-        let steps: Vec<ByRow<Prepared>> =
-            parallel::map(tasks.len(), prepare).into_iter().collect::<Result<_>>()?;
-        let written = steps.iter().map(|step| by_row!(step, (_, step) => step.written()));
+        let steps: Vec<ByRow<Prepared>> = parallel::map(tasks.len(), prepare)
+            .into_iter()
+            .collect::<Result<_>>()?;
+        let written = steps
+            .iter()
+            .map(|step| by_row!(step, (_, step) => step.written()));
         let (rows, bytes) = written.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         self.commit(view, |edit, blocks| {
-            steps
-                .into_iter()
-                .try_for_each(|step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)))
+            steps.into_iter().try_for_each(
+                |step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)),
+            )
         })?;
         Ok((rows, bytes))
     }
@@ -275,12 +312,22 @@ impl Merger {
         most: usize,
     ) -> Result<(Set<R>, Step<R>)> {
         let blocks = view.blocks().of_table(set.table());
-        let step = step::prepare(&view.state().sets[set], blocks, source, most, &self.shared.sizes)?;
+        let step = step::prepare(
+            &view.state().sets[set],
+            blocks,
+            source,
+            most,
+            &self.shared.sizes,
+        )?;
         Ok((set, step))
     }
 
     /// Commits a change that only moves rows. `view` is the view that it was prepared from.
-    fn commit(&self, view: Arc<View>, change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>) -> Result<()> {
+    fn commit(
+        &self,
+        view: Arc<View>,
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
+    ) -> Result<()> {
         // The engine keeps the pages of a view while it lives.
         drop(view);
         self.yield_to_transactions();

@@ -35,7 +35,13 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     /// The rows of two sorted lists.
     pub(super) fn lists(blocks: SetBlocks<'a>, puts: &'a [R], marks: &'a [R]) -> Self {
         let (puts_left, marks_left) = (puts.len(), marks.len());
-        Self { blocks, rows: Rows::Lists(puts, marks), puts_left, marks_left, rest: None }
+        Self {
+            blocks,
+            rows: Rows::Lists(puts, marks),
+            puts_left,
+            marks_left,
+            rest: None,
+        }
     }
 
     /// The rows of a level in a range.
@@ -84,10 +90,14 @@ impl<'a, R: CachedRow> Backward<'a, R> {
 
     /// Goes on with the block before, if it may have rows of the range.
     fn load(&mut self) -> Result<()> {
-        let Some((level, position, low)) = self.rest else { return Ok(()) };
+        let Some((level, position, low)) = self.rest else {
+            return Ok(());
+        };
         self.rest = None;
         if let Some(position) = level.before(position)
-            && let Some(entry) = level.entry(position, self.blocks)?.filter(|entry| entry.high >= low)
+            && let Some(entry) = level
+                .entry(position, self.blocks)?
+                .filter(|entry| entry.high >= low)
         {
             let block = self.blocks.rows(entry)?;
             (self.puts_left, self.marks_left) = (block.puts().len(), block.marks().len());

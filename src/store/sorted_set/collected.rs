@@ -16,7 +16,11 @@ pub(crate) struct Collected<R> {
 impl<R: Row> Collected<R> {
     /// With room for `puts` rows that are put.
     pub(crate) fn new(rules: Rules, puts: usize) -> Self {
-        Self { rules, puts: Vec::with_capacity(puts), marks: Vec::new() }
+        Self {
+            rules,
+            puts: Vec::with_capacity(puts),
+            marks: Vec::new(),
+        }
     }
 
     pub(crate) fn put(&mut self, row: R) {
@@ -31,10 +35,16 @@ impl<R: Row> Collected<R> {
     pub(crate) fn into_run(self) -> Run<R> {
         let Self { rules, puts, marks } = self;
         let Lists { puts, marks } = match rules.life {
-            _ if marks.is_empty() => Lists { puts: sorted(puts), marks: Vec::new() },
+            _ if marks.is_empty() => Lists {
+                puts: sorted(puts),
+                marks: Vec::new(),
+            },
             Life::Once => {
                 // Every mark is newer than the put of its row.
-                let (puts, marks) = (sorted(puts), sorted(marks.into_iter().map(|(row, _)| row).collect()));
+                let (puts, marks) = (
+                    sorted(puts),
+                    sorted(marks.into_iter().map(|(row, _)| row).collect()),
+                );
                 merge((&[], &marks), (&puts, &[]), Life::Once)
             }
             Life::Repeated => newest(puts, marks),
@@ -54,13 +64,21 @@ fn newest<R: Row>(puts: Vec<R>, marks: Vec<(R, usize)>) -> Lists<R> {
     // A put has an odd time. A mark has an even time between those of the puts before and after it.
     let put = |(index, row)| (row, 2 * index + 1);
     let mark = |(row, puts_before)| (row, 2 * puts_before);
-    let mut all: Vec<(R, usize)> =
-        puts.into_iter().enumerate().map(put).chain(marks.into_iter().map(mark)).collect();
+    let mut all: Vec<(R, usize)> = puts
+        .into_iter()
+        .enumerate()
+        .map(put)
+        .chain(marks.into_iter().map(mark))
+        .collect();
     all.sort_unstable();
     let mut lists = Lists::default();
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         if let Some(&(row, time)) = same.last() {
-            let list = if time % 2 == 1 { &mut lists.puts } else { &mut lists.marks };
+            let list = if time % 2 == 1 {
+                &mut lists.puts
+            } else {
+                &mut lists.marks
+            };
             list.push(row);
         }
     }

@@ -55,7 +55,10 @@ pub(crate) fn crowds<R: CachedRow>(
     count: impl FnMut(RangeInclusive<u64>) -> Result<u64>,
 ) -> Result<Crowds> {
     let rows = reader.set.rows();
-    let mut top = Top { list: Vec::new(), most: wanted.most };
+    let mut top = Top {
+        list: Vec::new(),
+        most: wanted.most,
+    };
     // Marks have to be read too.
     let all_from = if rows.0 + rows.1 <= wanted.most_read {
         read_all(reader, wanted, counts, &mut top)?;
@@ -63,7 +66,10 @@ pub(crate) fn crowds<R: CachedRow>(
     } else {
         count_found(reader, wanted, count, &mut top)?
     };
-    Ok(Crowds { list: top.list, all_from })
+    Ok(Crowds {
+        list: top.list,
+        all_from,
+    })
 }
 
 /// The bits behind a prefix.
@@ -115,7 +121,10 @@ fn count_found<R: CachedRow>(
         if index == most_counted {
             return Ok(most);
         }
-        top.add(Crowd { prefix, rows: count(prefix..=prefix | behind)? });
+        top.add(Crowd {
+            prefix,
+            rows: count(prefix..=prefix | behind)?,
+        });
     }
     Ok(unknown)
 }
@@ -129,7 +138,10 @@ struct Found {
 }
 
 fn found<R: CachedRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<Found> {
-    let mut found = Found { known: HashMap::new(), unknown: 1 };
+    let mut found = Found {
+        known: HashMap::new(),
+        unknown: 1,
+    };
     for level in reader.set.levels.iter().map(|it| &it.level) {
         let (mut before, mut most) = (None, 0);
         for entry in level.entries(level.all(), reader.blocks)? {
@@ -144,7 +156,10 @@ fn found<R: CachedRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<Found> 
         found.unknown += 2 * most;
     }
     for run in reader.runs() {
-        for rows in run.puts().chunk_by(|a, b| a.prefix() & !behind == b.prefix() & !behind) {
+        for rows in run
+            .puts()
+            .chunk_by(|a, b| a.prefix() & !behind == b.prefix() & !behind)
+        {
             if rows.len() >= LEAST_IN_RUN {
                 *found.known.entry(rows[0].prefix() & !behind).or_default() += rows.len() as u64;
             }
@@ -189,12 +204,21 @@ mod tests {
     fn sources() -> Vec<BTreeMap<u64, bool>> {
         let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let rows = |count: u64, seed: u64| {
-            let crowd = |prefix: u64, rows: u64| (0..rows).map(move |i| prefix << 56 | spread(i + seed) >> 8);
-            let rows = crowd(7, 3 * count).chain(crowd(9, 2 * count)).chain(crowd(11, count / 40));
+            let crowd = |prefix: u64, rows: u64| {
+                (0..rows).map(move |i| prefix << 56 | spread(i + seed) >> 8)
+            };
+            let rows = crowd(7, 3 * count)
+                .chain(crowd(9, 2 * count))
+                .chain(crowd(11, count / 40));
             let rows = rows.chain((0..count).map(|i| spread(i + seed)));
             rows.map(|row| (row, true)).collect::<BTreeMap<u64, bool>>()
         };
-        vec![rows(2_000, 0), rows(400, 10_000), rows(100, 20_000), BTreeMap::new()]
+        vec![
+            rows(2_000, 0),
+            rows(400, 10_000),
+            rows(100, 20_000),
+            BTreeMap::new(),
+        ]
     }
 
     #[test]
@@ -202,25 +226,41 @@ mod tests {
         let sources = sources();
         let stacked = stack(&sources, 2, Rules::ONCE);
         let blocks = stacked.memory.blocks();
-        let reader = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
+        let reader = SetReader {
+            set: &stacked.set,
+            overlay: None,
+            blocks: blocks.of_table(&TABLE),
+        };
         let mut expected = BTreeMap::<u64, u64>::new();
         let all = sources.iter().flat_map(BTreeMap::keys);
         all.for_each(|row| *expected.entry(row >> 56 << 56).or_default() += 1);
-        let mut expected: Vec<Crowd> =
-            expected.into_iter().map(|(prefix, rows)| Crowd { prefix, rows }).collect();
+        let mut expected: Vec<Crowd> = expected
+            .into_iter()
+            .map(|(prefix, rows)| Crowd { prefix, rows })
+            .collect();
         expected.sort_by_key(|crowd| (std::cmp::Reverse(crowd.rows), crowd.prefix));
         assert_eq!((expected[0].prefix, expected[1].prefix), (7 << 56, 9 << 56));
         let find = |most, most_read| {
             let mut counted = 0;
-            let wanted = CrowdsWanted { bits: 8, most, most_read };
+            let wanted = CrowdsWanted {
+                bits: 8,
+                most,
+                most_read,
+            };
             let count = |range: RangeInclusive<u64>| {
                 counted += 1;
-                Ok(expected.iter().find(|crowd| crowd.prefix == *range.start()).map_or(0, |crowd| crowd.rows))
+                Ok(expected
+                    .iter()
+                    .find(|crowd| crowd.prefix == *range.start())
+                    .map_or(0, |crowd| crowd.rows))
             };
             crowds(&reader, wanted, |_| true, count).map(|found| (found, counted))
         };
         let (found, counted) = find(300, u64::MAX)?;
-        assert_eq!((found.list, found.all_from, counted), (expected.clone(), 1, 0));
+        assert_eq!(
+            (found.list, found.all_from, counted),
+            (expected.clone(), 1, 0)
+        );
         for most in [0, 1, 2] {
             let (found, counted) = find(most, 0)?;
             assert_eq!(found.list, expected[..most]);
@@ -228,14 +268,20 @@ mod tests {
         }
         let (found, _) = find(300, 0)?;
         assert!(found.all_from < 1_000, "{}", found.all_from);
-        let surely = expected.iter().filter(|crowd| crowd.rows >= found.all_from).count();
+        let surely = expected
+            .iter()
+            .filter(|crowd| crowd.rows >= found.all_from)
+            .count();
         assert_eq!(found.list[..surely], expected[..surely]);
         Ok(())
     }
 
     #[test]
     fn the_largest_crowds_are_kept_in_order() {
-        let mut top = Top { list: Vec::new(), most: 3 };
+        let mut top = Top {
+            list: Vec::new(),
+            most: 3,
+        };
         for (prefix, rows) in [(5, 2), (1, 7), (9, 0), (4, 2), (8, 3), (2, 7)] {
             top.add(Crowd { prefix, rows });
         }

@@ -28,7 +28,11 @@ pub(crate) struct NewBlock<R> {
 
 impl<R: Row> NewBlock<R> {
     pub(crate) fn listed(&self) -> Listed<'_, R> {
-        Listed { entry: self.entry.clone(), lines: self.filter.lines(), extent: self.extent }
+        Listed {
+            entry: self.entry.clone(),
+            lines: self.filter.lines(),
+            extent: self.extent,
+        }
     }
 }
 
@@ -60,11 +64,20 @@ pub(crate) struct Chunk<R> {
 
 impl<R: Row> Chunk<R> {
     /// A chunk of entries, its last row and its stored bytes.
-    pub(crate) fn new(level: LevelName, file: FileSeed, listed: &[Listed<'_, R>]) -> (Self, u128, Vec<u8>) {
+    pub(crate) fn new(
+        level: LevelName,
+        file: FileSeed,
+        listed: &[Listed<'_, R>],
+    ) -> (Self, u128, Vec<u8>) {
         let last = listed.last().map_or(0, |last| last.entry.high.number());
         let bytes = seal(Kind::Chunk, file, &key_bytes((level.id(), last)), |bytes| {
             bytes.extend((listed.len() as u16).to_le_bytes());
-            for Listed { entry, lines, extent } in listed {
+            for Listed {
+                entry,
+                lines,
+                extent,
+            } in listed
+            {
                 bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
                 bytes.extend(entry.id.number().to_le_bytes());
                 bytes.extend(entry.checksum.to_le_bytes());
@@ -74,11 +87,18 @@ impl<R: Row> Chunk<R> {
                 extent.iter().for_each(|extent| extent.encode(bytes));
             }
         });
-        let lines = listed.iter().flat_map(|it| it.lines.iter().copied()).collect();
+        let lines = listed
+            .iter()
+            .flat_map(|it| it.lines.iter().copied())
+            .collect();
         let counts = listed.iter().map(|it| it.lines.len() as u16);
         let entries = listed.iter().map(|it| it.entry.clone()).collect();
         let extents = listed.iter().filter_map(|it| it.extent).collect();
-        (Self::with_sums(entries, counts, lines, extents, sealed_checksum(&bytes)), last, bytes)
+        (
+            Self::with_sums(entries, counts, lines, extents, sealed_checksum(&bytes)),
+            last,
+            bytes,
+        )
     }
 
     /// Reads a chunk of a level back. It must be the one that was outlined.
@@ -89,7 +109,12 @@ impl<R: Row> Chunk<R> {
         bytes: &[u8],
     ) -> Result<Self, Problem> {
         let last = outline.high.number();
-        let mut fields = Fields(unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?);
+        let mut fields = Fields(unseal(
+            Kind::Chunk,
+            file,
+            &key_bytes((level.id(), last)),
+            bytes,
+        )?);
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
         let mut counts = Vec::with_capacity(count.into());
@@ -113,7 +138,9 @@ impl<R: Row> Chunk<R> {
             if usize::from(filter_lines) > MAX_BLOCK_LINES {
                 return Err("a filter is longer than filters are");
             }
-            lines.extend(decode_lines(fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?));
+            lines.extend(decode_lines(
+                fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?,
+            ));
             counts.push(u16::from(filter_lines));
             if level.table.has_extents {
                 extents.push(Extent::decode(&mut fields)?);
@@ -127,9 +154,18 @@ impl<R: Row> Chunk<R> {
         if entries.len() > MAX_FILTERED && !lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        let chunk =
-            Self::with_sums(entries, counts.into_iter(), lines.into(), extents, sealed_checksum(bytes));
-        if chunk.outline() == *outline { Ok(chunk) } else { Err("it is not the chunk its summary speaks of") }
+        let chunk = Self::with_sums(
+            entries,
+            counts.into_iter(),
+            lines.into(),
+            extents,
+            sealed_checksum(bytes),
+        );
+        if chunk.outline() == *outline {
+            Ok(chunk)
+        } else {
+            Err("it is not the chunk its summary speaks of")
+        }
     }
 
     fn with_sums(
@@ -143,7 +179,10 @@ impl<R: Row> Chunk<R> {
         let mut sum = (0, 0);
         before.push(sum);
         for entry in &entries {
-            sum = (sum.0 + u32::from(entry.puts), sum.1 + u32::from(entry.marks));
+            sum = (
+                sum.0 + u32::from(entry.puts),
+                sum.1 + u32::from(entry.marks),
+            );
             before.push(sum);
         }
         let mut first_lines = Vec::with_capacity(entries.len() + 1);
@@ -153,8 +192,20 @@ impl<R: Row> Chunk<R> {
             Some(*end)
         }));
         let last = entries.last().map_or(0, |last| last.high.prefix());
-        let samples = Samples::new(entries.iter().map(|entry| entry.high.prefix()), entries.len(), last);
-        Self { entries: entries.into(), samples, first_lines, lines, before, extents, checksum }
+        let samples = Samples::new(
+            entries.iter().map(|entry| entry.high.prefix()),
+            entries.len(),
+            last,
+        );
+        Self {
+            entries: entries.into(),
+            samples,
+            first_lines,
+            lines,
+            before,
+            extents,
+            checksum,
+        }
     }
 
     /// The entries, for a reader that does not go through the chunk.
@@ -227,18 +278,32 @@ const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
 
 /// The number of bytes that an entry takes in a chunk.
 fn bytes_of<R: Row>(listed: &Listed<'_, R>) -> usize {
-    let extent = if listed.extent.is_some() { Extent::BYTES } else { 0 };
+    let extent = if listed.extent.is_some() {
+        Extent::BYTES
+    } else {
+        0
+    };
     R::BYTES + 21 + listed.lines.len() * LINE_BYTES + extent
 }
 
 /// Cuts entries into few chunks of about equal length. A chunk has at most `most` entries.
-pub(crate) fn cut<'a, 'b, R: Row>(listed: &'b [Listed<'a, R>], most: usize) -> Vec<&'b [Listed<'a, R>]> {
+pub(crate) fn cut<'a, 'b, R: Row>(
+    listed: &'b [Listed<'a, R>],
+    most: usize,
+) -> Vec<&'b [Listed<'a, R>]> {
     let bytes: usize = listed.iter().map(bytes_of).sum();
     // A sixteenth of the bytes of a chunk stays free, since entries are not cut.
-    let parts = bytes.div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16).max(listed.len().div_ceil(most)).max(1);
+    let parts = bytes
+        .div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16)
+        .max(listed.len().div_ceil(most))
+        .max(1);
     let (share, count) = (bytes.div_ceil(parts), listed.len().div_ceil(parts).max(1));
     let has_filters = listed.iter().any(|it| !it.lines.is_empty());
-    let count = if has_filters { count.min(MAX_FILTERED) } else { count };
+    let count = if has_filters {
+        count.min(MAX_FILTERED)
+    } else {
+        count
+    };
     let mut chunks = Vec::with_capacity(parts);
     let (mut first, mut taken) = (0, 0);
     for (i, entry) in listed.iter().enumerate() {
@@ -264,11 +329,18 @@ mod tests {
 
     fn level(number: u8) -> LevelName {
         static TABLE: BlockTable = BlockTable::new(1, "test", false);
-        LevelName { table: &TABLE, number }
+        LevelName {
+            table: &TABLE,
+            number,
+        }
     }
 
     fn listed(high: u64, lines: &[Line]) -> Listed<'_, u64> {
-        Listed { entry: entry(high), lines, extent: None }
+        Listed {
+            entry: entry(high),
+            lines,
+            extent: None,
+        }
     }
 
     fn entry(high: u64) -> Entry<u64> {
@@ -286,12 +358,22 @@ mod tests {
     fn chunks_fill_a_page_and_a_damaged_one_is_refused() -> Result<(), Problem> {
         let entries: Vec<_> = (0..10_000).map(|high| listed(high, &[])).collect();
         let chunks = cut(&entries, 256);
-        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(level(1), FILE, chunk).2.len()).collect();
-        assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
-        let filters: Vec<Filter> =
-            (0..MAX_FILTERED as u64).map(|i| Filter::new(0..37 * i, 37 * i as usize, 9)).collect();
-        let entries: Vec<_> =
-            filters.iter().enumerate().map(|(i, it)| listed(i as u64, it.lines())).collect();
+        let lengths: Vec<_> = chunks
+            .iter()
+            .map(|chunk| Chunk::new(level(1), FILE, chunk).2.len())
+            .collect();
+        assert!(
+            lengths.iter().all(|length| (3400..=4080).contains(length)),
+            "{lengths:?}"
+        );
+        let filters: Vec<Filter> = (0..MAX_FILTERED as u64)
+            .map(|i| Filter::new(0..37 * i, 37 * i as usize, 9))
+            .collect();
+        let entries: Vec<_> = filters
+            .iter()
+            .enumerate()
+            .map(|(i, it)| listed(i as u64, it.lines()))
+            .collect();
         let (chunk, last, bytes) = Chunk::new(level(1), FILE, &entries);
         let outline = chunk.outline();
         let read = Chunk::<u64>::decode(level(1), &outline, FILE, &bytes)?;
@@ -305,11 +387,26 @@ mod tests {
         assert!(is_refused(1, &outline, FileSeed(1), &bytes));
         assert!(is_refused(1, &outline, FILE, &bytes[..100]));
         for wrong in [
-            Outline { high: outline.high + 1, ..outline },
-            Outline { checksum: outline.checksum + 1, ..outline },
-            Outline { blocks: outline.blocks + 1, ..outline },
-            Outline { lines: outline.lines + 1, ..outline },
-            Outline { rows: (outline.rows.0 + 1, outline.rows.1), ..outline },
+            Outline {
+                high: outline.high + 1,
+                ..outline
+            },
+            Outline {
+                checksum: outline.checksum + 1,
+                ..outline
+            },
+            Outline {
+                blocks: outline.blocks + 1,
+                ..outline
+            },
+            Outline {
+                lines: outline.lines + 1,
+                ..outline
+            },
+            Outline {
+                rows: (outline.rows.0 + 1, outline.rows.1),
+                ..outline
+            },
         ] {
             assert!(is_refused(1, &wrong, FILE, &bytes), "{wrong:?}");
         }
@@ -317,7 +414,11 @@ mod tests {
         for (lines, is_right) in [(MAX_BLOCK_LINES, true), (MAX_BLOCK_LINES + 1, false)] {
             let filter = Filter::new(0..9_000, 9_000, lines);
             let (chunk, _, bytes) = Chunk::new(level(1), FILE, &[listed(1, filter.lines())]);
-            assert_ne!(is_refused(1, &chunk.outline(), FILE, &bytes), is_right, "{lines} lines");
+            assert_ne!(
+                is_refused(1, &chunk.outline(), FILE, &bytes),
+                is_right,
+                "{lines} lines"
+            );
         }
         Ok(())
     }
@@ -326,21 +427,54 @@ mod tests {
     #[test]
     fn a_chunk_of_documents_has_the_extents_of_its_blocks() -> Result<(), Problem> {
         static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
-        let level = LevelName { table: &TABLE, number: 0 };
-        let extent =
-            |i: u64| Extent { least_seen: -(i as i64), greatest_seen: i as i64 % 7, unposted: 1 << (i % 5) };
-        let of = |i: u64| Listed { extent: Some(extent(i)), ..listed(i, &[]) };
+        let level = LevelName {
+            table: &TABLE,
+            number: 0,
+        };
+        let extent = |i: u64| Extent {
+            least_seen: -(i as i64),
+            greatest_seen: i as i64 % 7,
+            unposted: 1 << (i % 5),
+        };
+        let of = |i: u64| Listed {
+            extent: Some(extent(i)),
+            ..listed(i, &[])
+        };
         let entries: Vec<_> = (0..1_000).map(of).collect();
         let chunks = cut(&entries, 256);
-        let lengths: Vec<_> = chunks.iter().map(|chunk| Chunk::new(level, FILE, chunk).2.len()).collect();
-        assert!(lengths.iter().all(|length| (3400..=4080).contains(length)), "{lengths:?}");
+        let lengths: Vec<_> = chunks
+            .iter()
+            .map(|chunk| Chunk::new(level, FILE, chunk).2.len())
+            .collect();
+        assert!(
+            lengths.iter().all(|length| (3400..=4080).contains(length)),
+            "{lengths:?}"
+        );
         let (chunk, _, bytes) = Chunk::new(level, FILE, &entries[..9]);
         let outline = chunk.outline();
-        assert_eq!(outline.extent, Some(Extent { least_seen: -8, greatest_seen: 6, unposted: 31 }));
+        assert_eq!(
+            outline.extent,
+            Some(Extent {
+                least_seen: -8,
+                greatest_seen: 6,
+                unposted: 31
+            })
+        );
         let read = Chunk::<u64>::decode(level, &outline, FILE, &bytes)?;
         assert_eq!(read.extents(), (0..9).map(extent).collect::<Vec<_>>());
-        let backwards = Extent { least_seen: 9, greatest_seen: 8, unposted: 0 };
-        let (chunk, _, bytes) = Chunk::new(level, FILE, &[Listed { extent: Some(backwards), ..of(1) }]);
+        let backwards = Extent {
+            least_seen: 9,
+            greatest_seen: 8,
+            unposted: 0,
+        };
+        let (chunk, _, bytes) = Chunk::new(
+            level,
+            FILE,
+            &[Listed {
+                extent: Some(backwards),
+                ..of(1)
+            }],
+        );
         assert!(Chunk::<u64>::decode(level, &chunk.outline(), FILE, &bytes).is_err());
         let (chunk, _, bytes) = Chunk::new(level, FILE, &[listed(1, &[])]);
         assert!(Chunk::<u64>::decode(level, &chunk.outline(), FILE, &bytes).is_err());
@@ -353,9 +487,19 @@ mod tests {
     fn chunks_with_filters_are_short_even_where_some_blocks_have_none() {
         let filter = Filter::new(0..37, 37, 9);
         for without in 0..20 {
-            let lines = |high: u64| if high == without { &[][..] } else { filter.lines() };
+            let lines = |high: u64| {
+                if high == without {
+                    &[][..]
+                } else {
+                    filter.lines()
+                }
+            };
             let entries: Vec<_> = (0..20).map(|high| listed(high, lines(high))).collect();
-            assert!(cut(&entries, 256).iter().all(|chunk| chunk.len() <= MAX_FILTERED));
+            assert!(
+                cut(&entries, 256)
+                    .iter()
+                    .all(|chunk| chunk.len() <= MAX_FILTERED)
+            );
         }
     }
 }

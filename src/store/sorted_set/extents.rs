@@ -16,26 +16,47 @@ impl Level<u64> {
             return Ok(None);
         }
         let extents = self.chunk(chunk, blocks)?.extents();
-        let entry = extents.iter().position(|it| it.greatest_seen >= since).unwrap_or(0);
-        let before = self.before(Position { chunk, entry }).map(|before| self.entry(before, blocks));
-        Ok(Some(before.transpose()?.flatten().map_or(0, |before| before.high + 1)))
+        let entry = extents
+            .iter()
+            .position(|it| it.greatest_seen >= since)
+            .unwrap_or(0);
+        let before = self
+            .before(Position { chunk, entry })
+            .map(|before| self.entry(before, blocks));
+        Ok(Some(
+            before
+                .transpose()?
+                .flatten()
+                .map_or(0, |before| before.high + 1),
+        ))
     }
 
     /// The last row up to `row` that may be of a document seen at `since` or later. `None` if there is no such
     /// row. Rows behind the last block may not.
-    pub(crate) fn last_since(&self, row: u64, since: i64, blocks: SetBlocks<'_>) -> Result<Option<u64>> {
+    pub(crate) fn last_since(
+        &self,
+        row: u64,
+        since: i64,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<u64>> {
         let may = |extent: &Extent| extent.greatest_seen >= since;
         let mut end = self.after(self.find(row, blocks)?, 1);
         loop {
             // The chunk of the last block before `end`.
-            let Some(Position { chunk, entry }) = self.before(end) else { return Ok(None) };
+            let Some(Position { chunk, entry }) = self.before(end) else {
+                return Ok(None);
+            };
             if self.latest[chunk] < since {
                 return Ok(None);
             }
             if self.slots[chunk].outline.extent.is_some_and(|it| may(&it)) {
-                let found = self.chunk(chunk, blocks)?.extents()[..=entry].iter().rposition(may);
+                let found = self.chunk(chunk, blocks)?.extents()[..=entry]
+                    .iter()
+                    .rposition(may);
                 if let Some(entry) = found {
-                    let high = self.entry(Position { chunk, entry }, blocks)?.map(|entry| entry.high);
+                    let high = self
+                        .entry(Position { chunk, entry }, blocks)?
+                        .map(|entry| entry.high);
                     return Ok(high.map(|high| high.min(row)));
                 }
             }
@@ -56,10 +77,16 @@ impl Level<u64> {
             if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
                 let rest = &self.chunk(position.chunk, blocks)?.extents()[position.entry..];
                 if let Some(found) = rest.iter().position(&wanted) {
-                    return Ok(Position { entry: position.entry + found, ..position });
+                    return Ok(Position {
+                        entry: position.entry + found,
+                        ..position
+                    });
                 }
             }
-            position = Position { chunk: position.chunk + 1, entry: 0 };
+            position = Position {
+                chunk: position.chunk + 1,
+                entry: 0,
+            };
         }
         Ok(self.end())
     }
@@ -68,15 +95,24 @@ impl Level<u64> {
     /// [`next_wanted`](Self::next_wanted).
     pub(crate) fn most_wanted(&self, wanted: impl Fn(&Extent) -> bool) -> usize {
         let outlines = self.slots.iter().map(|slot| &slot.outline);
-        let wanted = outlines.filter(|outline| outline.extent.is_some_and(|extent| wanted(&extent)));
+        let wanted =
+            outlines.filter(|outline| outline.extent.is_some_and(|extent| wanted(&extent)));
         wanted.map(|outline| usize::from(outline.blocks)).sum()
     }
 
     /// The extent of a block.
-    pub(crate) fn extent(&self, position: Position, blocks: SetBlocks<'_>) -> Result<Option<Extent>> {
+    pub(crate) fn extent(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<Extent>> {
         if position.chunk >= self.slots.len() {
             return Ok(None);
         }
-        Ok(self.chunk(position.chunk, blocks)?.extents().get(position.entry).copied())
+        Ok(self
+            .chunk(position.chunk, blocks)?
+            .extents()
+            .get(position.entry)
+            .copied())
     }
 }

@@ -27,7 +27,10 @@ struct Filters {
 impl Fence {
     /// The fence of a chunk that is not read yet. `last` is the prefix of its last row.
     pub(super) fn new(last: u64) -> Self {
-        Self { last, filters: OnceLock::new() }
+        Self {
+            last,
+            filters: OnceLock::new(),
+        }
     }
 
     /// Takes the filters of the chunk.
@@ -39,16 +42,27 @@ impl Fence {
             first_lines[i + 1..].fill(end);
         }
         // Another thread may have done the same.
-        _ = self.filters.set(Filters { highs, first_lines, lines: chunk.lines() });
+        _ = self.filters.set(Filters {
+            highs,
+            first_lines,
+            lines: chunk.lines(),
+        });
     }
 
     /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it. `None`
     /// if the chunk is not read yet.
     #[inline]
     pub(super) fn passes(&self, prefix: u64) -> Option<bool> {
-        let Filters { highs, first_lines, lines } = self.filters.get()?;
+        let Filters {
+            highs,
+            first_lines,
+            lines,
+        } = self.filters.get()?;
         // All prefixes are compared, since the processor could not predict the branches of a search.
-        let block = highs[..MAX_FILTERED - 1].iter().map(|&high| usize::from(high < prefix)).sum::<usize>();
+        let block = highs[..MAX_FILTERED - 1]
+            .iter()
+            .map(|&high| usize::from(high < prefix))
+            .sum::<usize>();
         let of_block = first_lines[block].into()..first_lines[block + 1].into();
         Some(lines_pass(&lines[of_block], prefix))
     }

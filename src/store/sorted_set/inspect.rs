@@ -24,12 +24,21 @@ impl<R: CachedRow> SetReader<'_, R> {
     pub(crate) fn even_parts(&self, blocks: usize) -> Result<Vec<RangeInclusive<R>>> {
         let mut ends: Vec<R> = Vec::new();
         for SetLevel { level, .. } in &self.set.levels {
-            ends.extend(level.entries(level.all(), self.blocks)?.map(|entry| entry.high));
+            ends.extend(
+                level
+                    .entries(level.all(), self.blocks)?
+                    .map(|entry| entry.high),
+            );
         }
         ends.sort_unstable();
         let mut parts = Vec::new();
         let mut next = Some(R::MIN);
-        for end in ends.into_iter().skip(blocks - 1).step_by(blocks).chain([R::MAX]) {
+        for end in ends
+            .into_iter()
+            .skip(blocks - 1)
+            .step_by(blocks)
+            .chain([R::MAX])
+        {
             if let Some(low) = next.filter(|&low| low <= end) {
                 parts.push(low..=end);
                 next = end.next();
@@ -41,7 +50,11 @@ impl<R: CachedRow> SetReader<'_, R> {
     /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
     /// cache has it. Faults of blocks that end in the range are added to `faults`. The rows of faulty
     /// blocks are left out.
-    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, faults: &mut Vec<Fault<R>>) -> Result<Vec<R>> {
+    pub(crate) fn inspect(
+        &self,
+        range: &RangeInclusive<R>,
+        faults: &mut Vec<Fault<R>>,
+    ) -> Result<Vec<R>> {
         let life = self.set.rules.life;
         let mut newer = Lists::default();
         for run in self.runs() {
@@ -52,7 +65,11 @@ impl<R: CachedRow> SetReader<'_, R> {
             newer = if newer.len() == 0 {
                 older
             } else {
-                merge((&newer.puts, &newer.marks), (&older.puts, &older.marks), life)
+                merge(
+                    (&newer.puts, &newer.marks),
+                    (&older.puts, &older.marks),
+                    life,
+                )
             };
         }
         Ok(newer.puts)
@@ -66,7 +83,10 @@ impl<R: CachedRow> SetReader<'_, R> {
         faults: &mut Vec<Fault<R>>,
     ) -> Result<Lists<R>> {
         let positions = level.overlapping(range, self.blocks)?;
-        let before = level.before(positions.start).map(|it| level.entry(it, self.blocks)).transpose()?;
+        let before = level
+            .before(positions.start)
+            .map(|it| level.entry(it, self.blocks))
+            .transpose()?;
         let mut before = before.flatten().map(|it| it.high);
         let mut rows = Lists::default();
         for entry in level.entries(positions, self.blocks)? {
@@ -77,7 +97,11 @@ impl<R: CachedRow> SetReader<'_, R> {
                 // A block that ends behind the range is a fault of a later range.
                 if entry.high <= *range.end() {
                     let first = before.and_then(Row::next).unwrap_or(R::MIN);
-                    faults.push(Fault { first, last: entry.high, error });
+                    faults.push(Fault {
+                        first,
+                        last: entry.high,
+                        error,
+                    });
                 }
             }
             before = Some(entry.high);
@@ -101,7 +125,9 @@ impl<R: CachedRow> SetReader<'_, R> {
         ensure_order(puts, marks, before).map_err(|problem| self.blocks.damaged(entry, problem))?;
         for row in puts.iter().chain(marks).filter(|_| self.set.rules.filtered) {
             if !level.passes(row.prefix(), self.blocks)? {
-                return Err(self.blocks.damaged(entry, "the filter does not know all its rows"));
+                return Err(self
+                    .blocks
+                    .damaged(entry, "the filter does not know all its rows"));
             }
         }
         Ok(())
@@ -117,9 +143,16 @@ fn cut<R: Row>(rows: &mut Vec<R>, range: &RangeInclusive<R>) {
 }
 
 /// Refuses rows that a search would not find where it looks for them.
-fn ensure_order<R: Row>(puts: &[R], marks: &[R], before: Option<R>) -> std::result::Result<(), Problem> {
+fn ensure_order<R: Row>(
+    puts: &[R],
+    marks: &[R],
+    before: Option<R>,
+) -> std::result::Result<(), Problem> {
     // Without an early end, the processor compares many rows at a time.
-    let rises = |rows: &[R]| rows.windows(2).fold(true, |all, pair| all & (pair[0] < pair[1]));
+    let rises = |rows: &[R]| {
+        rows.windows(2)
+            .fold(true, |all, pair| all & (pair[0] < pair[1]))
+    };
     if !rises(puts) || !rises(marks) {
         return Err("its rows are out of order");
     }
@@ -142,8 +175,16 @@ mod tests {
         assert_eq!(ensure_order(&[2u64, 5], &[3], Some(1)), Ok(()));
         assert_eq!(ensure_order::<u64>(&[], &[], Some(1)), Ok(()));
         assert_eq!(ensure_order(&[0u64], &[], None), Ok(()));
-        for (puts, marks) in [(&[5u64, 2][..], &[][..]), (&[2, 2], &[]), (&[], &[4, 3]), (&[2, 5], &[5])] {
-            assert!(ensure_order(puts, marks, None).is_err(), "{puts:?}, {marks:?}");
+        for (puts, marks) in [
+            (&[5u64, 2][..], &[][..]),
+            (&[2, 2], &[]),
+            (&[], &[4, 3]),
+            (&[2, 5], &[5]),
+        ] {
+            assert!(
+                ensure_order(puts, marks, None).is_err(),
+                "{puts:?}, {marks:?}"
+            );
         }
         assert!(ensure_order(&[3u64, 5], &[2], Some(2)).is_err());
     }

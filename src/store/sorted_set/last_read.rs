@@ -42,7 +42,10 @@ enum Form<R> {
 
 impl<R: CachedRow> LastRead<R> {
     pub(super) fn new() -> Self {
-        Self { blocks: SmallVec::new(), lists: Lists::default() }
+        Self {
+            blocks: SmallVec::new(),
+            lists: Lists::default(),
+        }
     }
 
     /// The rows of a block in a range, and perhaps others, also if the block is not in the cache.
@@ -110,16 +113,41 @@ mod tests {
     /// For one row of a block, the whole block was decoded and cached, and a block that was used went for it.
     #[test]
     fn without_room_in_the_cache_a_range_is_decoded_alone_and_a_block_is_read_once() -> Result<()> {
-        let (memory, level) = (MemoryBlocks::default(), LevelName { table: &TABLE, number: 0 });
+        let (memory, level) = (
+            MemoryBlocks::default(),
+            LevelName {
+                table: &TABLE,
+                number: 0,
+            },
+        );
         let mut packer = Packer::new(4080, false, FileSeed(7));
-        packer.waiting.puts.extend((0..3_000u64).map(|row| row << 40));
+        packer
+            .waiting
+            .puts
+            .extend((0..3_000u64).map(|row| row << 40));
         let mut entries = Vec::new();
-        for (number, Packed { bytes, checksum, high, puts, marks, .. }) in
-            packer.finish().into_iter().enumerate()
+        for (
+            number,
+            Packed {
+                bytes,
+                checksum,
+                high,
+                puts,
+                marks,
+                ..
+            },
+        ) in packer.finish().into_iter().enumerate()
         {
             let id = BlockId::new(0, number as u64 + 1);
             memory.store(level, high.into(), bytes);
-            entries.push(Entry { high, id, checksum, puts, marks, hint: Hint::default() });
+            entries.push(Entry {
+                high,
+                id,
+                checksum,
+                puts,
+                marks,
+                hint: Hint::default(),
+            });
         }
         let blocks = memory.blocks();
         blocks.cache.set_capacity(0);
@@ -131,7 +159,10 @@ mod tests {
         assert_eq!(rows.puts(), [5 << 40, 6 << 40, 7 << 40]);
         memory.lose((level.id(), entries[0].high.into()));
         let rows = last_read.rows(of, &entries[0], 20 << 40, 20 << 40)?;
-        assert_eq!((rows.puts().len(), rows.puts()[20]), (entries[0].puts.into(), 20 << 40));
+        assert_eq!(
+            (rows.puts().len(), rows.puts()[20]),
+            (entries[0].puts.into(), 20 << 40)
+        );
         assert_eq!(of.cache().bytes(), 0);
         // What is damaged is refused, also for a part.
         memory.damage((level.id(), entries[1].high.into()));

@@ -86,7 +86,10 @@ impl<R: Row> Level<R> {
         let (mut slots, mut summaries) = (Vec::new(), Vec::new());
         for (outlines, share) in stored {
             slots.extend(outlines.into_iter().map(Slot::unread));
-            summaries.push(Stored { end: slots.len(), share });
+            summaries.push(Stored {
+                end: slots.len(),
+                share,
+            });
         }
         slots.extend(last.map(Slot::unread));
         Self::numbered(number).with_chunks(0..0, slots, summaries)
@@ -110,7 +113,9 @@ impl<R: Row> Level<R> {
 
     /// The checksums of all summaries and the number of summaries, added up.
     pub(crate) fn sum(&self) -> u64 {
-        self.summaries.iter().fold(0, |sum, summary| sum.wrapping_add(summary.share))
+        self.summaries
+            .iter()
+            .fold(0, |sum, summary| sum.wrapping_add(summary.share))
     }
 
     /// The number of blocks.
@@ -120,7 +125,9 @@ impl<R: Row> Level<R> {
 
     /// The last row of each chunk, and the number of rows that its blocks put.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = (R, f64)> {
-        self.slots.iter().map(|slot| (slot.outline.high, f64::from(slot.outline.rows.0)))
+        self.slots
+            .iter()
+            .map(|slot| (slot.outline.high, f64::from(slot.outline.rows.0)))
     }
 
     /// The memory that the directory takes once it is read, in bytes.
@@ -140,7 +147,10 @@ impl<R: Row> Level<R> {
 
     /// The position behind the last block.
     pub(crate) fn end(&self) -> Position {
-        Position { chunk: self.slots.len(), entry: 0 }
+        Position {
+            chunk: self.slots.len(),
+            entry: 0,
+        }
     }
 
     /// The last row.
@@ -154,18 +164,27 @@ impl<R: Row> Level<R> {
         if let Some(chunk) = chunk.get() {
             return Ok(chunk);
         }
-        let level = LevelName { table: blocks.table(), number: self.number };
+        let level = LevelName {
+            table: blocks.table(),
+            number: self.number,
+        };
         let last = outline.high.number();
         let damaged = |problem: Problem| {
             let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
-            Error::Damaged { table: "directory", key, problem }
+            Error::Damaged {
+                table: "directory",
+                key,
+                problem,
+            }
         };
         let mut read = None;
         let is_there = blocks.read_chunk(level, last, &mut |bytes| {
             read = Some(Chunk::decode(level, outline, blocks.file(), bytes).map_err(damaged)?);
             Ok(())
         })?;
-        let read = read.filter(|_| is_there).ok_or_else(|| damaged("it is missing"))?;
+        let read = read
+            .filter(|_| is_there)
+            .ok_or_else(|| damaged("it is missing"))?;
         let before = index.checked_sub(1).map(|before| self.highs[before]);
         if before.is_some_and(|before| before >= read.first_high()) {
             return Err(damaged("it overlaps the one before"));
@@ -195,7 +214,10 @@ impl<R: Row> Level<R> {
     /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
     #[inline]
     fn entries_at_hand(&self, chunk: usize) -> &[Entry<R>] {
-        self.tops.get(chunk).and_then(|top| top.found.get()).map_or(&[], |found| &found.entries)
+        self.tops
+            .get(chunk)
+            .and_then(|top| top.found.get())
+            .map_or(&[], |found| &found.entries)
     }
 
     /// The number of entries of a chunk.
@@ -222,7 +244,9 @@ impl<R: Row> Level<R> {
     #[inline]
     pub(crate) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
         let chunk = self.chunk_of(row);
-        let Some(high) = self.highs.get(chunk) else { return Ok(self.end()) };
+        let Some(high) = self.highs.get(chunk) else {
+            return Ok(self.end());
+        };
         let Found { entries, samples } = self.found(chunk, blocks)?;
         let entry = samples.guess(entries.len(), high.prefix(), row.prefix());
         Ok(Position { chunk, entry })
@@ -265,11 +289,17 @@ impl<R: Row> Level<R> {
 
     /// The position `blocks` blocks after another, or the end.
     pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
-        let Position { mut chunk, mut entry } = position;
+        let Position {
+            mut chunk,
+            mut entry,
+        } = position;
         while chunk < self.highs.len() {
             let left = self.entries_of(chunk) - entry;
             if blocks < left {
-                return Position { chunk, entry: entry + blocks };
+                return Position {
+                    chunk,
+                    entry: entry + blocks,
+                };
             }
             blocks -= left;
             (chunk, entry) = (chunk + 1, 0);
@@ -280,19 +310,32 @@ impl<R: Row> Level<R> {
     /// The position before, if there is one.
     pub(crate) fn before(&self, position: Position) -> Option<Position> {
         if position.entry > 0 {
-            return Some(Position { entry: position.entry - 1, ..position });
+            return Some(Position {
+                entry: position.entry - 1,
+                ..position
+            });
         }
         let chunk = position.chunk.checked_sub(1)?;
-        Some(Position { chunk, entry: self.entries_of(chunk) - 1 })
+        Some(Position {
+            chunk,
+            entry: self.entries_of(chunk) - 1,
+        })
     }
 
     /// The entry of a block, or `None` at the end.
     #[inline]
-    pub(crate) fn entry(&self, position: Position, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
+    pub(crate) fn entry(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<&Entry<R>>> {
         if position.chunk >= self.highs.len() {
             return Ok(None);
         }
-        Ok(self.found(position.chunk, blocks)?.entries.get(position.entry))
+        Ok(self
+            .found(position.chunk, blocks)?
+            .entries
+            .get(position.entry))
     }
 
     /// Whether a chunk ends with a row.
@@ -302,13 +345,18 @@ impl<R: Row> Level<R> {
 
     /// Whether a summary ends with a row.
     pub(crate) fn has_summary(&self, last: R) -> bool {
-        let is_last = |chunk| self.summaries.binary_search_by_key(&(chunk + 1), |it| it.end).is_ok();
+        let is_last = |chunk| {
+            self.summaries
+                .binary_search_by_key(&(chunk + 1), |it| it.end)
+                .is_ok()
+        };
         self.has_chunk(last) && is_last(self.chunk_of(last))
     }
 
     /// The entry of the last block.
     pub(crate) fn last(&self, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
-        self.before(self.end()).map_or(Ok(None), |position| self.entry(position, blocks))
+        self.before(self.end())
+            .map_or(Ok(None), |position| self.entry(position, blocks))
     }
 
     /// The entries of the blocks at these positions.
@@ -325,7 +373,11 @@ impl<R: Row> Level<R> {
         Ok(chunks.flat_map(move |chunk| {
             let entries = self.entries_at_hand(chunk);
             let first = if chunk == start.chunk { start.entry } else { 0 };
-            let end = if chunk == end.chunk { end.entry } else { entries.len() };
+            let end = if chunk == end.chunk {
+                end.entry
+            } else {
+                entries.len()
+            };
             &entries[first..end.max(first)]
         }))
     }
@@ -335,9 +387,15 @@ impl<R: Row> Level<R> {
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
         let around = self.prefixes.around(prefix);
         let mut around = around.start..self.fences.len();
-        let after = around
-            .find_map(|index| self.fences.get(index).filter(|it| it.last >= prefix).map(|it| (index, it)));
-        let Some((index, fence)) = after else { return Ok(false) };
+        let after = around.find_map(|index| {
+            self.fences
+                .get(index)
+                .filter(|it| it.last >= prefix)
+                .map(|it| (index, it))
+        });
+        let Some((index, fence)) = after else {
+            return Ok(false);
+        };
         if let Some(passes) = fence.passes(prefix) {
             return Ok(passes);
         }
@@ -346,12 +404,20 @@ impl<R: Row> Level<R> {
     }
 
     /// The numbers of rows that are put and marked before a block.
-    pub(crate) fn rows_before(&self, position: Position, blocks: SetBlocks<'_>) -> Result<(u64, u64)> {
-        let Some(before) = self.before.get(position.chunk) else { return Ok(self.rows) };
+    pub(crate) fn rows_before(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<(u64, u64)> {
+        let Some(before) = self.before.get(position.chunk) else {
+            return Ok(self.rows);
+        };
         if position.entry == 0 {
             return Ok(*before);
         }
-        let (puts, marks) = self.chunk(position.chunk, blocks)?.rows_before(position.entry);
+        let (puts, marks) = self
+            .chunk(position.chunk, blocks)?
+            .rows_before(position.entry);
         Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
     }
 }

@@ -17,8 +17,15 @@ pub(crate) enum Life {
 
 /// The part of sorted rows that lies in a range.
 pub(crate) fn part<'a, R: Row>(rows: &'a [R], range: &RangeInclusive<R>) -> &'a [R] {
-    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return rows };
-    let guess = guess(rows.len(), first.prefix(), last.prefix(), range.start().prefix());
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+        return rows;
+    };
+    let guess = guess(
+        rows.len(),
+        first.prefix(),
+        last.prefix(),
+        range.start().prefix(),
+    );
     let start = partition_point_from(rows, guess, |row| row < range.start());
     up_to(&rows[start..], *range.end())
 }
@@ -43,15 +50,27 @@ pub(crate) fn merge_onto<R: Row>(
     merged: &mut Lists<R>,
 ) {
     let kept = difference(older.0, newer.1);
-    union_onto(newer.0, kept.as_deref().unwrap_or(older.0), &mut merged.puts);
+    union_onto(
+        newer.0,
+        kept.as_deref().unwrap_or(older.0),
+        &mut merged.puts,
+    );
     match life {
         Life::Repeated => {
             let kept = difference(older.1, newer.0);
-            union_onto(newer.1, kept.as_deref().unwrap_or(older.1), &mut merged.marks);
+            union_onto(
+                newer.1,
+                kept.as_deref().unwrap_or(older.1),
+                &mut merged.marks,
+            );
         }
         Life::Once => {
             let kept = difference(newer.1, older.0);
-            union_onto(kept.as_deref().unwrap_or(newer.1), older.1, &mut merged.marks);
+            union_onto(
+                kept.as_deref().unwrap_or(newer.1),
+                older.1,
+                &mut merged.marks,
+            );
         }
     }
 }
@@ -105,8 +124,16 @@ mod tests {
     type Rows = BTreeMap<u64, bool>;
 
     fn split(rows: &Rows) -> Lists<u64> {
-        let list = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect();
-        Lists { puts: list(true), marks: list(false) }
+        let list = |put: bool| {
+            rows.iter()
+                .filter(|it| *it.1 == put)
+                .map(|it| *it.0)
+                .collect()
+        };
+        Lists {
+            puts: list(true),
+            marks: list(false),
+        }
     }
 
     fn rows() -> impl Strategy<Value = Rows> {

@@ -38,6 +38,8 @@ pub(crate) use set::{MergedRuns, SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
 pub(crate) use skew::shares;
 pub(crate) use splice::Splice;
-pub(crate) use summary::{Outline, decode as decode_summary, encode as encode_summary, most_outlines};
+pub(crate) use summary::{
+    Outline, decode as decode_summary, encode as encode_summary, most_outlines,
+};
 #[cfg(test)]
 pub(crate) use tests::{TABLE, stack};

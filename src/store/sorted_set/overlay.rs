@@ -69,7 +69,11 @@ impl<R: Row> Overlay<R> {
     }
 
     fn sort_if_many(&mut self) {
-        let most = if *self.searched.get_mut() { FEW_UNSORTED } else { MOST_UNSORTED };
+        let most = if *self.searched.get_mut() {
+            FEW_UNSORTED
+        } else {
+            MOST_UNSORTED
+        };
         if self.puts.len() + self.marks.len() >= most {
             self.sort();
         }
@@ -138,7 +142,9 @@ struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+        bytes
+            .iter()
+            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -172,7 +178,8 @@ mod tests {
 
     fn found(run: &Run<u64>) -> BTreeMap<u64, bool> {
         let puts = run.puts().iter().map(|&row| (row, true));
-        puts.chain(run.marks().iter().map(|&row| (row, false))).collect()
+        puts.chain(run.marks().iter().map(|&row| (row, false)))
+            .collect()
     }
 
     proptest! {

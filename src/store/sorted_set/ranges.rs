@@ -93,14 +93,34 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     let reading = Reading::default();
     let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
     let last_read = LastRead::new();
-    let mut together = Together::<R, MARKS> { most_blocks, runs, levels, parts, last_read, reading };
+    let mut together = Together::<R, MARKS> {
+        most_blocks,
+        runs,
+        levels,
+        parts,
+        last_read,
+        reading,
+    };
     let mut cache = None;
-    for (index, Wanted { reader, first, last }) in ranges.enumerate() {
+    for (
+        index,
+        Wanted {
+            reader,
+            first,
+            last,
+        },
+    ) in ranges.enumerate()
+    {
         let (puts, marks) = reader.unsorted();
         let one = std::slice::from_ref::<R>;
         let is_in = |row: &&R| (first..=last).contains(row);
-        puts.iter().filter(is_in).for_each(|row| each(index, one(row), &[]));
-        marks.iter().filter(is_in).for_each(|row| each(index, &[], one(row)));
+        puts.iter()
+            .filter(is_in)
+            .for_each(|row| each(index, one(row), &[]));
+        marks
+            .iter()
+            .filter(is_in)
+            .for_each(|row| each(index, &[], one(row)));
         for run in reader.written_runs() {
             let (puts, marks) = run.within(&(first..=last));
             each(index, puts, marks);
@@ -108,11 +128,26 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
         let guess = Position::default();
         let blocks = reader.blocks;
         cache = Some(blocks.cache());
-        let in_run = |source| InSource { index, first, last, source, guess, blocks };
+        let in_run = |source| InSource {
+            index,
+            first,
+            last,
+            source,
+            guess,
+            blocks,
+        };
         together.runs.extend(reader.memory_runs().map(in_run));
-        let in_level =
-            |it: &'a SetLevel<R>| InSource { index, first, last, source: &*it.level, guess, blocks };
-        together.levels.extend(reader.set.levels.iter().map(in_level));
+        let in_level = |it: &'a SetLevel<R>| InSource {
+            index,
+            first,
+            last,
+            source: &*it.level,
+            guess,
+            blocks,
+        };
+        together
+            .levels
+            .extend(reader.set.levels.iter().map(in_level));
         if together.runs.len() + together.levels.len() >= TOGETHER {
             together.read(&mut each)?;
         }
@@ -121,7 +156,9 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     let reading = together.reading;
     // Once for all blocks, since a query is over after some of them.
     if let Some(cache) = cache.filter(|_| reading.blocks > 0) {
-        cache.tallies.add(Tally::CacheHits, reading.blocks - reading.missed);
+        cache
+            .tallies
+            .add(Tally::CacheHits, reading.blocks - reading.missed);
         cache.tallies.add(Tally::CacheMisses, reading.missed);
     }
     Ok(reading)
@@ -176,7 +213,10 @@ impl<R: CachedRow> Part<'_, R> {
     fn lists(&self) -> (&[R], &[R]) {
         match &self.rows {
             Rows::Held(held) => {
-                let rows = held.as_ref().and_then(R::sampled).map_or(&[][..], |block| &block.rows);
+                let rows = held
+                    .as_ref()
+                    .and_then(R::sampled)
+                    .map_or(&[][..], |block| &block.rows);
                 rows.split_at(rows.len().min(self.entry.puts.into()))
             }
             Rows::Read(block) => (block.puts(), block.marks()),
@@ -190,7 +230,9 @@ impl<R: CachedRow> Part<'_, R> {
         const ASIDE_LINES: usize = 1;
         match &self.rows {
             Rows::Held(held) => {
-                let Some(block) = held.as_ref().and_then(R::sampled) else { return 0..0 };
+                let Some(block) = held.as_ref().and_then(R::sampled) else {
+                    return 0..0;
+                };
                 let (count, high) = (self.entry.puts.into(), self.entry.high.prefix());
                 let guess = |row: R| block.samples.guess(count, high, row.prefix());
                 let aside = ASIDE_LINES * rows_of_a_line::<R>();
@@ -216,7 +258,11 @@ impl<R: CachedRow> Part<'_, R> {
         let line = rows_of_a_line::<R>();
         let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
         let puts = &puts[..puts.len().min(MOST_LINES * line)];
-        puts.iter().step_by(line).skip(1).chain(puts.last()).for_each(prefetch);
+        puts.iter()
+            .step_by(line)
+            .skip(1)
+            .chain(puts.last())
+            .for_each(prefetch);
     }
 
     /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
@@ -224,7 +270,10 @@ impl<R: CachedRow> Part<'_, R> {
     fn give<const MARKS: bool>(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
-        let (mut from, mut to) = (self.around.start.min(puts.len()), self.around.end.min(puts.len()));
+        let (mut from, mut to) = (
+            self.around.start.min(puts.len()),
+            self.around.end.min(puts.len()),
+        );
         // Only rows that were fetched are read here. The first and the last of the rows to give show
         // whether the range goes on.
         while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
@@ -233,7 +282,11 @@ impl<R: CachedRow> Part<'_, R> {
         while to < puts.len() && (to == 0 || puts[to - 1] <= self.last) {
             to = (to + step).min(puts.len());
         }
-        let marks = if MARKS { part(marks, &(self.first..=self.last)) } else { &[] };
+        let marks = if MARKS {
+            part(marks, &(self.first..=self.last))
+        } else {
+            &[]
+        };
         each(self.index, &puts[from..to], marks);
     }
 }
@@ -250,7 +303,8 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         for range in &self.levels {
             range.source.prefetch(range.guess);
         }
-        self.runs.retain(|range| range.source.may_have::<MARKS>(range.first, range.last));
+        self.runs
+            .retain(|range| range.source.may_have::<MARKS>(range.first, range.last));
         for i in 0..self.levels.len() {
             self.add_parts(self.levels[i], each)?;
         }
@@ -269,18 +323,37 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         range: InSource<'a, R, &'a Level<R>>,
         each: &mut impl FnMut(usize, &[R], &[R]),
     ) -> Result<()> {
-        let InSource { index, first, last, source: level, guess, blocks } = range;
+        let InSource {
+            index,
+            first,
+            last,
+            source: level,
+            guess,
+            blocks,
+        } = range;
         let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(position, self.most_blocks - 1);
-            if level.entry(end, blocks)?.is_some_and(|entry| entry.high < last) {
+            if level
+                .entry(end, blocks)?
+                .is_some_and(|entry| entry.high < last)
+            {
                 self.reading.too_long.push(index);
                 return Ok(());
             }
         }
         while let Some(entry) = level.entry(position, blocks)? {
             let (rows, around) = (Rows::Unread, 0..0);
-            self.parts.push(Part { index, first, last, entry, blocks, slot: None, rows, around });
+            self.parts.push(Part {
+                index,
+                first,
+                last,
+                entry,
+                blocks,
+                slot: None,
+                rows,
+                around,
+            });
             if self.parts.len() == TOGETHER {
                 self.read_parts(each)?;
             }
@@ -298,7 +371,9 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
             range.source.prefetch_index::<MARKS>(range.first);
         }
         for part in &self.parts {
-            part.blocks.cache().prefetch(part.entry.id, &part.entry.hint);
+            part.blocks
+                .cache()
+                .prefetch(part.entry.id, &part.entry.hint);
         }
         for range in &self.runs {
             range.source.prefetch_rows::<MARKS>(range.first);
@@ -309,7 +384,9 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
         for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            let block = self.last_read.rows(part.blocks, part.entry, part.first, part.last)?;
+            let block = self
+                .last_read
+                .rows(part.blocks, part.entry, part.first, part.last)?;
             part.rows = Rows::Read(block);
             self.reading.missed += 1;
         }

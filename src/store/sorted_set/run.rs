@@ -19,13 +19,29 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) const REPEATED: Self = Self { life: Life::Repeated, filtered: false, indexed: true };
-    pub(crate) const ONCE: Self = Self { life: Life::Once, filtered: false, indexed: true };
-    pub(crate) const ONCE_FILTERED: Self = Self { life: Life::Once, filtered: true, indexed: true };
+    pub(crate) const REPEATED: Self = Self {
+        life: Life::Repeated,
+        filtered: false,
+        indexed: true,
+    };
+    pub(crate) const ONCE: Self = Self {
+        life: Life::Once,
+        filtered: false,
+        indexed: true,
+    };
+    pub(crate) const ONCE_FILTERED: Self = Self {
+        life: Life::Once,
+        filtered: true,
+        indexed: true,
+    };
 
     /// The same rules, for runs that are hardly ever searched.
     pub(crate) fn unsearched(self) -> Self {
-        Self { filtered: false, indexed: false, ..self }
+        Self {
+            filtered: false,
+            indexed: false,
+            ..self
+        }
     }
 }
 
@@ -58,17 +74,27 @@ pub(crate) struct IndexedRows<R> {
 impl<R: Row> IndexedRows<R> {
     /// Rows whose index tells nothing yet.
     fn new(rows: Vec<R>) -> Self {
-        let (prefixes, occupied) = (Prefixes::none(rows.len()).into(), Occupied::unknown().into());
-        Self { rows: rows.into(), prefixes, occupied, taken: 0 }
+        let (prefixes, occupied) = (
+            Prefixes::none(rows.len()).into(),
+            Occupied::unknown().into(),
+        );
+        Self {
+            rows: rows.into(),
+            prefixes,
+            occupied,
+            taken: 0,
+        }
     }
 
     fn index(&mut self) {
-        self.prefixes = Prefixes::new(self.rows.iter().map(|row| row.prefix()), ROWS_PER_PREFIX).into();
+        self.prefixes =
+            Prefixes::new(self.rows.iter().map(|row| row.prefix()), ROWS_PER_PREFIX).into();
     }
 
     /// Makes the map of the prefixes that occur.
     fn map(&mut self) {
-        self.occupied = Occupied::new(self.rows.iter().map(|row| row.prefix()), self.rows.len()).into();
+        self.occupied =
+            Occupied::new(self.rows.iter().map(|row| row.prefix()), self.rows.len()).into();
     }
 
     fn rows(&self) -> &[R] {
@@ -84,9 +110,17 @@ impl<R: Row> IndexedRows<R> {
     /// The rows in a range, perhaps with some of their neighbours.
     #[inline]
     pub(crate) fn around(&self, range: &RangeInclusive<R>) -> &[R] {
-        let start = self.prefixes.around(range.start().prefix()).start.max(self.taken);
+        let start = self
+            .prefixes
+            .around(range.start().prefix())
+            .start
+            .max(self.taken);
         let end = self.prefixes.around(range.end().prefix()).end.max(start);
-        if end - start > MOST_AROUND { self.within(range) } else { &self.rows[start..end] }
+        if end - start > MOST_AROUND {
+            self.within(range)
+        } else {
+            &self.rows[start..end]
+        }
     }
 
     /// Whether there may be rows in a range.
@@ -117,7 +151,10 @@ impl<R: Row> IndexedRows<R> {
 
     /// The same rows from `low` on.
     fn from(&self, low: R) -> Self {
-        Self { taken: self.before(low).max(self.taken), ..self.clone() }
+        Self {
+            taken: self.before(low).max(self.taken),
+            ..self.clone()
+        }
     }
 
     /// The number of rows before `row`, including those that were taken.
@@ -129,8 +166,11 @@ impl<R: Row> IndexedRows<R> {
 
 impl<R: Row> Run<R> {
     pub(crate) fn new(puts: Vec<R>, marks: Vec<R>, rules: Rules) -> Self {
-        let run =
-            Self { puts: IndexedRows::new(puts), marks: IndexedRows::new(marks), filter: Arc::default() };
+        let run = Self {
+            puts: IndexedRows::new(puts),
+            marks: IndexedRows::new(marks),
+            filter: Arc::default(),
+        };
         run.prepared(rules)
     }
 
@@ -141,7 +181,11 @@ impl<R: Row> Run<R> {
             self.marks.index();
         }
         if rules.filtered {
-            let prefixes = self.puts().iter().chain(self.marks()).map(|row| row.prefix());
+            let prefixes = self
+                .puts()
+                .iter()
+                .chain(self.marks())
+                .map(|row| row.prefix());
             self.filter = Arc::new(Filter::new(prefixes, self.len(), usize::MAX));
         } else if rules.indexed {
             self.puts.map();
@@ -182,7 +226,9 @@ impl<R: Row> Run<R> {
     /// The puts in a range, and the marks if they are wanted, perhaps with some of their neighbours.
     #[inline]
     pub(super) fn around<const MARKS: bool>(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
-        let marks = self.wanted_marks::<MARKS>().map_or(&[][..], |marks| marks.around(range));
+        let marks = self
+            .wanted_marks::<MARKS>()
+            .map_or(&[][..], |marks| marks.around(range));
         (self.puts.around(range), marks)
     }
 
@@ -197,26 +243,33 @@ impl<R: Row> Run<R> {
     #[inline]
     pub(super) fn prefetch_occupied<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_occupied(row);
-        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_occupied(row));
+        self.wanted_marks::<MARKS>()
+            .into_iter()
+            .for_each(|marks| marks.prefetch_occupied(row));
     }
 
     /// Fetches what the index has for `row`.
     #[inline]
     pub(super) fn prefetch_index<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_index(row);
-        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_index(row));
+        self.wanted_marks::<MARKS>()
+            .into_iter()
+            .for_each(|marks| marks.prefetch_index(row));
     }
 
     /// Fetches both ends of the rows among which `row` is.
     #[inline]
     pub(super) fn prefetch_rows<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_rows(row);
-        self.wanted_marks::<MARKS>().into_iter().for_each(|marks| marks.prefetch_rows(row));
+        self.wanted_marks::<MARKS>()
+            .into_iter()
+            .for_each(|marks| marks.prefetch_rows(row));
     }
 
     /// Whether the other run is a copy of this one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.puts.rows, &other.puts.rows) && Arc::ptr_eq(&self.marks.rows, &other.marks.rows)
+        Arc::ptr_eq(&self.puts.rows, &other.puts.rows)
+            && Arc::ptr_eq(&self.marks.rows, &other.marks.rows)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -225,7 +278,11 @@ impl<R: Row> Run<R> {
 
     /// The rows from `low` on.
     pub(crate) fn from(&self, low: R) -> Self {
-        Self { puts: self.puts.from(low), marks: self.marks.from(low), filter: self.filter.clone() }
+        Self {
+            puts: self.puts.from(low),
+            marks: self.marks.from(low),
+            filter: self.filter.clone(),
+        }
     }
 
     /// Runs as one run. The newest comes last.
@@ -235,9 +292,17 @@ impl<R: Row> Run<R> {
         }
         let mut merged = Lists::default();
         if let [older @ .., second, newest] = runs {
-            merged = merge((newest.puts(), newest.marks()), (second.puts(), second.marks()), rules.life);
+            merged = merge(
+                (newest.puts(), newest.marks()),
+                (second.puts(), second.marks()),
+                rules.life,
+            );
             for older in older.iter().rev() {
-                merged = merge((&merged.puts, &merged.marks), (older.puts(), older.marks()), rules.life);
+                merged = merge(
+                    (&merged.puts, &merged.marks),
+                    (older.puts(), older.marks()),
+                    rules.life,
+                );
             }
         }
         Self::new(merged.puts, merged.marks, rules)

@@ -36,7 +36,12 @@ pub(super) fn push_run<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, rules: Rules
 
 /// Adds a run to others and merges short runs only, those of at most `short` rows together. Long runs are left
 /// to the merging thread, unless there are very many.
-pub(super) fn push_run_soon<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, short: usize, rules: Rules) {
+pub(super) fn push_run_soon<R: Row>(
+    runs: &mut Vec<Run<R>>,
+    run: Run<R>,
+    short: usize,
+    rules: Rules,
+) {
     runs.push(run);
     let count = match runs.len() > MOST_RUNS {
         true => merging(lengths(runs), short, SHORT_TIMES, usize::MAX).max(LONG_TOGETHER),
@@ -46,12 +51,20 @@ pub(super) fn push_run_soon<R: Row>(runs: &mut Vec<Run<R>>, run: Run<R>, short: 
 }
 
 /// The runs that the merging thread is to merge into one, if any are.
-pub(super) fn runs_to_merge<R: Row>(runs: &[Run<R>], short: usize, in_pause: bool) -> Option<Range<usize>> {
+pub(super) fn runs_to_merge<R: Row>(
+    runs: &[Run<R>],
+    short: usize,
+    in_pause: bool,
+) -> Option<Range<usize>> {
     let (short, times, end) = match in_pause {
         true => (usize::MAX, TIMES_IN_PAUSE, runs.len()),
         // A run of more than half the length hardly ever becomes longer. So this one and those before it are
         // seldom changed by whoever adds a run meanwhile.
-        false => (short, SHORT_TIMES, runs.iter().rposition(|run| run.len() > short / 2)? + 1),
+        false => (
+            short,
+            SHORT_TIMES,
+            runs.iter().rposition(|run| run.len() > short / 2)? + 1,
+        ),
     };
     let lengths = lengths(&runs[..end]);
     // A short run may stand behind long ones that are to be merged.
@@ -71,10 +84,17 @@ fn merging(mut lengths: Vec<usize>, short: usize, times: usize, most: usize) -> 
     let count = lengths.len();
     loop {
         let newest = lengths.last().copied().unwrap_or(0);
-        let are_short = |last: usize| last <= times.saturating_mul(newest) && last + newest <= short;
+        let are_short =
+            |last: usize| last <= times.saturating_mul(newest) && last + newest <= short;
         let before = lengths.len().checked_sub(2).map(|index| lengths[index]);
-        let together = if before.is_some_and(are_short) { 2 } else { LONG_TOGETHER };
-        let Some(first) = lengths.len().checked_sub(together) else { break };
+        let together = if before.is_some_and(are_short) {
+            2
+        } else {
+            LONG_TOGETHER
+        };
+        let Some(first) = lengths.len().checked_sub(together) else {
+            break;
+        };
         if together == LONG_TOGETHER && lengths[first] > LONG_TOGETHER * newest {
             break;
         }
@@ -127,7 +147,10 @@ mod tests {
         let (mut runs, mut most) = (Vec::new(), 0);
         for first in (0..2000).map(|index| index * 1000) {
             let long = |runs: &[Run<u64>]| -> Vec<usize> {
-                runs.iter().map(Run::len).filter(|&it| it > MOST_SHORT).collect()
+                runs.iter()
+                    .map(Run::len)
+                    .filter(|&it| it > MOST_SHORT)
+                    .collect()
             };
             let before = long(&runs);
             push_run_soon(&mut runs, run(first..first + 1000), MOST_SHORT, Rules::ONCE);
@@ -145,19 +168,38 @@ mod tests {
             let merged = Run::of_all(&runs[range.clone()], Rules::ONCE);
             runs.splice(range, [merged]);
         }
-        assert!(runs.windows(2).all(|pair| pair[0].len() > 16 * pair[1].len()), "{:?}", lengths(&runs));
+        assert!(
+            runs.windows(2)
+                .all(|pair| pair[0].len() > 16 * pair[1].len()),
+            "{:?}",
+            lengths(&runs)
+        );
         assert_eq!(rows(&runs), (0..2_000_000).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_short_run_does_not_keep_those_before_it_from_being_merged() {
-        let of = |lengths: &[u64]| -> Vec<Run<u64>> { lengths.iter().map(|&rows| run(0..rows)).collect() };
+        let of = |lengths: &[u64]| -> Vec<Run<u64>> {
+            lengths.iter().map(|&rows| run(0..rows)).collect()
+        };
         let runs = of(&[90_000, 9_000, 8_000, 8_000, 100]);
         assert_eq!(runs_to_merge(&runs, MOST_SHORT, false), Some(1..4));
-        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, false), None);
-        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, true), Some(0..3));
-        assert_eq!(runs_to_merge(&of(&[90_000, 9_000, 100]), MOST_SHORT, true), Some(0..2));
-        assert_eq!(runs_to_merge(&of(&[90_000, 5_000, 100]), MOST_SHORT, true), None);
+        assert_eq!(
+            runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, false),
+            None
+        );
+        assert_eq!(
+            runs_to_merge(&of(&[90_000, 9_000, 8_000, 100]), MOST_SHORT, true),
+            Some(0..3)
+        );
+        assert_eq!(
+            runs_to_merge(&of(&[90_000, 9_000, 100]), MOST_SHORT, true),
+            Some(0..2)
+        );
+        assert_eq!(
+            runs_to_merge(&of(&[90_000, 5_000, 100]), MOST_SHORT, true),
+            None
+        );
     }
 
     #[test]
@@ -178,7 +220,11 @@ mod tests {
         push_run_soon(&mut runs, run(0..0), MOST_SHORT, Rules::ONCE);
         assert_eq!(rows(&runs), [0, 1, 2]);
         // A put and its mark cancel each other.
-        push_run(&mut runs, Run::new(Vec::new(), vec![0, 1, 2], Rules::ONCE), Rules::ONCE);
+        push_run(
+            &mut runs,
+            Run::new(Vec::new(), vec![0, 1, 2], Rules::ONCE),
+            Rules::ONCE,
+        );
         assert!(runs.is_empty());
     }
 }

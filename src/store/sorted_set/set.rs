@@ -40,12 +40,21 @@ pub(crate) enum MergedRuns<R> {
     /// All frozen runs.
     Frozen(Run<R>),
     /// The recent runs of these indexes, of which the last was `newest`.
-    Recent { of: Range<usize>, newest: Run<R>, merged: Run<R> },
+    Recent {
+        of: Range<usize>,
+        newest: Run<R>,
+        merged: Run<R>,
+    },
 }
 
 impl<R: Row> SortedSet<R> {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, recent: Vec::new(), frozen: Vec::new(), levels: Vec::new() }
+        Self {
+            rules,
+            recent: Vec::new(),
+            frozen: Vec::new(),
+            levels: Vec::new(),
+        }
     }
 
     /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short` rows.
@@ -66,7 +75,11 @@ impl<R: Row> SortedSet<R> {
         }
         let of = runs_to_merge(&self.recent, short, in_pause)?;
         let merged = Run::of_all(&self.recent[of.clone()], self.rules);
-        Some(MergedRuns::Recent { newest: self.recent[of.end - 1].clone(), of, merged })
+        Some(MergedRuns::Recent {
+            newest: self.recent[of.end - 1].clone(),
+            of,
+            merged,
+        })
     }
 
     /// Whether [`merged_runs`](Self::merged_runs) would merge any.
@@ -81,7 +94,11 @@ impl<R: Row> SortedSet<R> {
             MergedRuns::Frozen(run) => self.frozen = vec![run],
             MergedRuns::Recent { of, newest, merged } => {
                 // Runs are merged from the newest on. So if this one is there, those before it are too.
-                if self.recent.get(of.end - 1).is_some_and(|run| run.is_same(&newest)) {
+                if self
+                    .recent
+                    .get(of.end - 1)
+                    .is_some_and(|run| run.is_same(&newest))
+                {
                     self.recent.splice(of, (merged.len() > 0).then_some(merged));
                 }
             }
@@ -93,7 +110,9 @@ impl<R: Row> SortedSet<R> {
         let memory = self.recent.iter().chain(&self.frozen);
         let memory = memory.map(|run| (run.puts().len() as u64, run.marks().len() as u64));
         let levels = self.levels.iter().map(|it| it.level.rows());
-        memory.chain(levels).fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
+        memory
+            .chain(levels)
+            .fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
     }
 
     /// The number of blocks of the set, as if the rows in memory were packed too.
@@ -106,7 +125,13 @@ impl<R: Row> SortedSet<R> {
     /// An empty level with a number that no other level of the set has.
     pub(crate) fn new_level(&self) -> SetLevel<R> {
         let taken = |number: &u8| self.levels.iter().any(|it| it.number == *number);
-        let number = (0..=u8::MAX).find(|number| !taken(number)).expect("a set has a handful of levels");
-        SetLevel { number, next: R::MIN, level: Arc::new(Level::empty()) }
+        let number = (0..=u8::MAX)
+            .find(|number| !taken(number))
+            .expect("a set has a handful of levels");
+        SetLevel {
+            number,
+            next: R::MIN,
+            level: Arc::new(Level::empty()),
+        }
     }
 }

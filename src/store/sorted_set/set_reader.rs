@@ -26,7 +26,10 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
 
     /// The sorted runs that the transaction wrote, from new to old.
     pub(crate) fn written_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        self.overlay.map_or(&[][..], |overlay| overlay.parts().0).iter().rev()
+        self.overlay
+            .map_or(&[][..], |overlay| overlay.parts().0)
+            .iter()
+            .rev()
     }
 
     /// The rows that the transaction wrote last and has not sorted.
@@ -41,17 +44,28 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     fn unsorted_within(&self, range: &RangeInclusive<R>) -> Lists<R> {
         let (puts, marks) = self.unsorted();
         let sorted = |rows: &[R]| {
-            let mut rows: Vec<R> = rows.iter().copied().filter(|row| range.contains(row)).collect();
+            let mut rows: Vec<R> = rows
+                .iter()
+                .copied()
+                .filter(|row| range.contains(row))
+                .collect();
             rows.sort_unstable();
             rows.dedup();
             rows
         };
-        Lists { puts: sorted(puts), marks: sorted(marks) }
+        Lists {
+            puts: sorted(puts),
+            marks: sorted(marks),
+        }
     }
 
     /// The runs in memory that are committed, from new to old.
     pub(crate) fn memory_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        self.set.recent.iter().rev().chain(self.set.frozen.iter().rev())
+        self.set
+            .recent
+            .iter()
+            .rev()
+            .chain(self.set.frozen.iter().rev())
     }
 
     /// Fills `rows.puts` with all rows of a range that some source puts, in no order and perhaps more than
@@ -72,16 +86,29 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         for run in self.runs() {
             rows.puts.extend(run.within(range).0);
         }
-        rows.puts.extend(self.unsorted().0.iter().filter(|row| range.contains(row)));
+        rows.puts
+            .extend(self.unsorted().0.iter().filter(|row| range.contains(row)));
         Ok(())
     }
 
     /// Ranges that together cover all rows, in order. Each has up to eight blocks of the largest level.
     pub(crate) fn parts(&self) -> Result<impl Iterator<Item = RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
-        let largest = self.set.levels.iter().map(|it| &it.level).max_by_key(|level| level.blocks());
-        let entries = largest.map(|level| level.entries(level.all(), self.blocks)).transpose()?;
-        let ends = entries.into_iter().flatten().skip(BLOCKS - 1).step_by(BLOCKS).map(|entry| entry.high);
+        let largest = self
+            .set
+            .levels
+            .iter()
+            .map(|it| &it.level)
+            .max_by_key(|level| level.blocks());
+        let entries = largest
+            .map(|level| level.entries(level.all(), self.blocks))
+            .transpose()?;
+        let ends = entries
+            .into_iter()
+            .flatten()
+            .skip(BLOCKS - 1)
+            .step_by(BLOCKS)
+            .map(|entry| entry.high);
         let mut next = Some(R::MIN);
         Ok(ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
             let low = next.filter(|&low| low <= end)?;
@@ -143,10 +170,15 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
 
     fn count_level(&self, level: &Level<R>, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
         let first = level.find(*range.start(), self.blocks)?;
-        let Some(entry) = level.entry(first, self.blocks)? else { return Ok((0, 0)) };
+        let Some(entry) = level.entry(first, self.blocks)? else {
+            return Ok((0, 0));
+        };
         let block = self.blocks.rows(entry)?;
         let count = |block: &Block<R>, range: &RangeInclusive<R>| {
-            (part(block.puts(), range).len() as i64, part(block.marks(), range).len() as i64)
+            (
+                part(block.puts(), range).len() as i64,
+                part(block.marks(), range).len() as i64,
+            )
         };
         let mut sum = count(&block, range);
         if entry.high >= *range.end() {
@@ -156,7 +188,10 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         let last = level.find(*range.end(), self.blocks)?;
         let from = level.rows_before(level.after(first, 1), self.blocks)?;
         let to = level.rows_before(last, self.blocks)?;
-        sum = (sum.0 + (to.0 - from.0) as i64, sum.1 + (to.1 - from.1) as i64);
+        sum = (
+            sum.0 + (to.0 - from.0) as i64,
+            sum.1 + (to.1 - from.1) as i64,
+        );
         if let Some(entry) = level.entry(last, self.blocks)? {
             let (puts, marks) = count(&self.blocks.rows(entry)?, range);
             sum = (sum.0 + puts, sum.1 + marks);
@@ -182,10 +217,18 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The last rows of a range that are in the set, at most `limit`, the last one first.
     pub(crate) fn last(&self, range: &RangeInclusive<R>, limit: usize) -> Result<Vec<R>> {
         let unsorted = self.unsorted_within(range);
-        let mut sources = vec![Backward::lists(self.blocks, &unsorted.puts, &unsorted.marks)];
+        let mut sources = vec![Backward::lists(
+            self.blocks,
+            &unsorted.puts,
+            &unsorted.marks,
+        )];
         // Filters know only prefixes, so they help if all rows of the range have the same prefix.
-        let prefix = (range.start().prefix() == range.end().prefix()).then_some(range.start().prefix());
-        for run in self.runs().filter(|run| prefix.is_none_or(|prefix| run.passes(prefix))) {
+        let prefix =
+            (range.start().prefix() == range.end().prefix()).then_some(range.start().prefix());
+        for run in self
+            .runs()
+            .filter(|run| prefix.is_none_or(|prefix| run.passes(prefix)))
+        {
             let (puts, marks) = run.within(range);
             sources.push(Backward::lists(self.blocks, puts, marks));
         }
@@ -200,8 +243,10 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         let mut last = Vec::new();
         while last.len() < limit {
             // If several sources have the same row, the newest of them decides. It comes first.
-            let newest =
-                sources.iter().filter_map(Backward::peek).reduce(|a, b| if b.0 > a.0 { b } else { a });
+            let newest = sources
+                .iter()
+                .filter_map(Backward::peek)
+                .reduce(|a, b| if b.0 > a.0 { b } else { a });
             let Some((row, put)) = newest else { break };
             if put {
                 last.push(row);

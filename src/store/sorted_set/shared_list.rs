@@ -29,7 +29,11 @@ struct Segment<T> {
 
 impl<T: Clone> SharedList<T> {
     pub(super) fn empty() -> Self {
-        Self { segments: Vec::new(), hints: Vec::new(), len: 0 }
+        Self {
+            segments: Vec::new(),
+            hints: Vec::new(),
+            len: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,7 +49,10 @@ impl<T: Clone> SharedList<T> {
         let hint = *self.hints.get(index / LEAST)? as usize;
         // As a segment has so many items, at most one more begins up to the index. The processor could not predict
         // whether one does.
-        let next = self.segments.get(hint + 1).map_or(usize::MAX, |next| next.start);
+        let next = self
+            .segments
+            .get(hint + 1)
+            .map_or(usize::MAX, |next| next.start);
         let Segment { start, items } = self.segments.get(hint + usize::from(next <= index))?;
         items.get(index - start)
     }
@@ -55,7 +62,9 @@ impl<T: Clone> SharedList<T> {
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
-        self.segments.iter().flat_map(|segment| segment.items.iter())
+        self.segments
+            .iter()
+            .flat_map(|segment| segment.items.iter())
     }
 
     /// The items of a range of indexes.
@@ -66,9 +75,15 @@ impl<T: Clone> SharedList<T> {
     /// The list with other items in the place of those of a range.
     pub(super) fn splice(&self, range: Range<usize>, new: impl IntoIterator<Item = T>) -> Self {
         let mut touched = self.touched(&range);
-        let before = self.segments.get(touched.start).map_or(0, |segment| segment.start);
-        let old =
-            |touched: &Range<usize>| self.segments[touched.clone()].iter().flat_map(|it| it.items.iter());
+        let before = self
+            .segments
+            .get(touched.start)
+            .map_or(0, |segment| segment.start);
+        let old = |touched: &Range<usize>| {
+            self.segments[touched.clone()]
+                .iter()
+                .flat_map(|it| it.items.iter())
+        };
         let mut items: Vec<T> = old(&touched).take(range.start - before).cloned().collect();
         items.extend(new);
         items.extend(old(&touched).skip(range.end - before).cloned());
@@ -83,17 +98,24 @@ impl<T: Clone> SharedList<T> {
             let share = items.len() / (parts - part);
             items.by_ref().take(share).collect()
         });
-        let head = self.segments[..touched.start].iter().map(|segment| segment.items.clone());
-        let tail = self.segments[touched.end..].iter().map(|segment| segment.items.clone());
+        let head = self.segments[..touched.start]
+            .iter()
+            .map(|segment| segment.items.clone());
+        let tail = self.segments[touched.end..]
+            .iter()
+            .map(|segment| segment.items.clone());
         Self::of(head.chain(made.collect::<Vec<_>>()).chain(tail))
     }
 
     /// The segments that have items of a range, or to which items are added.
     fn touched(&self, range: &Range<usize>) -> Range<usize> {
-        let first =
-            self.segments.partition_point(|segment| segment.start + segment.items.len() <= range.start);
+        let first = self
+            .segments
+            .partition_point(|segment| segment.start + segment.items.len() <= range.start);
         let first = first.min(self.segments.len().saturating_sub(1));
-        let end = self.segments.partition_point(|segment| segment.start < range.end);
+        let end = self
+            .segments
+            .partition_point(|segment| segment.start < range.end);
         first..end.max(first + 1).min(self.segments.len())
     }
 
@@ -115,7 +137,8 @@ impl<T: Clone> Index<usize> for SharedList<T> {
 
     #[inline]
     fn index(&self, index: usize) -> &T {
-        self.get(index).expect("the index is below the length of the list")
+        self.get(index)
+            .expect("the index is below the length of the list")
     }
 }
 
@@ -165,10 +188,12 @@ mod tests {
     fn versions_share_what_did_not_change() {
         let list = SharedList::empty().splice(0..0, 0..100_000);
         let changed = list.splice(50_000..50_003, [1, 2]);
-        let shared = list
-            .segments
-            .iter()
-            .filter(|segment| changed.segments.iter().any(|other| Arc::ptr_eq(&segment.items, &other.items)));
+        let shared = list.segments.iter().filter(|segment| {
+            changed
+                .segments
+                .iter()
+                .any(|other| Arc::ptr_eq(&segment.items, &other.items))
+        });
         assert!(shared.count() >= list.segments.len() - 2);
     }
 }

@@ -43,7 +43,10 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
             reader.blocks.append_rows(entry, &mut rows)?;
         }
         sampled += rows.puts.len() as f64;
-        for (all, sum) in squares.iter_mut().zip(sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)))) {
+        for (all, sum) in squares
+            .iter_mut()
+            .zip(sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0))))
+        {
             *all += sum;
         }
     }
@@ -65,21 +68,38 @@ fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<
     let weight = |entry: &Entry<u64>| (entry.high, f64::from(entry.puts));
     if chunks <= MOST_CHUNKS {
         let sums = sums_of_squares(level.entries(level.all(), blocks)?.map(weight));
-        return Ok(sums[..=measured].iter().map(|sum| sum / (rows * rows)).collect());
+        return Ok(sums[..=measured]
+            .iter()
+            .map(|sum| sum / (rows * rows))
+            .collect());
     }
     let known = length(chunks);
     let sums = sums_of_squares(level.chunks());
-    let mut shares: Vec<f64> = sums[..=known].iter().map(|sum| sum / (rows * rows)).collect();
+    let mut shares: Vec<f64> = sums[..=known]
+        .iter()
+        .map(|sum| sum / (rows * rows))
+        .collect();
     // Prefixes of that length, each the likelier the more rows have it.
     let (mut falls, mut all) = ([0.0; 65], 0.0);
-    for (high, _) in level.chunks().skip(chunks / SAMPLES / 2).step_by(chunks / SAMPLES) {
+    for (high, _) in level
+        .chunks()
+        .skip(chunks / SAMPLES / 2)
+        .step_by(chunks / SAMPLES)
+    {
         let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
         let range = high & !others..=high | others;
         let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
-        let sums = sums_of_squares(entries.filter(|entry| range.contains(&entry.high)).map(weight));
+        let sums = sums_of_squares(
+            entries
+                .filter(|entry| range.contains(&entry.high))
+                .map(weight),
+        );
         let rows = sums[known].sqrt().max(1.0);
         all += rows;
-        falls.iter_mut().zip(sums).for_each(|(fall, sum)| *fall += sum / rows);
+        falls
+            .iter_mut()
+            .zip(sums)
+            .for_each(|(fall, sum)| *fall += sum / rows);
     }
     let last = shares[known];
     shares.extend((known + 1..=measured).map(|bits| last * falls[bits] / all));
@@ -116,7 +136,10 @@ mod tests {
 
     #[test]
     fn squares_are_added_up_for_every_length_of_prefix() {
-        let rows: Vec<u64> = (0..1000u64).map(|i| i * i * i % 977).map(|it| (it << 54) | (it % 5)).collect();
+        let rows: Vec<u64> = (0..1000u64)
+            .map(|i| i * i * i % 977)
+            .map(|it| (it << 54) | (it % 5))
+            .collect();
         let mut sorted = rows.clone();
         sorted.sort_unstable();
         let sums = sums_of_squares(sorted.iter().map(|&row| (row, 0.5)));
@@ -124,7 +147,10 @@ mod tests {
             let prefix = |row: u64| row.checked_shr(64 - bits as u32).unwrap_or(0);
             let pairs = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
             let expected = pairs.filter(|&(a, b)| prefix(a) == prefix(b)).count() as f64 / 4.0;
-            assert!((sum - expected).abs() < 1e-6, "{bits} bits: {sum}, {expected}");
+            assert!(
+                (sum - expected).abs() < 1e-6,
+                "{bits} bits: {sum}, {expected}"
+            );
         }
     }
 }

@@ -34,18 +34,29 @@ pub(super) struct Slot<R> {
 impl<R: Row> Slot<R> {
     /// A chunk in memory.
     pub(super) fn of(chunk: Chunk<R>) -> Self {
-        Self { outline: chunk.outline(), chunk: OnceLock::from(Arc::new(chunk)) }
+        Self {
+            outline: chunk.outline(),
+            chunk: OnceLock::from(Arc::new(chunk)),
+        }
     }
 
     /// A chunk that is not read yet.
     pub(super) fn unread(outline: Outline<R>) -> Self {
-        Self { outline, chunk: OnceLock::new() }
+        Self {
+            outline,
+            chunk: OnceLock::new(),
+        }
     }
 
     /// What finds a block in it.
     pub(super) fn top(&self) -> Top<R> {
-        let found = self.chunk.get().map(|chunk| OnceLock::from(Found::of(chunk)));
-        Top { found: found.unwrap_or_default() }
+        let found = self
+            .chunk
+            .get()
+            .map(|chunk| OnceLock::from(Found::of(chunk)));
+        Top {
+            found: found.unwrap_or_default(),
+        }
     }
 
     /// What finds the filters of its blocks.
@@ -58,8 +69,16 @@ impl<R: Row> Slot<R> {
     /// The memory that it takes once it is read, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let entry = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
-        let fence = if self.outline.lines > 0 { size_of::<Fence>() } else { 0 };
-        let extent = if self.outline.extent.is_some() { Extent::BYTES } else { 0 };
+        let fence = if self.outline.lines > 0 {
+            size_of::<Fence>()
+        } else {
+            0
+        };
+        let extent = if self.outline.extent.is_some() {
+            Extent::BYTES
+        } else {
+            0
+        };
         let chunk = usize::from(self.outline.blocks) * (entry + extent)
             + usize::from(self.outline.lines) * LINE_BYTES;
         chunk + 256 + size_of::<Top<R>>() + size_of::<Self>() + fence
@@ -68,7 +87,10 @@ impl<R: Row> Slot<R> {
 
 impl<R: Row> Found<R> {
     pub(super) fn of(chunk: &Chunk<R>) -> Self {
-        Self { entries: chunk.shared_entries(), samples: chunk.samples() }
+        Self {
+            entries: chunk.shared_entries(),
+            samples: chunk.samples(),
+        }
     }
 }
 

@@ -28,21 +28,38 @@ impl<R: Row> Level<R> {
         // All chunks that lose a block are made anew. If blocks are added between two chunks, the chunk
         // before is made anew too. Otherwise each addition would make a small chunk of its own.
         let Range { start, end } = positions;
-        let first = if start.entry == 0 { start.chunk.saturating_sub(1) } else { start.chunk };
+        let first = if start.entry == 0 {
+            start.chunk.saturating_sub(1)
+        } else {
+            start.chunk
+        };
         let last = (end.chunk + usize::from(end.entry > 0)).max(first);
         let changed = first..last.max(start.chunk + 1).min(self.slots.len());
-        let changed: Vec<_> = changed.map(|chunk| self.chunk(chunk, blocks)).collect::<Result<_>>()?;
-        let entries_of = |chunk: usize| changed.get(chunk - first).into_iter().flat_map(|it| it.listed());
+        let changed: Vec<_> = changed
+            .map(|chunk| self.chunk(chunk, blocks))
+            .collect::<Result<_>>()?;
+        let entries_of = |chunk: usize| {
+            changed
+                .get(chunk - first)
+                .into_iter()
+                .flat_map(|it| it.listed())
+        };
         let kept_before = (first..=start.chunk).flat_map(|chunk| {
-            let count = if chunk == start.chunk { start.entry } else { usize::MAX };
+            let count = if chunk == start.chunk {
+                start.entry
+            } else {
+                usize::MAX
+            };
             entries_of(chunk).take(count)
         });
         let kept_after = (end.chunk..last).flat_map(|chunk| {
             let count = if chunk == end.chunk { end.entry } else { 0 };
             entries_of(chunk).skip(count)
         });
-        let all: Vec<Listed<'_, R>> =
-            kept_before.chain(new.iter().map(NewBlock::listed)).chain(kept_after).collect();
+        let all: Vec<Listed<'_, R>> = kept_before
+            .chain(new.iter().map(NewBlock::listed))
+            .chain(kept_after)
+            .collect();
         let mut chunks = Replaced::default();
         let new: Vec<Slot<R>> = cut(&all, most)
             .into_iter()
@@ -52,8 +69,18 @@ impl<R: Row> Level<R> {
                 Slot::of(chunk)
             })
             .collect();
-        chunks.removed = self.highs[first..last].iter().map(|high| high.number()).collect();
-        Ok(self.with_slots(name, file, first..last, new, chunks, most.min(most_outlines(name))))
+        chunks.removed = self.highs[first..last]
+            .iter()
+            .map(|high| high.number())
+            .collect();
+        Ok(self.with_slots(
+            name,
+            file,
+            first..last,
+            new,
+            chunks,
+            most.min(most_outlines(name)),
+        ))
     }
 
     /// Replaces chunks by new ones, and makes the summaries that change anew. A new summary has at most `most`
@@ -71,32 +98,63 @@ impl<R: Row> Level<R> {
         let mut level = self.with_chunks(old.clone(), new, self.summaries.clone());
         level.number = name.number;
         // The last chunk is in no summary, neither before nor now.
-        let (listed_before, listed) = (before.saturating_sub(1), level.slots.len().saturating_sub(1));
+        let (listed_before, listed) = (
+            before.saturating_sub(1),
+            level.slots.len().saturating_sub(1),
+        );
         let first = old.start.min(listed_before).min(listed);
         let end_before = old.end.min(listed_before).max(first);
         let end = listed - (listed_before - end_before);
         let mut summaries = Replaced::default();
         if first == end_before && first == end {
-            return Splice { level, chunks, summaries };
+            return Splice {
+                level,
+                chunks,
+                summaries,
+            };
         }
         let touched = summary::touched(&self.summaries, &(first..end_before));
-        let end_of = |summary: usize| summary.checked_sub(1).map_or(0, |before| self.summaries[before].end);
-        let (first, end) = (end_of(touched.start), end_of(touched.end) - end_before + end);
-        let outlines: Vec<Outline<R>> = level.slots.range(first..end).map(|slot| slot.outline).collect();
+        let end_of = |summary: usize| {
+            summary
+                .checked_sub(1)
+                .map_or(0, |before| self.summaries[before].end)
+        };
+        let (first, end) = (
+            end_of(touched.start),
+            end_of(touched.end) - end_before + end,
+        );
+        let outlines: Vec<Outline<R>> = level
+            .slots
+            .range(first..end)
+            .map(|slot| slot.outline)
+            .collect();
         let mut stored = self.summaries[..touched.start].to_vec();
         let mut next = first;
         for part in summary::cut(&outlines, end == listed, most) {
             let (last, bytes) = summary::encode(name, file, part);
             next += part.len();
-            stored.push(Stored { end: next, share: share_of_sum([bytes.as_slice()]) });
+            stored.push(Stored {
+                end: next,
+                share: share_of_sum([bytes.as_slice()]),
+            });
             summaries.written.push((last, bytes));
         }
         let last_of = |summary: &Stored| self.highs[summary.end - 1].number();
-        summaries.removed = self.summaries[touched.clone()].iter().map(last_of).collect();
+        summaries.removed = self.summaries[touched.clone()]
+            .iter()
+            .map(last_of)
+            .collect();
         let behind = self.summaries[touched.end..].iter();
-        stored.extend(behind.map(|it| Stored { end: it.end + listed - listed_before, ..*it }));
+        stored.extend(behind.map(|it| Stored {
+            end: it.end + listed - listed_before,
+            ..*it
+        }));
         level.summaries = stored;
-        Splice { level, chunks, summaries }
+        Splice {
+            level,
+            chunks,
+            summaries,
+        }
     }
 
     /// The fences of the chunks, with others in the place of those of a range.
@@ -109,13 +167,21 @@ impl<R: Row> Level<R> {
             return self.fences.splice(old.clone(), new.iter().map(Slot::fence));
         }
         // So far no block of the level had a filter.
-        let (head, tail) = (self.slots.range(0..old.start), self.slots.range(old.end..self.slots.len()));
+        let (head, tail) = (
+            self.slots.range(0..old.start),
+            self.slots.range(old.end..self.slots.len()),
+        );
         SharedList::empty().splice(0..0, head.chain(new).chain(tail).map(Slot::fence))
     }
 
     /// The level with other chunks in the place of those of a range, and other summaries. It shares with this one
     /// what stays.
-    pub(super) fn with_chunks(&self, old: Range<usize>, new: Vec<Slot<R>>, summaries: Vec<Stored>) -> Self {
+    pub(super) fn with_chunks(
+        &self,
+        old: Range<usize>,
+        new: Vec<Slot<R>>,
+        summaries: Vec<Stored>,
+    ) -> Self {
         let sum = |sum: (u64, u64), (puts, marks)| (sum.0 + puts, sum.1 + marks);
         let mut rows = self.before.get(old.start).copied().unwrap_or(self.rows);
         let mut before = self.before[..old.start].to_vec();
@@ -135,10 +201,25 @@ impl<R: Row> Level<R> {
         let moved = |&(puts, marks): &(u64, u64)| sum(rows, (puts - gone.0, marks - gone.1));
         before.extend(self.before[old.end..].iter().map(moved));
         let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
-        let has_extents = !self.latest.is_empty() || new.iter().any(|slot| slot.outline.extent.is_some());
-        let behind = self.slots.range(old.end..if has_extents { self.slots.len() } else { old.end });
-        for extent in new.iter().chain(behind).filter_map(|slot| slot.outline.extent) {
-            latest.push(latest.last().map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)));
+        let has_extents =
+            !self.latest.is_empty() || new.iter().any(|slot| slot.outline.extent.is_some());
+        let behind = self.slots.range(
+            old.end..if has_extents {
+                self.slots.len()
+            } else {
+                old.end
+            },
+        );
+        for extent in new
+            .iter()
+            .chain(behind)
+            .filter_map(|slot| slot.outline.extent)
+        {
+            latest.push(
+                latest
+                    .last()
+                    .map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)),
+            );
         }
         let tops = self.tops.splice(old.clone(), new.iter().map(Slot::top));
         let fences = self.fences_with(&old, &new);
@@ -187,12 +268,23 @@ mod tests {
     use crate::store::engine::BlockTable;
 
     static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
-    const NAME: LevelName = LevelName { table: &TABLE, number: 3 };
+    const NAME: LevelName = LevelName {
+        table: &TABLE,
+        number: 3,
+    };
 
     /// Times that grow, but for every tenth block.
     fn extent(high: u64) -> Extent {
-        let least_seen = if high % 10 == 3 { -(high as i64) } else { high as i64 };
-        Extent { least_seen, greatest_seen: least_seen + 20, unposted: 1 << (high % 64) }
+        let least_seen = if high % 10 == 3 {
+            -(high as i64)
+        } else {
+            high as i64
+        };
+        Extent {
+            least_seen,
+            greatest_seen: least_seen + 20,
+            unposted: 1 << (high % 64),
+        }
     }
 
     fn block(high: u64, spread: u32) -> NewBlock<u64> {
@@ -206,13 +298,18 @@ mod tests {
             marks,
             hint: Hint::default(),
         };
-        NewBlock { entry, filter, extent: Some(extent(high)) }
+        NewBlock {
+            entry,
+            filter,
+            extent: Some(extent(high)),
+        }
     }
 
     /// A level as it is after opening a file: no chunk is read yet.
     fn reopened(summaries: &BTreeMap<u128, Vec<u8>>, last: Option<Outline<u64>>) -> Level<u64> {
         let read = |(&last, bytes): (&u128, &Vec<u8>)| {
-            let outlines = summary::decode(NAME, last, FileSeed(7), bytes).expect("it was just written");
+            let outlines =
+                summary::decode(NAME, last, FileSeed(7), bytes).expect("it was just written");
             (outlines, share_of_sum([bytes.as_slice()]))
         };
         Level::stored(NAME.number, summaries.iter().map(read), last)
@@ -324,20 +421,47 @@ mod tests {
             let old = splice.chunks.written[1].clone();
             memory.replace_chunks(NAME, splice.chunks);
             // The blocks of the second chunk get other checksums.
-            let (first, last) = (splice.level.find(8 << 4, of)?, splice.level.find(16 << 4, of)?);
+            let (first, last) = (
+                splice.level.find(8 << 4, of)?,
+                splice.level.find(16 << 4, of)?,
+            );
             let mut other: Vec<_> = (8..16).map(|it| block(it, 4)).collect();
             other.iter_mut().for_each(|it| it.entry.checksum ^= 1);
             let splice = splice.level.splice(NAME, first..last, &other, 8, of)?;
             memory.replace_chunks(NAME, splice.chunks);
-            let level = reopened(&splice.summaries.written.into_iter().collect(), splice.level.last_chunk());
-            memory.replace_chunks(NAME, Replaced { removed: vec![old.0], written: Vec::new() });
+            let level = reopened(
+                &splice.summaries.written.into_iter().collect(),
+                splice.level.last_chunk(),
+            );
+            memory.replace_chunks(
+                NAME,
+                Replaced {
+                    removed: vec![old.0],
+                    written: Vec::new(),
+                },
+            );
             if !lose {
-                memory.replace_chunks(NAME, Replaced { removed: Vec::new(), written: vec![old] });
+                memory.replace_chunks(
+                    NAME,
+                    Replaced {
+                        removed: Vec::new(),
+                        written: vec![old],
+                    },
+                );
             }
             assert!(level.find(3 << 4, of).is_ok() && level.find(30 << 4, of).is_ok());
             for _ in 0..2 {
                 let found = level.find(9 << 4, of);
-                assert!(matches!(found, Err(Error::Damaged { table: "directory", .. })), "{found:?}");
+                assert!(
+                    matches!(
+                        found,
+                        Err(Error::Damaged {
+                            table: "directory",
+                            ..
+                        })
+                    ),
+                    "{found:?}"
+                );
                 assert!(level.entries(level.all(), of).is_err() && level.read_all(of).is_err());
             }
         }

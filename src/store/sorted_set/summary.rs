@@ -61,26 +61,58 @@ impl<R: Row> Outline<R> {
             checksum: u64::from_le_bytes(fields.take()?),
             blocks: u16::from_le_bytes(fields.take()?),
             lines: u16::from_le_bytes(fields.take()?),
-            rows: (u32::from_le_bytes(fields.take()?), u32::from_le_bytes(fields.take()?)),
+            rows: (
+                u32::from_le_bytes(fields.take()?),
+                u32::from_le_bytes(fields.take()?),
+            ),
             extent: has_extent.then(|| Extent::decode(fields)).transpose()?,
         };
-        if outline.blocks == 0 { Err("a chunk has no blocks") } else { Ok(outline) }
+        if outline.blocks == 0 {
+            Err("a chunk has no blocks")
+        } else {
+            Ok(outline)
+        }
     }
 
     /// The same outline of a chunk whose rows are of another width.
     pub(crate) fn with_rows<S: Row>(self) -> Outline<S> {
-        let Self { high, checksum, blocks, lines, rows, extent } = self;
-        Outline { high: S::from_number(high.number()), checksum, blocks, lines, rows, extent }
+        let Self {
+            high,
+            checksum,
+            blocks,
+            lines,
+            rows,
+            extent,
+        } = self;
+        Outline {
+            high: S::from_number(high.number()),
+            checksum,
+            blocks,
+            lines,
+            rows,
+            extent,
+        }
     }
 }
 
 /// A summary of these outlines: its last row and its stored bytes.
-pub(crate) fn encode<R: Row>(level: LevelName, file: FileSeed, outlines: &[Outline<R>]) -> (u128, Vec<u8>) {
+pub(crate) fn encode<R: Row>(
+    level: LevelName,
+    file: FileSeed,
+    outlines: &[Outline<R>],
+) -> (u128, Vec<u8>) {
     let last = outlines.last().map_or(0, |outline| outline.high.number());
-    let bytes = seal(Kind::Summary, file, &key_bytes((level.id(), last)), |bytes| {
-        bytes.extend((outlines.len() as u16).to_le_bytes());
-        outlines.iter().for_each(|outline| outline.encode(R::BYTES, bytes));
-    });
+    let bytes = seal(
+        Kind::Summary,
+        file,
+        &key_bytes((level.id(), last)),
+        |bytes| {
+            bytes.extend((outlines.len() as u16).to_le_bytes());
+            outlines
+                .iter()
+                .for_each(|outline| outline.encode(R::BYTES, bytes));
+        },
+    );
     (last, bytes)
 }
 
@@ -91,12 +123,20 @@ pub(crate) fn decode<R: Row>(
     file: FileSeed,
     bytes: &[u8],
 ) -> Result<Vec<Outline<R>>, Problem> {
-    let mut fields = Fields(unseal(Kind::Summary, file, &key_bytes((level.id(), last)), bytes)?);
+    let mut fields = Fields(unseal(
+        Kind::Summary,
+        file,
+        &key_bytes((level.id(), last)),
+        bytes,
+    )?);
     let count = u16::from_le_bytes(fields.take()?);
     let mut outlines: Vec<Outline<R>> = Vec::with_capacity(count.into());
     for _ in 0..count {
         let outline = Outline::decode(R::BYTES, level.table.has_extents, &mut fields)?;
-        if outlines.last().is_some_and(|before| before.high >= outline.high) {
+        if outlines
+            .last()
+            .is_some_and(|before| before.high >= outline.high)
+        {
             return Err("its chunks are out of order");
         }
         outlines.push(outline);
@@ -124,7 +164,11 @@ pub(super) fn cut<R>(
     most: usize,
 ) -> impl Iterator<Item = &[Outline<R>]> {
     let parts = outlines.len().div_ceil(most).max(1);
-    let share = if at_end { most } else { outlines.len().div_ceil(parts).max(1) };
+    let share = if at_end {
+        most
+    } else {
+        outlines.len().div_ceil(parts).max(1)
+    };
     outlines.chunks(share)
 }
 
@@ -141,8 +185,15 @@ pub(super) struct Stored {
 /// of the chunk before.
 pub(super) fn touched(stored: &[Stored], chunks: &Range<usize>) -> Range<usize> {
     let of = |chunk: usize| stored.partition_point(|it| it.end <= chunk);
-    let last = chunks.end.saturating_sub(1).max(chunks.start.saturating_sub(usize::from(chunks.is_empty())));
-    let first = if chunks.is_empty() { last } else { chunks.start };
+    let last = chunks
+        .end
+        .saturating_sub(1)
+        .max(chunks.start.saturating_sub(usize::from(chunks.is_empty())));
+    let first = if chunks.is_empty() {
+        last
+    } else {
+        chunks.start
+    };
     let end = (of(last) + 1).min(stored.len());
     of(first).min(end)..end
 }
@@ -155,7 +206,10 @@ mod tests {
     #[test]
     fn a_summary_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
         static TABLE: BlockTable = BlockTable::new(1, "test", true);
-        let level = |number| LevelName { table: &TABLE, number };
+        let level = |number| LevelName {
+            table: &TABLE,
+            number,
+        };
         let file = FileSeed(7);
         let outline = |i: u16| Outline {
             high: u128::from(i) << 90,
@@ -165,7 +219,8 @@ mod tests {
             rows: (70_000 * u32::from(i), u32::from(i)),
             extent: None,
         };
-        let outlines: Vec<Outline<u128>> = (0..most_outlines(level(2)) as u16).map(outline).collect();
+        let outlines: Vec<Outline<u128>> =
+            (0..most_outlines(level(2)) as u16).map(outline).collect();
         let (last, bytes) = encode(level(2), file, &outlines);
         assert_eq!(last, 99 << 90);
         assert!(bytes.len() < 4_000);
@@ -190,8 +245,15 @@ mod tests {
     #[test]
     fn a_full_summary_of_documents_takes_less_than_a_page() -> Result<(), Problem> {
         static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
-        let level = LevelName { table: &TABLE, number: 0 };
-        let extent = |i: u16| Extent { least_seen: i64::MIN, greatest_seen: i.into(), unposted: i.into() };
+        let level = LevelName {
+            table: &TABLE,
+            number: 0,
+        };
+        let extent = |i: u16| Extent {
+            least_seen: i64::MIN,
+            greatest_seen: i.into(),
+            unposted: i.into(),
+        };
         let outline = |i: u16| Outline {
             high: u64::from(i),
             checksum: 1,
@@ -210,9 +272,15 @@ mod tests {
     #[test]
     fn changed_chunks_are_in_the_summaries_that_are_told() {
         let stored: Vec<Stored> = [3, 5, 9].map(|end| Stored { end, share: 0 }).into();
-        for (chunks, right) in
-            [(0..1, 0..1), (2..3, 0..1), (2..4, 0..2), (3..9, 1..3), (3..3, 0..1), (0..0, 0..1), (9..9, 2..3)]
-        {
+        for (chunks, right) in [
+            (0..1, 0..1),
+            (2..3, 0..1),
+            (2..4, 0..2),
+            (3..9, 1..3),
+            (3..3, 0..1),
+            (0..0, 0..1),
+            (9..9, 2..3),
+        ] {
             assert_eq!(touched(&stored, &chunks), right, "{chunks:?}");
         }
         assert_eq!(touched(&[], &(0..0)), 0..0);

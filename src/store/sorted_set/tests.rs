@@ -29,7 +29,13 @@ fn level<R: CachedRow>(
     memory: &MemoryBlocks,
     number: u8,
 ) -> Level<R> {
-    let (name, blocks) = (LevelName { table: &TABLE, number }, memory.blocks());
+    let (name, blocks) = (
+        LevelName {
+            table: &TABLE,
+            number,
+        },
+        memory.blocks(),
+    );
     let mut packer = Packer::new(128, rules.filtered, blocks.file());
     let (puts, marks) = lists(rows);
     packer.waiting.extend((&puts, &marks));
@@ -37,16 +43,45 @@ fn level<R: CachedRow>(
         .finish()
         .into_iter()
         .map(|block| {
-            let Packed { bytes, checksum, high, puts, marks, filter, extent } = block;
+            let Packed {
+                bytes,
+                checksum,
+                high,
+                puts,
+                marks,
+                filter,
+                extent,
+            } = block;
             let id = BlockId::new(number, memory.places().len() as u64 + 1);
             memory.store(name, high.number(), bytes);
-            let entry = Entry { high, id, checksum, puts, marks, hint: Hint::default() };
-            NewBlock { entry, filter, extent }
+            let entry = Entry {
+                high,
+                id,
+                checksum,
+                puts,
+                marks,
+                hint: Hint::default(),
+            };
+            NewBlock {
+                entry,
+                filter,
+                extent,
+            }
         })
         .collect();
     let empty = Level::empty();
-    let splice = empty.splice(name, empty.all(), &entries, CHUNK_ENTRIES, blocks.of_table(&TABLE));
-    let Splice { level, chunks, summaries } = splice.expect("nothing is read");
+    let splice = empty.splice(
+        name,
+        empty.all(),
+        &entries,
+        CHUNK_ENTRIES,
+        blocks.of_table(&TABLE),
+    );
+    let Splice {
+        level,
+        chunks,
+        summaries,
+    } = splice.expect("nothing is read");
     memory.replace_chunks(name, chunks);
     // Nothing is in memory, as after opening a file.
     reopened(name, blocks.file(), &summaries.written, level.last_chunk())
@@ -67,7 +102,12 @@ fn reopened<R: CachedRow>(
 }
 
 fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
-    let list = |put: bool| rows.iter().filter(|it| *it.1 == put).map(|it| *it.0).collect();
+    let list = |put: bool| {
+        rows.iter()
+            .filter(|it| *it.1 == put)
+            .map(|it| *it.0)
+            .collect()
+    };
     (list(true), list(false))
 }
 
@@ -80,7 +120,11 @@ pub(crate) struct Stacked<R> {
 }
 
 /// A set of these sources, of which the first are levels.
-pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, rules: Rules) -> Stacked<R> {
+pub(crate) fn stack<R: CachedRow>(
+    sources: &[BTreeMap<R, bool>],
+    levels: usize,
+    rules: Rules,
+) -> Stacked<R> {
     let memory = MemoryBlocks::default();
     let (mut set, mut overlay) = (SortedSet::new(rules), Overlay::new(rules));
     for (i, rows) in sources.iter().enumerate() {
@@ -96,7 +140,13 @@ pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, 
                 set.freeze();
             }
         } else {
-            rows.iter().for_each(|(&row, &put)| if put { overlay.put(row) } else { overlay.mark(row) });
+            rows.iter().for_each(|(&row, &put)| {
+                if put {
+                    overlay.put(row)
+                } else {
+                    overlay.mark(row)
+                }
+            });
         }
     }
     if sources.len().is_multiple_of(3) {
@@ -104,7 +154,11 @@ pub(crate) fn stack<R: CachedRow>(sources: &[BTreeMap<R, bool>], levels: usize, 
             .into_iter()
             .for_each(|merged| set.replace_runs(merged));
     }
-    Stacked { set, overlay, memory }
+    Stacked {
+        set,
+        overlay,
+        memory,
+    }
 }
 
 #[test]
@@ -112,10 +166,18 @@ fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
     let mut set = SortedSet::new(Rules::ONCE);
     let run = |first: u64| Run::new((first..first + 10).collect(), Vec::new(), Rules::ONCE);
     let lengths = |set: &SortedSet<u64>| set.recent.iter().map(Run::len).collect::<Vec<_>>();
-    [0, 10, 20].into_iter().for_each(|first| set.push(run(first), 4));
-    assert_eq!(lengths(&set), [10, 10, 10], "long runs are merged by whoever adds them");
+    [0, 10, 20]
+        .into_iter()
+        .for_each(|first| set.push(run(first), 4));
+    assert_eq!(
+        lengths(&set),
+        [10, 10, 10],
+        "long runs are merged by whoever adds them"
+    );
     let merged: Vec<_> = (0..3).filter_map(|_| set.merged_runs(4, false)).collect();
-    [30, 40].into_iter().for_each(|first| set.push(run(first), 4));
+    [30, 40]
+        .into_iter()
+        .for_each(|first| set.push(run(first), 4));
     for merged in merged {
         // The second and the third time, the runs are not there any more.
         set.replace_runs(merged);
@@ -129,7 +191,9 @@ fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
 /// The rows that the sources leave, by the plain rule: the newest put or mark of a row counts.
 fn left<R: Ord + Copy>(sources: &[BTreeMap<R, bool>]) -> Vec<R> {
     let mut rows = BTreeMap::new();
-    sources.iter().for_each(|source| rows.extend(source.iter().map(|(&row, &put)| (row, put))));
+    sources
+        .iter()
+        .for_each(|source| rows.extend(source.iter().map(|(&row, &put)| (row, put))));
     rows.into_iter().filter(|it| it.1).map(|it| it.0).collect()
 }
 
@@ -141,19 +205,30 @@ fn agree<R: CachedRow>(
     lives_once: bool,
 ) -> Result<()> {
     let blocks = stacked.memory.blocks();
-    let reader =
-        || SetReader { set: &stacked.set, overlay: Some(&stacked.overlay), blocks: blocks.of_table(&TABLE) };
+    let reader = || SetReader {
+        set: &stacked.set,
+        overlay: Some(&stacked.overlay),
+        blocks: blocks.of_table(&TABLE),
+    };
     let set = reader();
     let mut all = Vec::new();
     set.each(|row| all.push(row))?;
     assert_eq!(all, left);
     // Everything is read twice. The second time, blocks are cached.
     for range in ranges.iter().chain(ranges) {
-        let right: Vec<R> = left.iter().copied().filter(|row| range.contains(row)).collect();
+        let right: Vec<R> = left
+            .iter()
+            .copied()
+            .filter(|row| range.contains(row))
+            .collect();
         assert_eq!(set.rows(range)?, right, "{range:?}");
         for limit in [1, 3, usize::MAX] {
             let last: Vec<R> = right.iter().rev().take(limit).copied().collect();
-            assert_eq!(set.last(range, limit)?, last, "the last {limit} of {range:?}");
+            assert_eq!(
+                set.last(range, limit)?,
+                last,
+                "the last {limit} of {range:?}"
+            );
         }
         if lives_once {
             assert_eq!(set.count(range)?, right.len() as i64, "{range:?}");
@@ -180,16 +255,24 @@ fn read_together<'a, R: CachedRow>(
         for most_blocks in [usize::MAX, 1] {
             let wanted = || {
                 let want = |range: &RangeInclusive<R>| (*range.start(), *range.end());
-                together.iter().map(want).map(|(first, last)| Wanted { reader: reader(), first, last })
+                together.iter().map(want).map(|(first, last)| Wanted {
+                    reader: reader(),
+                    first,
+                    last,
+                })
             };
             let mut found = vec![Lists::default(); together.len()];
             let read = read_ranges(wanted(), most_blocks, |index, puts, marks| {
                 found[index].extend((puts, marks));
             })?;
             let mut alone = vec![Lists::default(); together.len()];
-            let read_alone =
-                read_puts(wanted(), most_blocks, |index, puts| alone[index].extend((puts, &[])))?;
-            assert_eq!((read_alone.blocks, &read_alone.too_long), (read.blocks, &read.too_long));
+            let read_alone = read_puts(wanted(), most_blocks, |index, puts| {
+                alone[index].extend((puts, &[]))
+            })?;
+            assert_eq!(
+                (read_alone.blocks, &read_alone.too_long),
+                (read.blocks, &read.too_long)
+            );
             for (index, range) in together.iter().enumerate() {
                 let within = |lists: &Lists<R>| {
                     let rows = lists.puts.iter().copied().filter(|row| range.contains(row));
@@ -198,11 +281,20 @@ fn read_together<'a, R: CachedRow>(
                 assert_eq!(within(&alone[index]), within(&found[index]), "{range:?}");
                 let is_whole = !read.too_long.contains(&index);
                 let right = left.iter().filter(|row| range.contains(row));
-                assert!(!is_whole || right.clone().all(|row| found[index].puts.contains(row)), "{range:?}");
+                assert!(
+                    !is_whole || right.clone().all(|row| found[index].puts.contains(row)),
+                    "{range:?}"
+                );
                 // A row that is put and not left has a newer mark. If rows live again and again, the mark
                 // may also be older.
-                let gone = found[index].puts.iter().filter(|row| range.contains(row) && !left.contains(row));
-                assert!(!is_whole || gone.clone().all(|row| found[index].marks.contains(row)), "{range:?}");
+                let gone = found[index]
+                    .puts
+                    .iter()
+                    .filter(|row| range.contains(row) && !left.contains(row));
+                assert!(
+                    !is_whole || gone.clone().all(|row| found[index].marks.contains(row)),
+                    "{range:?}"
+                );
             }
             assert!(most_blocks == 1 || read.too_long.is_empty());
         }
@@ -211,12 +303,19 @@ fn read_together<'a, R: CachedRow>(
 }
 
 fn sources(rows: u64) -> impl Strategy<Value = Sources> {
-    prop::collection::vec(prop::collection::btree_map(0..rows, any::<bool>(), 0..90), 2..6)
+    prop::collection::vec(
+        prop::collection::btree_map(0..rows, any::<bool>(), 0..90),
+        2..6,
+    )
 }
 
 /// Spreads small numbers over all rows, so that some are neighbours and others far apart.
 fn spread(row: u64) -> u64 {
-    if row.is_multiple_of(3) { row } else { row.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+    if row.is_multiple_of(3) {
+        row
+    } else {
+        row.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 proptest! {
@@ -270,9 +369,17 @@ fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
     let places = stacked.memory.places();
     assert!(places.len() > 8);
     let blocks = stacked.memory.blocks();
-    let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
+    let set = SetReader {
+        set: &stacked.set,
+        overlay: None,
+        blocks: blocks.of_table(&TABLE),
+    };
     let problem = || match set.each(|_| ()) {
-        Err(Error::Damaged { table: "test", key, problem }) => (key, problem),
+        Err(Error::Damaged {
+            table: "test",
+            key,
+            problem,
+        }) => (key, problem),
         other => panic!("{other:?}"),
     };
     stacked.memory.damage(places[3]);
@@ -286,26 +393,40 @@ fn a_damaged_or_missing_block_is_an_error_that_names_the_set() {
 /// In a large level, not all chunks are read. Three quarters of the skewed rows have the same first six bits.
 #[test]
 fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
-    for (count, skewed) in [(3_000u64, false), (3_000, true), (60_000, false), (60_000, true)] {
-        let spread =
-            |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> if skewed && i % 4 < 3 { 6 } else { 0 };
+    for (count, skewed) in [
+        (3_000u64, false),
+        (3_000, true),
+        (60_000, false),
+        (60_000, true),
+    ] {
+        let spread = |i: u64| {
+            i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> if skewed && i % 4 < 3 { 6 } else { 0 }
+        };
         let rows: BTreeMap<u64, bool> = (0..count).map(|i| (spread(i), true)).collect();
         let all: Vec<u64> = rows.keys().copied().collect();
         let stacked = stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED);
         let blocks = stacked.memory.blocks();
-        let set = SetReader { set: &stacked.set, overlay: None, blocks: blocks.of_table(&TABLE) };
+        let set = SetReader {
+            set: &stacked.set,
+            overlay: None,
+            blocks: blocks.of_table(&TABLE),
+        };
         for read in [false, true] {
             let shares = shares(&set, read)?;
             assert_eq!(shares.len(), 65);
             for bits in [0u32, 2, 4, 6, 7, 8] {
                 let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
-                let groups =
-                    all.chunk_by(|&a, &b| prefix(a) == prefix(b)).map(|it| (it.len() as f64).powi(2));
+                let groups = all
+                    .chunk_by(|&a, &b| prefix(a) == prefix(b))
+                    .map(|it| (it.len() as f64).powi(2));
                 let right = groups.sum::<f64>() / (all.len() as f64).powi(2);
                 let ratio = shares[bits as usize] / right;
                 // Few blocks tell only of short prefixes, and beyond that take rows to be spread evenly.
                 let told = bits <= 4 || count > 3_000 || !skewed;
-                assert!(!told || (0.7..1.4).contains(&ratio), "{count}, {bits} bits: {ratio}, read {read}");
+                assert!(
+                    !told || (0.7..1.4).contains(&ratio),
+                    "{count}, {bits} bits: {ratio}, read {read}"
+                );
             }
         }
     }

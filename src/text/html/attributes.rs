@@ -83,14 +83,17 @@ impl<'a> Attributes<'a> {
     }
 
     pub(super) fn style(&self) -> Style {
-        self.style.map_or_else(Style::default, |style| Style::of(&decoded(style)))
+        self.style
+            .map_or_else(Style::default, |style| Style::of(&decoded(style)))
     }
 }
 
 fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
     value.is_some_and(|value| {
         let value = decoded(value);
-        known.iter().any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
+        known
+            .iter()
+            .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
     })
 }
 
@@ -99,7 +102,9 @@ fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(value);
     }
     let mut decoded = Vec::with_capacity(value.len());
-    references::decode(value, Within::Attribute, |more| decoded.extend_from_slice(more));
+    references::decode(value, Within::Attribute, |more| {
+        decoded.extend_from_slice(more)
+    });
     Cow::Owned(decoded)
 }
 
@@ -123,7 +128,9 @@ impl Style {
     fn without_comments(style: &[u8]) -> Self {
         let [mut displayed, mut content, mut visible] = [Said::default(); 3];
         for declaration in Declarations(style) {
-            let Some(colon) = declaration.iter().position(|&byte| byte == b':') else { continue };
+            let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
+                continue;
+            };
             let (name, value) = (declaration[..colon].trim_ascii(), &declaration[colon + 1..]);
             if name.eq_ignore_ascii_case(b"display") {
                 displayed.say(value, is_displayed);
@@ -133,8 +140,15 @@ impl Style {
                 visible.say(value, is_visible);
             }
         }
-        let displayed = if content.is == Some(false) { content.is } else { displayed.is };
-        Self { displayed, visible: visible.is }
+        let displayed = if content.is == Some(false) {
+            content.is
+        } else {
+            displayed.is
+        };
+        Self {
+            displayed,
+            visible: visible.is,
+        }
     }
 }
 
@@ -148,10 +162,18 @@ struct Said {
 impl Said {
     fn say(&mut self, value: &[u8], read: fn(&[u8]) -> Option<bool>) {
         let mut parts = value.splitn(2, |&byte| byte == b'!');
-        let value = parts.next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-        let important = parts.next().map(|part| part.trim_ascii().eq_ignore_ascii_case(b"important"));
+        let value = parts
+            .next()
+            .unwrap_or_default()
+            .trim_ascii()
+            .to_ascii_lowercase();
+        let important = parts
+            .next()
+            .map(|part| part.trim_ascii().eq_ignore_ascii_case(b"important"));
         // What follows `!` is `important`, or the declaration is none.
-        let (Some(is), true) = (read(&value), important != Some(false)) else { return };
+        let (Some(is), true) = (read(&value), important != Some(false)) else {
+            return;
+        };
         let important = important.is_some();
         if important || !self.important {
             (self.is, self.important) = (Some(is), important);
@@ -180,7 +202,10 @@ fn is_displayed(value: &[u8]) -> Option<bool> {
     ];
     match value {
         b"none" => Some(false),
-        value => KNOWN.iter().any(|known| value.starts_with(known.as_bytes())).then_some(true),
+        value => KNOWN
+            .iter()
+            .any(|known| value.starts_with(known.as_bytes()))
+            .then_some(true),
     }
 }
 
@@ -270,9 +295,11 @@ mod tests {
         ] {
             assert_eq!(displayed(style), Some(false), "{style}");
         }
-        for style in
-            ["display:block", "display:none;display:inline-block", "display:none;display:flex !important"]
-        {
+        for style in [
+            "display:block",
+            "display:none;display:inline-block",
+            "display:none;display:flex !important",
+        ] {
             assert_eq!(displayed(style), Some(true), "{style}");
         }
         for style in [
@@ -302,7 +329,10 @@ mod tests {
         };
         assert_eq!(said("visibility: hidden"), (None, Some(false)));
         assert_eq!(said("visibility:visible"), (None, Some(true)));
-        assert_eq!(said("content-visibility:hidden;display:block"), (Some(false), None));
+        assert_eq!(
+            said("content-visibility:hidden;display:block"),
+            (Some(false), None)
+        );
         assert_eq!(said("content-visibility:auto"), (None, None));
     }
 

@@ -134,7 +134,10 @@ const STATEMENTS: [(Traits, &str); 16] = [
          noframes noscript object ol p param plaintext pre script search section select source style summary table \
          tbody td template textarea tfoot th thead title tr track ul wbr xmp",
     ),
-    (Traits::SCOPE, "applet caption html table td th marquee object select template"),
+    (
+        Traits::SCOPE,
+        "applet caption html table td th marquee object select template",
+    ),
     (
         Traits::VOID,
         "area base basefont bgsound br col colgroup embed frame hr image img input keygen link meta param source \
@@ -167,19 +170,28 @@ const STATEMENTS: [(Traits, &str); 16] = [
          figure footer header hgroup listing main marquee menu nav object ol pre search section select summary ul",
     ),
     (Traits::IMPLIED, "dd dt li optgroup option p rb rp rt rtc"),
-    (Traits::FORMATTING, "a b big code em font i nobr s small strike strong tt u"),
+    (
+        Traits::FORMATTING,
+        "a b big code em font i nobr s small strike strong tt u",
+    ),
     (
         Traits::BREAKOUT,
         "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu \
          meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var",
     ),
-    (Traits::PART, "caption col colgroup tbody td tfoot th thead tr"),
+    (
+        Traits::PART,
+        "caption col colgroup tbody td tfoot th thead tr",
+    ),
     (Traits::HEADING, "h1 h2 h3 h4 h5 h6"),
     (
         Traits::IN_HEAD,
         "base basefont bgsound head html link meta noframes noscript script style template title",
     ),
-    (Traits::RAW, "iframe noembed noframes noscript script style textarea title xmp"),
+    (
+        Traits::RAW,
+        "iframe noembed noframes noscript script style textarea title xmp",
+    ),
     (
         Traits::NO_FRAMES,
         "applet area body br button dd dt embed hr iframe image img keygen li listing marquee object pre select table \
@@ -251,7 +263,10 @@ mod tests {
 
     #[test]
     fn no_two_names_are_one() {
-        let mut names: Vec<&str> = STATEMENTS.iter().flat_map(|(_, names)| names.split(' ')).collect();
+        let mut names: Vec<&str> = STATEMENTS
+            .iter()
+            .flat_map(|(_, names)| names.split(' '))
+            .collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(TABLE.iter().flatten().count(), names.len());

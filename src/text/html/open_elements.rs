@@ -59,8 +59,12 @@ pub(super) struct Showing {
 }
 
 impl Showing {
-    pub(super) const AS_PARENT: Self =
-        Self { displayed: true, visible: None, drawn: None, by_attribute: false };
+    pub(super) const AS_PARENT: Self = Self {
+        displayed: true,
+        visible: None,
+        drawn: None,
+        by_attribute: false,
+    };
 }
 
 /// Whether the text of an element is shown, by what the element says and those around it.
@@ -74,7 +78,12 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    const YES: Self = Self { displayed: true, visible: true, drawn: true, by_attribute: false };
+    const YES: Self = Self {
+        displayed: true,
+        visible: true,
+        drawn: true,
+        by_attribute: false,
+    };
 
     fn within(self, own: Showing) -> Self {
         Self {
@@ -168,7 +177,10 @@ impl OpenElements {
         };
         let mut elements = Vec::with_capacity(64);
         elements.push(root);
-        Self { elements, groups: [0; 256] }
+        Self {
+            elements,
+            groups: [0; 256],
+        }
     }
 
     #[inline]
@@ -192,23 +204,34 @@ impl OpenElements {
         let top = self.top();
         if is_between_cells(top.name) {
             let table = usize::from(top.table);
-            return &self.elements[if self.elements[table].name == TABLE { table - 1 } else { table }];
+            return &self.elements[if self.elements[table].name == TABLE {
+                table - 1
+            } else {
+                table
+            }];
         }
         top
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "there are few open elements")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are few open elements"
+    )]
     pub(super) fn push(&mut self, new: New) {
         let (index, top) = (self.elements.len() as u16, *self.top());
-        let bounds_scope =
-            new.traits.any(Traits::SCOPE) && new.space == Space::Html || new.integration != Integration::None;
+        let bounds_scope = new.traits.any(Traits::SCOPE) && new.space == Space::Html
+            || new.integration != Integration::None;
         let paragraph = match new.name {
             P => index,
             BUTTON => 0,
             _ if bounds_scope => 0,
             _ => top.paragraph,
         };
-        let parent = if new.traits.any(Traits::PART) { top.shown } else { self.enclosing().shown };
+        let parent = if new.traits.any(Traits::PART) {
+            top.shown
+        } else {
+            self.enclosing().shown
+        };
         let is_special = new.traits.any(Traits::SPECIAL);
         let of_group = std::mem::replace(&mut self.groups[new.name.group()], index);
         self.elements.push(Open {
@@ -221,10 +244,22 @@ impl OpenElements {
             gap: new.gap,
             paragraph,
             scope: if bounds_scope { index } else { top.scope },
-            table: if matches!(new.name, TABLE | TEMPLATE) { index } else { top.table },
+            table: if matches!(new.name, TABLE | TEMPLATE) {
+                index
+            } else {
+                top.table
+            },
             special: if is_special { index } else { top.special },
-            item: if is_special && !matches!(new.name, ADDRESS | DIV | P) { index } else { top.item },
-            html: if new.space == Space::Html { index } else { top.html },
+            item: if is_special && !matches!(new.name, ADDRESS | DIV | P) {
+                index
+            } else {
+                top.item
+            },
+            html: if new.space == Space::Html {
+                index
+            } else {
+                top.html
+            },
             of_group,
         });
     }
@@ -241,7 +276,11 @@ impl OpenElements {
 
     #[inline]
     fn pop_one(&mut self) -> Option<Open> {
-        let open = if self.elements.len() > 1 { self.elements.pop() } else { None }?;
+        let open = if self.elements.len() > 1 {
+            self.elements.pop()
+        } else {
+            None
+        }?;
         self.groups[open.name.group()] = open.of_group;
         Some(open)
     }
@@ -283,12 +322,17 @@ impl OpenElements {
 
     /// The innermost heading that an end tag reaches.
     pub(super) fn heading_in_scope(&self) -> Option<usize> {
-        ["h1", "h2", "h3", "h4", "h5", "h6"].iter().filter_map(|name| self.in_scope(Name::of(name))).max()
+        ["h1", "h2", "h3", "h4", "h5", "h6"]
+            .iter()
+            .filter_map(|name| self.in_scope(Name::of(name)))
+            .max()
     }
 
     /// The innermost item that an end tag reaches. A list bounds the scope of its items.
     pub(super) fn item_in_scope(&self) -> Option<usize> {
-        let list = self.in_scope(Name::of("ul")).max(self.in_scope(Name::of("ol")));
+        let list = self
+            .in_scope(Name::of("ul"))
+            .max(self.in_scope(Name::of("ol")));
         self.in_scope(LI).filter(|&item| Some(item) > list)
     }
 
@@ -316,7 +360,8 @@ impl OpenElements {
     /// The innermost element of SVG or MathML with this name, if no element of HTML is within.
     pub(super) fn foreign(&self, name: Name) -> Option<usize> {
         let html = self.top().html;
-        self.last(name.within(Space::Svg), html).max(self.last(name.within(Space::MathMl), html))
+        self.last(name.within(Space::Svg), html)
+            .max(self.last(name.within(Space::MathMl), html))
     }
 
     /// Whether the innermost table is between its cells, and not in one.
@@ -324,7 +369,9 @@ impl OpenElements {
         let table = self.table();
         let parts = self.elements[table..].iter().skip(1).take(3);
         self.at(table).name == TABLE
-            && !parts.map(|part| part.name).any(|name| matches!(name, TD | TH | CAPTION))
+            && !parts
+                .map(|part| part.name)
+                .any(|name| matches!(name, TD | TH | CAPTION))
     }
 
     /// The last block to which the end of a formatting element is carried on, from the outermost one in the element
@@ -333,9 +380,13 @@ impl OpenElements {
         if usize::from(self.top().special) <= index {
             return None;
         }
-        let blocks = (index + 1..self.len()).filter(|&at| self.elements[at].traits.any(Traits::SPECIAL));
+        let blocks =
+            (index + 1..self.len()).filter(|&at| self.elements[at].traits.any(Traits::SPECIAL));
         let last = blocks.take(MOST_BLOCKS).enumerate().last();
-        last.map(|(count, index)| Block { index, is_innermost: count + 1 < MOST_BLOCKS })
+        last.map(|(count, index)| Block {
+            index,
+            is_innermost: count + 1 < MOST_BLOCKS,
+        })
     }
 
     /// Takes away an element, and of those up to another one all but blocks and what formats. What they hold stays.
@@ -367,8 +418,24 @@ impl OpenElements {
     }
 
     fn put_back(&mut self, inner: Vec<Open>) {
-        for Open { name, traits, space, integration, own, gap, .. } in inner {
-            self.push(New { name, traits, space, integration, own, gap });
+        for Open {
+            name,
+            traits,
+            space,
+            integration,
+            own,
+            gap,
+            ..
+        } in inner
+        {
+            self.push(New {
+                name,
+                traits,
+                space,
+                integration,
+                own,
+                gap,
+            });
         }
     }
 }

@@ -15,9 +15,17 @@ impl Syntax {
     /// The syntax of a page that is not known to be XHTML by its type: an XML declaration says that a page is.
     pub(crate) fn of(page: &str) -> Self {
         let page = page.trim_start_matches('\u{feff}').trim_ascii_start();
-        let declaration = page.strip_prefix("<?xml").and_then(|rest| rest.split_once('>')).map(|(it, _)| it);
-        let is_one = |it: &str| it.starts_with(|c: char| c.is_ascii_whitespace()) && it.ends_with('?');
-        if declaration.is_some_and(is_one) { Self::Xhtml } else { Self::Html }
+        let declaration = page
+            .strip_prefix("<?xml")
+            .and_then(|rest| rest.split_once('>'))
+            .map(|(it, _)| it);
+        let is_one =
+            |it: &str| it.starts_with(|c: char| c.is_ascii_whitespace()) && it.ends_with('?');
+        if declaration.is_some_and(is_one) {
+            Self::Xhtml
+        } else {
+            Self::Html
+        }
     }
 }
 
@@ -55,7 +63,10 @@ pub(crate) fn visible_paragraphs(page: &str, syntax: Syntax) -> String {
         || Vec::with_capacity(page.len() / 4),
         |text, piece| match piece {
             Piece::Text(more) => {
-                text.extend(more.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }));
+                text.extend(
+                    more.iter()
+                        .map(|&byte| if byte == b'\n' { b' ' } else { byte }),
+                );
             }
             Piece::Break if text.last().is_some_and(|&last| last != b'\n') => text.extend(b"\n\n"),
             Piece::Break | Piece::Link(_) => {}
@@ -90,13 +101,17 @@ pub(in crate::text) fn read<S>(
 ) -> S {
     let page = page.strip_prefix('\u{feff}').unwrap_or(page);
     let mut state = begin();
-    let reader =
-        Reader::new(page, syntax, Hiding::ByAttributes, also_hidden, |piece| take(&mut state, piece));
+    let reader = Reader::new(page, syntax, Hiding::ByAttributes, also_hidden, |piece| {
+        take(&mut state, piece)
+    });
     if !hides_itself(reader.read()) {
         return state;
     }
     let mut state = begin();
-    Reader::new(page, syntax, Hiding::Off, also_hidden, |piece| take(&mut state, piece)).read();
+    Reader::new(page, syntax, Hiding::Off, also_hidden, |piece| {
+        take(&mut state, piece)
+    })
+    .read();
     state
 }
 
@@ -110,5 +125,6 @@ const LEAST_SHOWN: usize = 64;
 
 /// The text of pieces. They are parts of a page at places where characters end, and so UTF-8.
 pub(in crate::text) fn to_string(text: Vec<u8>) -> String {
-    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(text)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -14,8 +14,8 @@ use memchr::memchr2;
 use super::attributes::{Attributes, is_blank};
 use super::names::{Name, Space, Traits};
 use super::open_elements::{
-    BUTTON, Gap, Integration, LI, New, OpenElements, P, Showing, TABLE, TBODY, TD, TEMPLATE, TFOOT, TH,
-    THEAD, TR,
+    BUTTON, Gap, Integration, LI, New, OpenElements, P, Showing, TABLE, TBODY, TD, TEMPLATE, TFOOT,
+    TH, THEAD, TR,
 };
 use super::references::{self, Within};
 use super::tokenizer::{Tag, Token, Tokenizer};
@@ -170,7 +170,14 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if self.open.len() == 1 {
             let (name, traits) = (BODY, Traits::of(BODY));
             let (space, integration, own) = (Space::Html, Integration::None, Showing::AS_PARENT);
-            self.open.push(New { name, traits, space, integration, own, gap: Gap::None });
+            self.open.push(New {
+                name,
+                traits,
+                space,
+                integration,
+                own,
+                gap: Gap::None,
+            });
         }
     }
 
@@ -180,7 +187,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             _ if top.space == Space::Html => true,
             Integration::Html => true,
             Integration::Text => !matches!(tag.name, MGLYPH | MALIGNMARK),
-            Integration::None => tag.name == SVG && top.name == ANNOTATION_XML.within(Space::MathMl),
+            Integration::None => {
+                tag.name == SVG && top.name == ANNOTATION_XML.within(Space::MathMl)
+            }
         };
         let traits = Traits::of(tag.name);
         if is_html {
@@ -195,7 +204,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// Closes SVG and MathML, up to where HTML may stand.
     fn leave_foreign(&mut self) {
-        while self.open.top().space != Space::Html && self.open.top().integration == Integration::None {
+        while self.open.top().space != Space::Html
+            && self.open.top().integration == Integration::None
+        {
             self.pop();
         }
     }
@@ -203,17 +214,30 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn open_foreign(&mut self, tag: &Tag<'_>, space: Space) {
         let integration = match (space, tag.name) {
             (Space::MathMl, MI | MO | MN | MS | MTEXT) => Integration::Text,
-            (Space::MathMl, ANNOTATION_XML) if tag.attributes.annotates_in_html() => Integration::Html,
+            (Space::MathMl, ANNOTATION_XML) if tag.attributes.annotates_in_html() => {
+                Integration::Html
+            }
             (Space::Svg, FOREIGN_OBJECT | DESC | TITLE) => Integration::Html,
             _ => Integration::None,
         };
-        let special =
-            integration != Integration::None || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
-        let traits = if special { Traits::SPECIAL } else { Traits::NONE };
+        let special = integration != Integration::None
+            || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
+        let traits = if special {
+            Traits::SPECIAL
+        } else {
+            Traits::NONE
+        };
         let own = self.foreign_showing(tag, space);
         let own = self.by_style(own, &tag.attributes);
         let name = tag.name.within(space);
-        self.push(New { name, traits, space, integration, own, gap: Gap::Box });
+        self.push(New {
+            name,
+            traits,
+            space,
+            integration,
+            own,
+            gap: Gap::Box,
+        });
         if tag.self_closing {
             self.pop();
         }
@@ -232,8 +256,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             (_, TEXT | FOREIGN_OBJECT) => own.drawn = Some(true),
             (
                 _,
-                TITLE | DESC | METADATA | STYLE | SCRIPT | DEFS | SYMBOL | CLIP_PATH | MASK | PATTERN
-                | MARKER | LINEAR_GRADIENT | RADIAL_GRADIENT | FILTER,
+                TITLE | DESC | METADATA | STYLE | SCRIPT | DEFS | SYMBOL | CLIP_PATH | MASK
+                | PATTERN | MARKER | LINEAR_GRADIENT | RADIAL_GRADIENT | FILTER,
             ) => own.displayed = false,
             _ => {}
         }
@@ -263,8 +287,17 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         };
         let is_closed = tag.name == DIALOG && !attributes.open || attributes.popover;
         let displayed = !(is_closed || hides && attributes.hidden);
-        let own = self.by_style(Showing { displayed, ..Showing::AS_PARENT }, attributes);
-        Showing { displayed: own.displayed && !unshown, ..own }
+        let own = self.by_style(
+            Showing {
+                displayed,
+                ..Showing::AS_PARENT
+            },
+            attributes,
+        );
+        Showing {
+            displayed: own.displayed && !unshown,
+            ..own
+        }
     }
 
     /// Opens an element of HTML.
@@ -278,7 +311,14 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             return;
         }
-        self.push(New { name, traits, space, integration, own, gap });
+        self.push(New {
+            name,
+            traits,
+            space,
+            integration,
+            own,
+            gap,
+        });
         if self.syntax == Syntax::Xhtml && tag.self_closing {
             self.pop();
         }
@@ -385,9 +425,18 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let own = self.html_showing(tag, traits);
         let (name, space, integration) = (tag.name, Space::Html, Integration::None);
-        self.push(New { name, traits, space, integration, own, gap: gap_of(traits) });
+        self.push(New {
+            name,
+            traits,
+            space,
+            integration,
+            own,
+            gap: gap_of(traits),
+        });
         if tag.name == TEXTAREA {
-            references::decode(content, Within::Text, |text| self.text(text, Nul::InRawText));
+            references::decode(content, Within::Text, |text| {
+                self.text(text, Nul::InRawText)
+            });
         } else {
             self.text(content, Nul::InRawText);
         }
@@ -410,7 +459,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let kept = match tag.name {
             TR => table + usize::from(self.is_section(table + 1)),
             TD | TH if self.is_section(table + 1) => {
-                table + 1 + usize::from(self.open.len() > table + 2 && self.open.at(table + 2).name == TR)
+                table
+                    + 1
+                    + usize::from(self.open.len() > table + 2 && self.open.at(table + 2).name == TR)
             }
             _ => table,
         };
@@ -432,7 +483,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     /// Opens an element that has no tag.
     fn open_bare(&mut self, name: Name) {
         self.open_html(
-            &Tag { name, self_closing: false, attributes: Attributes::default() },
+            &Tag {
+                name,
+                self_closing: false,
+                attributes: Attributes::default(),
+            },
             Traits::of(name),
         );
     }
@@ -484,7 +539,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             OPTION | OPTGROUP | HR => self.end_option(next),
             RB | RTC if self.open.in_scope(RUBY).is_some() => self.end_implied(Name::EMPTY),
             RP | RT if self.open.in_scope(RUBY).is_some() => self.end_implied(RTC),
-            _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => self.pop(),
+            _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => {
+                self.pop()
+            }
             _ => {}
         }
     }
@@ -504,7 +561,11 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     fn end_option(&mut self, next: Name) {
         if self.open.in_scope(SELECT).is_some() {
-            self.end_implied(if next == OPTION { OPTGROUP } else { Name::EMPTY });
+            self.end_implied(if next == OPTION {
+                OPTGROUP
+            } else {
+                Name::EMPTY
+            });
         } else if next != HR && self.open.top().name == OPTION {
             self.pop();
         }
@@ -570,7 +631,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if !is_of_template && !std::mem::take(&mut self.in_form) {
             return;
         }
-        let Some(index) = self.open.in_scope(FORM) else { return };
+        let Some(index) = self.open.in_scope(FORM) else {
+            return;
+        };
         self.end_implied(Name::EMPTY);
         if is_of_template || index + 1 == self.open.len() {
             self.pop_from(index);
@@ -582,8 +645,16 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// The end of an element that formats text. Blocks in it stay open.
     fn end_formatting(&mut self, name: Name) {
-        let Some(index) = self.open.in_scope(name).or_else(|| self.open.within_special(name)) else { return };
-        let Some(block) = self.open.last_block(index) else { return self.pop_from(index) };
+        let Some(index) = self
+            .open
+            .in_scope(name)
+            .or_else(|| self.open.within_special(name))
+        else {
+            return;
+        };
+        let Some(block) = self.open.last_block(index) else {
+            return self.pop_from(index);
+        };
         if block.is_innermost {
             self.pop_from(block.index + 1);
         }
@@ -592,7 +663,10 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 }
 
 fn is_hidden_by_attribute(new: &New) -> bool {
-    !new.own.displayed && !new.traits.any(Traits::UNSHOWN) && new.name != TEMPLATE && new.space == Space::Html
+    !new.own.displayed
+        && !new.traits.any(Traits::UNSHOWN)
+        && new.name != TEMPLATE
+        && new.space == Space::Html
         || new.own.visible == Some(false)
 }
 

@@ -17,7 +17,10 @@ pub(super) struct Characters {
 
 impl Characters {
     fn of(chars: &[char]) -> Self {
-        let mut characters = Self { bytes: [0; 8], len: 0 };
+        let mut characters = Self {
+            bytes: [0; 8],
+            len: 0,
+        };
         for char in chars {
             let encoded = char.encode_utf8(&mut characters.bytes[characters.len..]);
             characters.len += encoded.len();
@@ -67,8 +70,14 @@ pub(super) fn decode(mut text: &[u8], within: Within, mut take: impl FnMut(&[u8]
 }
 
 fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
-    let (begin, radix) = if matches!(text.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
-    let digits = text[begin..].iter().map_while(|&byte| char::from(byte).to_digit(radix));
+    let (begin, radix) = if matches!(text.get(2), Some(b'x' | b'X')) {
+        (3, 16)
+    } else {
+        (2, 10)
+    };
+    let digits = text[begin..]
+        .iter()
+        .map_while(|&byte| char::from(byte).to_digit(radix));
     let (mut code, mut end) = (0_u32, begin);
     for digit in digits {
         code = code.saturating_mul(radix).saturating_add(digit);
@@ -84,9 +93,9 @@ fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
 /// The character of a number: those between 80 and 9F are of windows-1252, as everybody wrote them.
 fn char_of(code: u32) -> char {
     const WINDOWS_1252: [u16; 32] = [
-        0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152,
-        0x8D, 0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122,
-        0x0161, 0x203A, 0x0153, 0x9D, 0x017E, 0x0178,
+        0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
+        0x2039, 0x0152, 0x8D, 0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013,
+        0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D, 0x017E, 0x0178,
     ];
     match code {
         0 => None,
@@ -98,14 +107,22 @@ fn char_of(code: u32) -> char {
 
 fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
     let rest = &text[1..text.len().min(LONGEST + 2)];
-    let letters = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-    let whole = if rest.get(letters) == Some(&b';') { TABLE.find(&rest[..letters]) } else { None };
+    let letters = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
+    let whole = if rest.get(letters) == Some(&b';') {
+        TABLE.find(&rest[..letters])
+    } else {
+        None
+    };
     if let Some(known) = whole {
         return Some((letters + 2, Characters::of(known.chars())));
     }
     let (len, known) = without_semicolon(&rest[..letters.min(LONGEST_WITHOUT_SEMICOLON)])?;
     let behind = rest.get(len);
-    if within == Within::Attribute && behind.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric())
+    if within == Within::Attribute
+        && behind.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric())
     {
         return None;
     }
@@ -115,7 +132,9 @@ fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
 /// The longest name that needs no semicolon and with which `letters` begin, and its length.
 fn without_semicolon(letters: &[u8]) -> Option<(usize, &'static Known)> {
     (1..=letters.len()).rev().find_map(|len| {
-        let known = TABLE.find(&letters[..len]).filter(|known| !known.needs_semicolon)?;
+        let known = TABLE
+            .find(&letters[..len])
+            .filter(|known| !known.needs_semicolon)?;
         Some((len, known))
     })
 }
@@ -141,8 +160,11 @@ impl Known {
     /// A line of the table: `AElig* C6`, or `fjlig 66+6A`.
     fn of_line(line: &'static str) -> Option<Self> {
         let (name, codes) = line.split_once(' ')?;
-        let mut known =
-            Self { name: name.trim_end_matches('*'), needs_semicolon: !name.ends_with('*'), ..NOTHING };
+        let mut known = Self {
+            name: name.trim_end_matches('*'),
+            needs_semicolon: !name.ends_with('*'),
+            ..NOTHING
+        };
         for code in codes.split('+') {
             known.chars[known.count] = char::from_u32(u32::from_str_radix(code, 16).ok()?)?;
             known.count += 1;
@@ -151,7 +173,12 @@ impl Known {
     }
 }
 
-const NOTHING: Known = Known { name: "", needs_semicolon: true, chars: ['\0'; 2], count: 0 };
+const NOTHING: Known = Known {
+    name: "",
+    needs_semicolon: true,
+    chars: ['\0'; 2],
+    count: 0,
+};
 
 /// All names, each in the slot of its hash or behind it.
 struct Table {
@@ -167,7 +194,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
 impl Table {
     fn new() -> Self {
-        let known: Vec<Known> = include_str!("references.txt").lines().filter_map(Known::of_line).collect();
+        let known: Vec<Known> = include_str!("references.txt")
+            .lines()
+            .filter_map(Known::of_line)
+            .collect();
         let mut slots = vec![0; SLOTS];
         for (number, known) in (1..).zip(&known) {
             let mut slot = slot(known.name.as_bytes());
@@ -193,7 +223,9 @@ impl Table {
 
 /// Where the search for a name begins.
 fn slot(name: &[u8]) -> usize {
-    name.iter().fold(Name::EMPTY, |hash, &letter| hash.and_exactly(letter)).slot(SLOTS)
+    name.iter()
+        .fold(Name::EMPTY, |hash, &letter| hash.and_exactly(letter))
+        .slot(SLOTS)
 }
 
 #[cfg(test)]
@@ -202,7 +234,9 @@ mod tests {
 
     fn decoded(text: &str, within: Within) -> String {
         let mut decoded = Vec::new();
-        decode(text.as_bytes(), within, |more| decoded.extend_from_slice(more));
+        decode(text.as_bytes(), within, |more| {
+            decoded.extend_from_slice(more)
+        });
         String::from_utf8(decoded).expect("what stands for references is UTF-8")
     }
 
@@ -216,8 +250,14 @@ mod tests {
             decoded("&ampx &notin; &notit; &hellip &AMP&Amp;", Within::Text),
             "&x \u{2209} \u{ac}it; &hellip &&Amp;"
         );
-        assert_eq!(decoded("&NotEqualTilde;&fjlig;&", Within::Text), "\u{2242}\u{338}fj&");
-        assert_eq!(decoded("&CounterClockwiseContourIntegral;", Within::Text), "\u{2233}");
+        assert_eq!(
+            decoded("&NotEqualTilde;&fjlig;&", Within::Text),
+            "\u{2242}\u{338}fj&"
+        );
+        assert_eq!(
+            decoded("&CounterClockwiseContourIntegral;", Within::Text),
+            "\u{2233}"
+        );
     }
 
     #[test]
@@ -226,28 +266,62 @@ mod tests {
             decoded("?a&copy=1&copy2&copy;&copy &lt", Within::Attribute),
             "?a&copy=1&copy2\u{a9}\u{a9} <"
         );
-        assert_eq!(decoded("?a&copy=1&copy2", Within::Text), "?a\u{a9}=1\u{a9}2");
+        assert_eq!(
+            decoded("?a&copy=1&copy2", Within::Text),
+            "?a\u{a9}=1\u{a9}2"
+        );
     }
 
     #[test]
     fn numbers_are_characters() {
-        assert_eq!(decoded("&#65;&#x41&#X41;&#65B&#;&#x;&#xg", Within::Text), "AAAAB&#;&#x;&#xg");
-        assert_eq!(decoded("&#146;&#x80;&#x81;", Within::Text), "\u{2019}\u{20ac}\u{81}");
         assert_eq!(
-            decoded("&#0;&#xD800;&#x110000;&#99999999999999999999;", Within::Text),
+            decoded("&#65;&#x41&#X41;&#65B&#;&#x;&#xg", Within::Text),
+            "AAAAB&#;&#x;&#xg"
+        );
+        assert_eq!(
+            decoded("&#146;&#x80;&#x81;", Within::Text),
+            "\u{2019}\u{20ac}\u{81}"
+        );
+        assert_eq!(
+            decoded(
+                "&#0;&#xD800;&#x110000;&#99999999999999999999;",
+                Within::Text
+            ),
             "\u{fffd}".repeat(4)
         );
-        assert_eq!(decoded("&#x1F600;&#xFFFE;", Within::Text), "\u{1f600}\u{fffe}");
+        assert_eq!(
+            decoded("&#x1F600;&#xFFFE;", Within::Text),
+            "\u{1f600}\u{fffe}"
+        );
     }
 
     #[test]
     fn the_table_is_whole_and_in_order() {
         assert_eq!(TABLE.known.len(), 2_125);
-        assert_eq!(TABLE.known.iter().filter(|it| !it.needs_semicolon).count(), 106);
-        assert!(TABLE.known.windows(2).all(|pair| pair[0].name < pair[1].name));
-        assert_eq!(TABLE.known.iter().map(|it| it.name.len()).max(), Some(LONGEST));
+        assert_eq!(
+            TABLE.known.iter().filter(|it| !it.needs_semicolon).count(),
+            106
+        );
+        assert!(
+            TABLE
+                .known
+                .windows(2)
+                .all(|pair| pair[0].name < pair[1].name)
+        );
+        assert_eq!(
+            TABLE.known.iter().map(|it| it.name.len()).max(),
+            Some(LONGEST)
+        );
         let short = TABLE.known.iter().filter(|it| !it.needs_semicolon);
-        assert_eq!(short.map(|it| it.name.len()).max(), Some(LONGEST_WITHOUT_SEMICOLON));
-        assert!(TABLE.known.iter().all(|it| it.name.len() >= 2 && it.count > 0));
+        assert_eq!(
+            short.map(|it| it.name.len()).max(),
+            Some(LONGEST_WITHOUT_SEMICOLON)
+        );
+        assert!(
+            TABLE
+                .known
+                .iter()
+                .all(|it| it.name.len() >= 2 && it.count > 0)
+        );
     }
 }

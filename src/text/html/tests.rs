@@ -3,7 +3,10 @@
 use super::*;
 
 fn words(html: &str) -> String {
-    visible_text(html, Syntax::of(html)).split_whitespace().collect::<Vec<_>>().join(" ")
+    visible_text(html, Syntax::of(html))
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[test]
@@ -16,7 +19,10 @@ fn what_is_not_shown_is_left_out() {
 
 #[test]
 fn blocks_separate_words_and_inline_elements_do_not() {
-    assert_eq!(words("<p>one</p><p>t<b>w</b>o</p>three<br>four<td>five"), "one two three four five");
+    assert_eq!(
+        words("<p>one</p><p>t<b>w</b>o</p>three<br>four<td>five"),
+        "one two three four five"
+    );
 }
 
 #[cfg(feature = "ingest")]
@@ -24,32 +30,56 @@ fn blocks_separate_words_and_inline_elements_do_not() {
 fn paragraphs_are_blocks_whatever_the_lines_of_the_page_are() {
     let page = "<h1>A title</h1>\n<p>One\n\n<b>two</b>\r\nthree<p>four<ul><li>five<li>six</ul>";
     let paragraphs = visible_paragraphs(page, Syntax::Html);
-    let paragraphs: Vec<&str> = paragraphs.split("\n\n").filter(|it| !it.trim().is_empty()).collect();
-    assert_eq!(paragraphs, ["A title", "One  two three", "four", "five", "six"]);
+    let paragraphs: Vec<&str> = paragraphs
+        .split("\n\n")
+        .filter(|it| !it.trim().is_empty())
+        .collect();
+    assert_eq!(
+        paragraphs,
+        ["A title", "One  two three", "four", "five", "six"]
+    );
 }
 
 #[test]
 fn character_references_are_decoded() {
-    assert_eq!(words("a&amp;b &eacute;&#x4e2d; &nosuch; x&lt;y"), "a&b é中 &nosuch; x<y");
+    assert_eq!(
+        words("a&amp;b &eacute;&#x4e2d; &nosuch; x&lt;y"),
+        "a&b é中 &nosuch; x<y"
+    );
 }
 
 #[test]
 fn broken_markup_is_text_as_far_as_it_goes() {
     assert_eq!(words("<p>open <b>bold <i>and"), "open bold and");
     assert_eq!(words("</div></p>closed"), "closed");
-    assert_eq!(words("<head><title>t</title><body>body without end of head"), "body without end of head");
+    assert_eq!(
+        words("<head><title>t</title><body>body without end of head"),
+        "body without end of head"
+    );
     assert_eq!(words("a < b and <"), "a < b and <");
     assert_eq!(words("<p>cut in a ta<g attr=\"x"), "cut in a ta");
     assert_eq!(words(""), "");
-    assert_eq!(words("<svg><object></svg>seen</object> too<title>a title</title>"), "seen too");
+    assert_eq!(
+        words("<svg><object></svg>seen</object> too<title>a title</title>"),
+        "seen too"
+    );
     assert_eq!(words("<head><svg><body>seen</svg> too"), "seen too");
 }
 
 #[test]
 fn a_head_without_end_ends_where_the_body_must_begin() {
-    assert_eq!(words("<head><meta><title>t</title><script>no</script><p>seen"), "seen");
-    assert_eq!(words("<head><title>t</title> \n bare text<style>no</style> seen"), "bare text seen");
-    assert_eq!(words("<head><noscript><p>no</p></noscript><style>no</style></head>seen"), "seen");
+    assert_eq!(
+        words("<head><meta><title>t</title><script>no</script><p>seen"),
+        "seen"
+    );
+    assert_eq!(
+        words("<head><title>t</title> \n bare text<style>no</style> seen"),
+        "bare text seen"
+    );
+    assert_eq!(
+        words("<head><noscript><p>no</p></noscript><style>no</style></head>seen"),
+        "seen"
+    );
 }
 
 /// One after another: the page, and the words that a browser shows.
@@ -75,23 +105,37 @@ fn unknown_and_inline_elements_part_no_word() {
         "my-element",
         "blink",
     ] {
-        assert_eq!(words(&format!("Tues<{name}>day</{name}>s")), "Tuesdays", "{name}");
+        assert_eq!(
+            words(&format!("Tues<{name}>day</{name}>s")),
+            "Tuesdays",
+            "{name}"
+        );
     }
     assert_all(&[
-        ("Tues<wbr>day Tues\u{ad}day<!-- x -->s", "Tuesday Tues\u{ad}days"),
-        ("a<img>b<input>c<button>d</button>e<svg></svg>f", "a b c d e f"),
+        (
+            "Tues<wbr>day Tues\u{ad}day<!-- x -->s",
+            "Tuesday Tues\u{ad}days",
+        ),
+        (
+            "a<img>b<input>c<button>d</button>e<svg></svg>f",
+            "a b c d e f",
+        ),
         ("a<div>b</div>c<custom-a>d</custom-a>e", "a b cde"),
-        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>", "漢 kan 字"),
+        (
+            "<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>",
+            "漢 kan 字",
+        ),
     ]);
 }
 
 #[cfg(feature = "ingest")]
 #[test]
 fn a_box_within_a_line_ends_no_paragraph() {
-    let page =
-        "<p>Let <math><mi>x</mi><mo>=</mo><mn>1</mn></math> and <img> <svg><text>y</text></svg> be.<p>Two";
+    let page = "<p>Let <math><mi>x</mi><mo>=</mo><mn>1</mn></math> and <img> <svg><text>y</text></svg> be.<p>Two";
     let paragraphs = visible_paragraphs(page, Syntax::Html);
-    let paragraphs = paragraphs.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+    let paragraphs = paragraphs
+        .split("\n\n")
+        .map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
     let paragraphs: Vec<String> = paragraphs.filter(|it| !it.is_empty()).collect();
     assert_eq!(paragraphs, ["Let x = 1 and y be.", "Two"]);
 }
@@ -101,7 +145,10 @@ fn svg_ends_where_browsers_end_it() {
     assert_all(&[
         ("<svg><title/><path/></svg>seen", "seen"),
         ("<svg><style/><script/><desc/><metadata/></svg>seen", "seen"),
-        ("<svg><title>no</title><desc>no</desc><text>drawn</text></svg> seen", "drawn seen"),
+        (
+            "<svg><title>no</title><desc>no</desc><text>drawn</text></svg> seen",
+            "drawn seen",
+        ),
         ("<svg><path><p>seen", "seen"),
         ("<svg><g><div>seen</div></svg> too", "seen too"),
         ("<div><svg></div>seen", "seen"),
@@ -115,28 +162,46 @@ fn svg_ends_where_browsers_end_it() {
             "<svg>Your browser draws nothing.<text>drawn</text><g><text><tspan>t</tspan></text></g></svg>",
             "drawn t",
         ),
-        ("<svg><foreignObject><p>seen</p></foreignObject></svg>", "seen"),
+        (
+            "<svg><foreignObject><p>seen</p></foreignObject></svg>",
+            "seen",
+        ),
         (
             "<svg><defs><text>no</text></defs><symbol><text>no</text></symbol><text display=none>no</text></svg>s",
             "s",
         ),
-        ("<svg><![CDATA[no]]><text><![CDATA[a < b]]></text></svg>", "a < b"),
+        (
+            "<svg><![CDATA[no]]><text><![CDATA[a < b]]></text></svg>",
+            "a < b",
+        ),
         ("<![CDATA[no]]>seen", "seen"),
         ("<svg/>seen", "seen"),
-        ("<svg><a href=x><text>link</text></a><script>no<text>no</text></script></svg>", "link"),
+        (
+            "<svg><a href=x><text>link</text></a><script>no<text>no</text></script></svg>",
+            "link",
+        ),
     ]);
 }
 
 #[test]
 fn mathematics_is_text() {
     assert_all(&[
-        ("<math><mfrac><mn>1</mn><mn>2</mn></mfrac><mi>x</mi></math>", "1 2 x"),
-        ("<math><semantics><mi>x</mi><annotation>\\x</annotation></semantics></math>", "x"),
+        (
+            "<math><mfrac><mn>1</mn><mn>2</mn></mfrac><mi>x</mi></math>",
+            "1 2 x",
+        ),
+        (
+            "<math><semantics><mi>x</mi><annotation>\\x</annotation></semantics></math>",
+            "x",
+        ),
         (
             "<math><semantics><mi>x</mi><annotation-xml encoding=text/html><p>no</p></annotation-xml></semantics>",
             "x",
         ),
-        ("<math><mtext>a<b>c</b></mtext><mphantom><mi>no</mi></mphantom></math>", "ac"),
+        (
+            "<math><mtext>a<b>c</b></mtext><mphantom><mi>no</mi></mphantom></math>",
+            "ac",
+        ),
         ("<math><mi>x<p>seen</math>", "x seen"),
         ("<p><math><mrow></p>seen", "seen"),
     ]);
@@ -146,18 +211,34 @@ fn mathematics_is_text() {
 fn templates_are_not_shown_and_shadow_roots_are() {
     assert_all(&[
         ("<template><p>no</p></template>seen", "seen"),
-        ("<my-a><template shadowrootmode=open><p>shadow</p></template>light</my-a>", "shadow light"),
-        ("<my-a><template shadowrootmode=CLOSED><p>shadow</template></my-a>", "shadow"),
-        ("<my-a><template shadowrootmode=none><p>no</template></my-a>seen", "seen"),
+        (
+            "<my-a><template shadowrootmode=open><p>shadow</p></template>light</my-a>",
+            "shadow light",
+        ),
+        (
+            "<my-a><template shadowrootmode=CLOSED><p>shadow</template></my-a>",
+            "shadow",
+        ),
+        (
+            "<my-a><template shadowrootmode=none><p>no</template></my-a>seen",
+            "seen",
+        ),
         ("<template><template></template>no</template>seen", "seen"),
-        ("<template><table><tr><td>no</table></div></template>seen", "seen"),
-        ("<head><template><p>no</template><title>no</title></head>seen", "seen"),
+        (
+            "<template><table><tr><td>no</table></div></template>seen",
+            "seen",
+        ),
+        (
+            "<head><template><p>no</template><title>no</title></head>seen",
+            "seen",
+        ),
     ]);
 }
 
 #[test]
 fn what_has_to_be_opened_is_not_shown() {
-    let rest = "What is left of this page is long enough to be what the page shows to all who read it.";
+    let rest =
+        "What is left of this page is long enough to be what the page shows to all who read it.";
     for hidden in [
         "<div hidden>no</div>",
         "<div hidden=until-found><p>no<p>no</div>",
@@ -180,7 +261,12 @@ fn what_has_to_be_opened_is_not_shown() {
     ] {
         assert_eq!(words(&format!("{hidden}<p>{rest}")), rest, "{hidden}");
     }
-    assert_eq!(words(&format!("x<span hidden>no</span>y<div hidden>no</div>z{rest}")), format!("xyz{rest}"));
+    assert_eq!(
+        words(&format!(
+            "x<span hidden>no</span>y<div hidden>no</div>z{rest}"
+        )),
+        format!("xyz{rest}")
+    );
     for shown in [
         "<div>yes</div>",
         "<dialog open>yes</dialog>",
@@ -200,14 +286,17 @@ fn what_has_to_be_opened_is_not_shown() {
         "<b hidden><div></b>yes</div>",
         "<form hidden></form>yes",
     ] {
-        assert_eq!(words(&format!("{shown}<p>{rest}")), format!("yes {rest}"), "{shown}");
+        assert_eq!(
+            words(&format!("{shown}<p>{rest}")),
+            format!("yes {rest}"),
+            "{shown}"
+        );
     }
 }
 
 #[test]
 fn a_page_that_hides_nearly_all_of_itself_is_read_whole() {
-    let story =
-        "The council voted on Monday to close the old bridge for a year. The ferry will run twice as often.";
+    let story = "The council voted on Monday to close the old bridge for a year. The ferry will run twice as often.";
     for page in [
         format!("<html hidden><body style='display:none'><p>{story}"),
         format!("<div style='display:none'><p>{story}</div>"),
@@ -223,30 +312,49 @@ fn a_page_that_hides_nearly_all_of_itself_is_read_whole() {
 #[test]
 fn xhtml_is_read_as_xml_where_it_differs() {
     let pages = [
-        ("<head><script src='a.js'/><title/><style/></head><body>seen</body>", "seen"),
+        (
+            "<head><script src='a.js'/><title/><style/></head><body>seen</body>",
+            "seen",
+        ),
         ("<p>one<![CDATA[ < two & ]]>three</p>", "one < two & three"),
-        ("<textarea/><iframe/><noscript/><template/><div hidden='hidden'/><canvas/>seen", "seen"),
-        ("<p>a<?php echo '>' ?>b<!-- > -->c&nbsp;d&eacute;</p>", "abc dé"),
+        (
+            "<textarea/><iframe/><noscript/><template/><div hidden='hidden'/><canvas/>seen",
+            "seen",
+        ),
+        (
+            "<p>a<?php echo '>' ?>b<!-- > -->c&nbsp;d&eacute;</p>",
+            "abc dé",
+        ),
         ("<!DOCTYPE html [<!ENTITY x '>'>]><p>seen</p>", "seen"),
         (
             "<html:p>one</html:p><m:math><m:mn>1</m:mn></m:math><svg:svg><svg:title/></svg:svg>two",
             "one 1 two",
         ),
-        ("<script>if (a < b) {}</script><script><![CDATA[ <p>no ]]></script>seen", "seen"),
+        (
+            "<script>if (a < b) {}</script><script><![CDATA[ <p>no ]]></script>seen",
+            "seen",
+        ),
     ];
     for (page, shown) in pages {
-        let seen =
-            |page: &str, syntax| visible_text(page, syntax).split_whitespace().collect::<Vec<_>>().join(" ");
+        let seen = |page: &str, syntax| {
+            visible_text(page, syntax)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         assert_eq!(seen(page, Syntax::Xhtml), shown, "{page}");
-        for declaration in
-            ["<?xml version='1.0'?>", "\u{feff}\n<?xml version=\"1.0\" encoding=\"UTF-8\" ?>\n"]
-        {
+        for declaration in [
+            "<?xml version='1.0'?>",
+            "\u{feff}\n<?xml version=\"1.0\" encoding=\"UTF-8\" ?>\n",
+        ] {
             assert_eq!(words(&format!("{declaration}{page}")), shown, "{page}");
         }
     }
-    for page in
-        ["<?xml-stylesheet href='x'?><script/>", "<?xml version='1.0'><script/>", "<p><?xml version='1'?>"]
-    {
+    for page in [
+        "<?xml-stylesheet href='x'?><script/>",
+        "<?xml version='1.0'><script/>",
+        "<p><?xml version='1'?>",
+    ] {
         assert_eq!(Syntax::of(page), Syntax::Html, "{page}");
     }
 }
@@ -259,21 +367,33 @@ fn tags_open_and_close_what_browsers_open_and_close() {
         ("<script><!--<script></script>no</script>seen", "seen"),
         ("<script><!-->no</script>seen", "seen"),
         ("<script><!--<script>no--></script>seen", "seen"),
-        ("<!-->seen<!--->too<!-- no --!>three<!-- no -- > no -->four<!-- no", "seentoothreefour"),
+        (
+            "<!-->seen<!--->too<!-- no --!>three<!-- no -- > no -->four<!-- no",
+            "seentoothreefour",
+        ),
         ("</ no><! no><?no>seen</>", "seen"),
         ("<a href='no>no'no=\">\" no/>seen</a no=\"/>\">", "seen"),
         ("<div =no>seen<br/ >too</br>three", "seen too three"),
-        ("<textarea></div>&amp;<!-- a --></textarea> b", "</div>&<!-- a --> b"),
+        (
+            "<textarea></div>&amp;<!-- a --></textarea> b",
+            "</div>&<!-- a --> b",
+        ),
         ("<xmp>&amp;<p></xmp> b", "&amp;<p> b"),
         ("<plaintext></plaintext>&amp;", "</plaintext>&amp;"),
-        ("<frameset><frame>no<noframes>no</noframes></frameset>no", ""),
+        (
+            "<frameset><frame>no<noframes>no</noframes></frameset>no",
+            "",
+        ),
         ("seen<frameset>too", "seentoo"),
         ("<svg><title>no<p>no</svg>no</title>no", ""),
         ("<b><table><td></b>a</table>b</b>c", "a bc"),
         ("<object data=x>no</object>seen</object>", "seen"),
         ("<select><option>a<option>b<p>c</select>d", "a b c d"),
         ("</body></html>seen<p>too", "seen too"),
-        ("a\0b<svg><text>\0</text></svg>c\rd\r\ne", "ab \u{fffd} c d e"),
+        (
+            "a\0b<svg><text>\0</text></svg>c\rd\r\ne",
+            "ab \u{fffd} c d e",
+        ),
         ("cut in a comment<!", "cut in a comment"),
         ("cut in a reference &am", "cut in a reference &am"),
         ("cut before a name </", "cut before a name </"),
@@ -286,7 +406,11 @@ const PATIENCE: u64 = if cfg!(debug_assertions) { 30 } else { 5 };
 /// A page of 40 kB once ended the process: each attribute took some of the stack. The stack is small here.
 #[test]
 fn hostile_pages_take_linear_time_and_little_stack() {
-    let bytes = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
+    let bytes = if cfg!(debug_assertions) {
+        1_000_000
+    } else {
+        10_000_000
+    };
     let of = |piece: &str| piece.repeat(bytes / piece.len());
     let pieces = [
         "<div>",
@@ -328,18 +452,33 @@ fn hostile_pages_take_linear_time_and_little_stack() {
     pages.push(format!("<div style=\"{}\">", of("/**/;(")));
     pages.push(format!("<div {}>", of("b=\"<")));
     pages.push(format!("<x><div>{}{}", "<b>".repeat(508), of("</x>")));
-    pages.push(format!("<p><marquee>{}{}", "<div>".repeat(505), of("<div></div>")));
-    pages.push(format!("<div><table><td>{}{}", "<b>".repeat(505), of("</div>")));
+    pages.push(format!(
+        "<p><marquee>{}{}",
+        "<div>".repeat(505),
+        of("<div></div>")
+    ));
+    pages.push(format!(
+        "<div><table><td>{}{}",
+        "<b>".repeat(505),
+        of("</div>")
+    ));
     pages.push(of(&format!("<b>{}<p></b>", "<i>".repeat(500))));
     let read = move || {
         for page in &pages {
             let began = std::time::Instant::now();
             visible_text(page, Syntax::Html);
             visible_text(page, Syntax::Xhtml);
-            assert!(began.elapsed().as_secs() < PATIENCE, "{page:.40}: {:?}", began.elapsed());
+            assert!(
+                began.elapsed().as_secs() < PATIENCE,
+                "{page:.40}: {:?}",
+                began.elapsed()
+            );
         }
     };
-    let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(read).expect("a thread begins");
+    let thread = std::thread::Builder::new()
+        .stack_size(512 << 10)
+        .spawn(read)
+        .expect("a thread begins");
     assert!(thread.join().is_ok());
 }
 

@@ -36,7 +36,11 @@ pub(super) struct Tokenizer<'a> {
 
 impl<'a> Tokenizer<'a> {
     pub(super) fn new(page: &'a str, syntax: Syntax) -> Self {
-        Self { page: page.as_bytes(), at: 0, syntax }
+        Self {
+            page: page.as_bytes(),
+            at: 0,
+            syntax,
+        }
     }
 
     /// The next token. In SVG and in MathML, and there only, HTML has sections of CDATA.
@@ -121,7 +125,10 @@ impl<'a> Tokenizer<'a> {
             self.at += len;
             return Some(Token::Text(content));
         }
-        if self.syntax == Syntax::Xhtml && rest.len() > 9 && rest[2..9].eq_ignore_ascii_case(b"doctype") {
+        if self.syntax == Syntax::Xhtml
+            && rest.len() > 9
+            && rest[2..9].eq_ignore_ascii_case(b"doctype")
+        {
             self.at += xml_doctype_len(rest);
             return None;
         }
@@ -131,7 +138,11 @@ impl<'a> Tokenizer<'a> {
     /// The tag whose name begins here. `None` if the page ends within the tag, which is then no tag.
     fn tag(&mut self) -> Option<Tag<'a>> {
         let name = self.tag_name();
-        let mut tag = Tag { name, self_closing: false, attributes: Attributes::default() };
+        let mut tag = Tag {
+            name,
+            self_closing: false,
+            attributes: Attributes::default(),
+        };
         loop {
             let byte = *self.page.get(self.at)?;
             match byte {
@@ -218,7 +229,11 @@ impl<'a> Tokenizer<'a> {
     /// passed over, or to the end of the page.
     pub(super) fn raw(&mut self, name: Name) -> &'a [u8] {
         let rest = &self.page[self.at..];
-        let end = if name == Name::of("script") { script_end(rest) } else { raw_end(rest, name) };
+        let end = if name == Name::of("script") {
+            script_end(rest)
+        } else {
+            raw_end(rest, name)
+        };
         self.at += end;
         if self.at < self.page.len() {
             // Its end tag, which has attributes if somebody wrote some.
@@ -254,7 +269,11 @@ fn comment_len(comment: &[u8]) -> usize {
     while let Some(at) = memchr(b'>', &content[from..]) {
         let before = &content[..from + at];
         from += at + 1;
-        if before.is_empty() || before == b"-" || before.ends_with(b"--") || before.ends_with(b"--!") {
+        if before.is_empty()
+            || before == b"-"
+            || before.ends_with(b"--")
+            || before.ends_with(b"--!")
+        {
             return 4 + from;
         }
     }
@@ -263,7 +282,9 @@ fn comment_len(comment: &[u8]) -> usize {
 
 /// The length of a document type of XML, which may declare things between brackets.
 fn xml_doctype_len(doctype: &[u8]) -> usize {
-    let Some(end) = memchr2(b'[', b'>', doctype) else { return doctype.len() };
+    let Some(end) = memchr2(b'[', b'>', doctype) else {
+        return doctype.len();
+    };
     if doctype[end] == b'>' {
         return end + 1;
     }
@@ -287,13 +308,19 @@ fn raw_end(content: &[u8], name: Name) -> usize {
 /// Whether a tag with this name is here.
 fn is_tag(text: &[u8], name: Name) -> bool {
     // No name of an element without markup is longer.
-    let letters = text.iter().take(LONGEST_RAW + 1).take_while(|byte| byte.is_ascii_alphabetic());
+    let letters = text
+        .iter()
+        .take(LONGEST_RAW + 1)
+        .take_while(|byte| byte.is_ascii_alphabetic());
     let (mut read, mut len) = (Name::EMPTY, 0);
     for &letter in letters {
         read = read.and(letter);
         len += 1;
     }
-    read == name && text.get(len).is_some_and(|&byte| matches!(byte, b'/' | b'>') || is_space(byte))
+    read == name
+        && text
+            .get(len)
+            .is_some_and(|&byte| matches!(byte, b'/' | b'>') || is_space(byte))
 }
 
 /// The letters of the longest name of an element without markup.

@@ -51,7 +51,13 @@ mod tests {
                 for others in [b'a', b' ', 0xFF, 0] {
                     let mut bytes = [others; 8];
                     bytes[place] = byte;
-                    let expected = bytes.map(|byte| if byte.is_ascii_alphanumeric() { 0x80 } else { 0 });
+                    let expected = bytes.map(|byte| {
+                        if byte.is_ascii_alphanumeric() {
+                            0x80
+                        } else {
+                            0
+                        }
+                    });
                     assert_eq!(
                         alphanumeric(u64::from_le_bytes(bytes)),
                         u64::from_le_bytes(expected),
@@ -67,7 +73,8 @@ mod tests {
         for length in 0..40 {
             for letter in ["x", "7"] {
                 for behind in ["", " ", " ab", "é", ".aaaaaaaaaaaa", "_"] {
-                    let run = alphanumeric_run(format!("{}{behind}", letter.repeat(length)).as_bytes());
+                    let run =
+                        alphanumeric_run(format!("{}{behind}", letter.repeat(length)).as_bytes());
                     assert_eq!(run, length, "{letter:?} {behind:?}");
                 }
             }

@@ -40,7 +40,9 @@ pub(in crate::text) fn fold(c: char) -> char {
     }
     let code = u32::from(c);
     let (_, _, _, distance) = FOLDINGS[FOLDINGS.partition_point(|&(_, last, ..)| last < code)];
-    code.checked_add_signed(distance).and_then(char::from_u32).unwrap_or(c)
+    code.checked_add_signed(distance)
+        .and_then(char::from_u32)
+        .unwrap_or(c)
 }
 
 /// Folds the characters of a decomposed text, one after another.
@@ -84,7 +86,14 @@ const fn is_lost_on(base: char, mark: char) -> bool {
         // Grave, acute, circumflex, tilde, macron, breve, diaeresis, inverted breve, psili, dasia, perispomeni.
         '\u{370}'..='\u{3ff}' => matches!(
             mark,
-            '\u{300}'..='\u{304}' | '\u{306}' | '\u{308}' | '\u{311}' | '\u{313}' | '\u{314}' | '\u{342}'
+            '\u{300}'
+                ..='\u{304}'
+                    | '\u{306}'
+                    | '\u{308}'
+                    | '\u{311}'
+                    | '\u{313}'
+                    | '\u{314}'
+                    | '\u{342}'
         ),
         _ => false,
     }

@@ -24,7 +24,13 @@ pub(in crate::text) enum Class {
 
 impl Class {
     /// Every value, in the order of the numbers in the table.
-    const ALL: [Self; 5] = [Self::Parting, Self::Mark, Self::Word, Self::Katakana, Self::Single];
+    const ALL: [Self; 5] = [
+        Self::Parting,
+        Self::Mark,
+        Self::Word,
+        Self::Katakana,
+        Self::Single,
+    ];
 }
 
 const CLASS: u8 = 0x07;
@@ -99,7 +105,11 @@ struct Table<const DISTINCT: usize> {
 static TABLE: Table<{ distinct_blocks() }> = table();
 
 const fn first_of(run: usize) -> usize {
-    if run < RUNS.len() { (RUNS[run] >> 8) as usize } else { BLOCKS * BLOCK }
+    if run < RUNS.len() {
+        (RUNS[run] >> 8) as usize
+    } else {
+        BLOCKS * BLOCK
+    }
 }
 
 const fn value_of(run: usize) -> u8 {
@@ -117,7 +127,10 @@ const fn table<const DISTINCT: usize>() -> Table<DISTINCT> {
 /// The table, and how many distinct blocks it needs. Only the first `DISTINCT` of them are filled in.
 const fn make<const DISTINCT: usize>() -> (Table<DISTINCT>, usize) {
     const NONE: u16 = u16::MAX;
-    let mut table = Table { blocks: [0; BLOCKS], properties: [[0; BLOCK]; DISTINCT] };
+    let mut table = Table {
+        blocks: [0; BLOCKS],
+        properties: [[0; BLOCK]; DISTINCT],
+    };
     let mut distinct = 0;
     let mut uniform = [NONE; 256];
     // The run of the first code point of the block, and the first folding that may reach into it.
@@ -190,7 +203,11 @@ mod tests {
         assert!(folds.is_sorted_by(|a, b| a < b) && RUNS.is_sorted_by(|a, b| a >> 8 < b >> 8));
         for c in '\0'..=char::MAX {
             let run = RUNS.partition_point(|run| run >> 8 <= u32::from(c)) - 1;
-            let fold = if folds.binary_search(&u32::from(c)).is_ok() { FOLDS } else { 0 };
+            let fold = if folds.binary_search(&u32::from(c)).is_ok() {
+                FOLDS
+            } else {
+                0
+            };
             assert_eq!(Properties::of(c), Properties(value_of(run) | fold), "{c:?}");
         }
     }
@@ -199,7 +216,9 @@ mod tests {
     /// characters. There are also 65 controls and 137,468 code points for private use.
     #[test]
     fn as_many_characters_are_assigned_as_the_version_has() {
-        let assigned = ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()).count();
+        let assigned = ('\0'..=char::MAX)
+            .filter(|&c| Properties::of(c).is_assigned())
+            .count();
         assert_eq!(assigned, 159_801 + 65 + 137_468);
     }
 }

@@ -43,7 +43,9 @@ impl<'a> Words<'a> {
             let c = self.text[at..].chars().next()?;
             match Properties::of(c).class() {
                 Class::Parting | Class::Mark => at += c.len_utf8(),
-                class @ (Class::Word | Class::Katakana | Class::Single) => return Some((at, class)),
+                class @ (Class::Word | Class::Katakana | Class::Single) => {
+                    return Some((at, class));
+                }
             }
         }
         None
@@ -63,7 +65,9 @@ impl<'a> Words<'a> {
             if bytes.get(end).is_none_or(u8::is_ascii) {
                 return end;
             }
-            let Some(c) = self.text[end..].chars().next() else { return end };
+            let Some(c) = self.text[end..].chars().next() else {
+                return end;
+            };
             match Properties::of(c).class() {
                 Class::Mark => {}
                 other if other == class && class != Class::Single => {}
@@ -102,7 +106,9 @@ mod tests {
             match (last, class) {
                 (_, Class::Parting) => last = class,
                 (Class::Parting, Class::Mark) => {}
-                (Class::Word, Class::Word) | (Class::Katakana, Class::Katakana) | (_, Class::Mark) => {
+                (Class::Word, Class::Word)
+                | (Class::Katakana, Class::Katakana)
+                | (_, Class::Mark) => {
                     words.last_mut().expect("a word was begun").push(c);
                 }
                 _ => {
@@ -122,7 +128,9 @@ mod tests {
     fn punctuation_parts_words_whatever_stands_on_its_sides() {
         assert_eq!(
             words("_one_ end.Next end:Next 1,000.50 3·4"),
-            ["one", "end", "Next", "end", "Next", "1", "000", "50", "3", "4"]
+            [
+                "one", "end", "Next", "end", "Next", "1", "000", "50", "3", "4"
+            ]
         );
         for apostrophe in "'’‘`´ʻʼ＇‛′ꞌ׳״\"".chars() {
             assert_eq!(
@@ -142,7 +150,9 @@ mod tests {
         let line = line.split('#').next()?.trim();
         let hex = |hex| u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
         let characters = line.split_whitespace().filter_map(hex).collect();
-        let signs = line.split_whitespace().filter(|&sign| sign == "÷" || sign == "×");
+        let signs = line
+            .split_whitespace()
+            .filter(|&sign| sign == "÷" || sign == "×");
         (!line.is_empty()).then(|| (characters, signs.map(|sign| sign == "÷").collect()))
     }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use simdb::{
-    CheckReport, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Order, Policy, Query,
-    Scheme, Sketch, SketchSize,
+    CheckReport, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Order, Policy,
+    Query, Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all, jaccard, leave_log, tiny};
@@ -18,13 +18,17 @@ const DELETED: u64 = 5;
 pub(super) fn spread(i: u64, size: SketchSize) -> Document {
     let bits = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let scope = if i.is_multiple_of(3) { "en" } else { "" };
-    document(i.to_string(), bits).with_scope(scope).with_sketch((i % 5 != 1).then(|| sketch(i, size, 0)))
+    document(i.to_string(), bits)
+        .with_scope(scope)
+        .with_sketch((i % 5 != 1).then(|| sketch(i, size, 0)))
 }
 
 /// The sketch of document `i`, with `differing` of its first samples changed.
 pub(super) fn sketch(i: u64, size: SketchSize, differing: usize) -> Sketch {
-    let word =
-        (i + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let word = (i + 1)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        .rotate_left(29)
+        .wrapping_mul(0x94d0_49bb_1331_11eb);
     let mut bytes = word.to_le_bytes().repeat(size.bytes() / 8);
     (0..differing).for_each(|bit| bytes[bit / 8] ^= 1 << (bit % 8));
     Sketch::new(&bytes, 50 + i as u32 % 50).expect("16 or 32 bytes and some shingles")
@@ -36,8 +40,13 @@ pub(super) fn with_another_sketch(i: u64, size: SketchSize) -> Document {
 }
 
 pub(super) fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<Database> {
-    let options = CreateOptions::new().scheme(Scheme::External).sketch_size(size);
-    Database::create(folder.path(name), &options.recent_documents(8).tiny_blocks())
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(size);
+    Database::create(
+        folder.path(name),
+        &options.recent_documents(8).tiny_blocks(),
+    )
 }
 
 /// Makes a file with levels, marks, dead documents and a log. Its last commits are merges. So the commit
@@ -78,7 +87,10 @@ pub(super) fn is_live(i: u64) -> bool {
 
 /// Whether a document with this sketch is similar enough to what is asked for.
 fn is_wanted(document: &Document, asked: &Sketch, least: f64) -> bool {
-    least == 0.0 || document.sketch().is_some_and(|it| jaccard(it, asked) >= least)
+    least == 0.0
+        || document
+            .sketch()
+            .is_some_and(|it| jaccard(it, asked) >= least)
 }
 
 /// A match as it should be: its key, its distance and its similarity.
@@ -89,18 +101,36 @@ fn ask(database: &Database, i: u64, size: SketchSize) -> simdb::Result<Option<St
     let document = spread(i, size);
     let asked = sketch(i, size, i as usize % 40);
     let least = [0.0, 0.3, 0.6, 0.9][i as usize / 4 % 4];
-    let order = if i.is_multiple_of(7) { Order::Similarity } else { Order::Distance };
-    let query = Query::new(Fingerprint::from_bits(document.fingerprint().map_or(0, Fingerprint::bits)));
-    let query = query.max_distance(i as u32 % 4).with_sketch(asked).min_similarity(least).order(order);
+    let order = if i.is_multiple_of(7) {
+        Order::Similarity
+    } else {
+        Order::Distance
+    };
+    let query = Query::new(Fingerprint::from_bits(
+        document.fingerprint().map_or(0, Fingerprint::bits),
+    ));
+    let query = query
+        .max_distance(i as u32 % 4)
+        .with_sketch(asked)
+        .min_similarity(least)
+        .order(order);
     let found = database.snapshot()?.query(&query)?;
     let listed: Vec<Wanted> = found
         .iter()
-        .map(|it| (it.document.key().to_vec(), it.distance, it.similarity.map(|it| it.jaccard())))
+        .map(|it| {
+            (
+                it.document.key().to_vec(),
+                it.distance,
+                it.similarity.map(|it| it.jaccard()),
+            )
+        })
         .collect();
     let similarity = document.sketch().map(|it| jaccard(it, &asked));
     let is_there = is_live(i) && is_wanted(&document, &asked, least);
-    let wanted: Vec<Wanted> =
-        is_there.then(|| (document.key().to_vec(), 0, similarity)).into_iter().collect();
+    let wanted: Vec<Wanted> = is_there
+        .then(|| (document.key().to_vec(), 0, similarity))
+        .into_iter()
+        .collect();
     let is_right = listed == wanted && found.total() == wanted.len() as u64;
     Ok((!is_right).then(|| format!("query {i}: {found:?}, not {wanted:?}")))
 }
@@ -123,9 +153,15 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
             Err(error) => failed = Some(error),
         }
     }
-    let all = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(0);
+    let all = Query::new(Fingerprint::from_bits(0))
+        .max_distance(64)
+        .limit(0);
     let asked = sketch(0, size, 0);
-    let live = || (0..DOCUMENTS + 5).filter(|&i| is_live(i)).map(|i| spread(i, size));
+    let live = || {
+        (0..DOCUMENTS + 5)
+            .filter(|&i| is_live(i))
+            .map(|i| spread(i, size))
+    };
     let (in_scope, similar) = (
         live().filter(|it| it.scope() == "en").count(),
         live().filter(|it| is_wanted(it, &asked, 0.2)).count(),
@@ -133,11 +169,17 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
     for (query, expected) in [
         (all.clone(), live().count()),
         (all.clone().scopes(["en"]), in_scope),
-        (all.with_sketch(asked).min_similarity(0.2).limit(usize::MAX), similar),
+        (
+            all.with_sketch(asked).min_similarity(0.2).limit(usize::MAX),
+            similar,
+        ),
     ] {
         match snapshot.query(&query) {
             Ok(found) if found.total() == expected as u64 => {}
-            Ok(found) => wrong.push(format!("{} in all, not {expected}: {query:?}", found.total())),
+            Ok(found) => wrong.push(format!(
+                "{} in all, not {expected}: {query:?}",
+                found.total()
+            )),
             Err(error) => failed = Some(error),
         }
     }
@@ -156,15 +198,24 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
 pub(super) fn use_damaged(path: &Path, size: SketchSize, what: &str) -> simdb::Result<()> {
     let answers = |database: &Database| wrong_answers(database, size);
     let read_only = Database::open(path, &tiny().read_only(true)).and_then(|it| answers(&it));
-    assert!(read_only.as_ref().map_or(true, Vec::is_empty), "{what}, read-only: {read_only:?}");
+    assert!(
+        read_only.as_ref().map_or(true, Vec::is_empty),
+        "{what}, read-only: {read_only:?}"
+    );
     let database = Database::open(path, &tiny())?;
     let first = answers(&database);
-    assert!(first.as_ref().map_or(true, Vec::is_empty), "{what}: {first:?}");
+    assert!(
+        first.as_ref().map_or(true, Vec::is_empty),
+        "{what}: {first:?}"
+    );
     let report = database.check()?;
     if report.is_sound() {
         // The engine may have repaired the file when it was opened.
         let again = answers(&database);
-        assert!(again.as_ref().is_ok_and(Vec::is_empty), "{what}: checked as sound, but {again:?}");
+        assert!(
+            again.as_ref().is_ok_and(Vec::is_empty),
+            "{what}: checked as sound, but {again:?}"
+        );
     }
     let mut txn = database.begin_write()?;
     txn.insert_if_new(&document("new", 1 << 40), &Policy::link())?;
@@ -173,7 +224,13 @@ pub(super) fn use_damaged(path: &Path, size: SketchSize, what: &str) -> simdb::R
     database.settle()?;
     first?;
     // The error stands for any damage.
-    if report.is_sound() { Ok(()) } else { Err(Error::NotSimdb { path: path.to_owned() }) }
+    if report.is_sound() {
+        Ok(())
+    } else {
+        Err(Error::NotSimdb {
+            path: path.to_owned(),
+        })
+    }
 }
 
 #[test]
@@ -192,9 +249,16 @@ fn a_truncated_file_is_an_error_or_found_damaged() -> TestResult {
     sound_file(&folder, "d.simdb", SketchSize::Bytes16)?;
     let whole = fs::read(folder.path("d.simdb"))?;
     for eighths in 0..8 {
-        let path = folder.file(&format!("{eighths}.simdb"), &whole[..whole.len() * eighths / 8])?;
-        let checked = Database::open(&path, &OpenOptions::new()).and_then(|database| database.check());
-        assert!(!checked.as_ref().is_ok_and(CheckReport::is_sound), "{eighths}/8: {checked:?}");
+        let path = folder.file(
+            &format!("{eighths}.simdb"),
+            &whole[..whole.len() * eighths / 8],
+        )?;
+        let checked =
+            Database::open(&path, &OpenOptions::new()).and_then(|database| database.check());
+        assert!(
+            !checked.as_ref().is_ok_and(CheckReport::is_sound),
+            "{eighths}/8: {checked:?}"
+        );
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use simdb::{CreateOptions, Database, Document, Scheme, SketchSize};
 
 use super::file::{
-    DOCUMENTS, SIZES, create, fill, is_live, sketch, sound_file, spread, use_damaged, with_another_sketch,
-    without_free_pages,
+    DOCUMENTS, SIZES, create, fill, is_live, sketch, sound_file, spread, use_damaged,
+    with_another_sketch, without_free_pages,
 };
 use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
 
@@ -33,11 +33,21 @@ impl Random {
 
 /// The pages of the engine whose first byte is `kind`.
 fn pages(whole: &[u8], kind: u8) -> Vec<Range<usize>> {
-    let pages = (4096..whole.len()).step_by(4096).map(|at| at..(at + 4096).min(whole.len()));
-    let pages =
-        pages.filter(|page| whole[page.start] == kind && whole[page.clone()].iter().any(|&it| it > 2));
-    let used = |page: &Range<usize>| whole[page.clone()].iter().rposition(|&it| it != 0).unwrap_or(0) + 1;
-    pages.map(|page| page.start..page.start + used(&page)).collect()
+    let pages = (4096..whole.len())
+        .step_by(4096)
+        .map(|at| at..(at + 4096).min(whole.len()));
+    let pages = pages
+        .filter(|page| whole[page.start] == kind && whole[page.clone()].iter().any(|&it| it > 2));
+    let used = |page: &Range<usize>| {
+        whole[page.clone()]
+            .iter()
+            .rposition(|&it| it != 0)
+            .unwrap_or(0)
+            + 1
+    };
+    pages
+        .map(|page| page.start..page.start + used(&page))
+        .collect()
 }
 
 #[test]
@@ -50,7 +60,13 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
     let kinds = [
         ("leaf", pages(&whole, 1)),
         // A branch has few children, and stands in the first bytes of its page.
-        ("branch", pages(&whole, 2).into_iter().map(|page| page.start..page.start + 256).collect()),
+        (
+            "branch",
+            pages(&whole, 2)
+                .into_iter()
+                .map(|page| page.start..page.start + 256)
+                .collect(),
+        ),
         ("header", std::iter::once(0..512).collect()),
     ];
     for (kind, pages) in kinds {
@@ -72,7 +88,10 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
             told += u32::from(use_damaged(&folder.path("flipped.simdb"), size, &what).is_err());
         }
         // Much of the header is unused.
-        assert!(told > rounds / 6, "{told} of {rounds} flips in a {kind} were told");
+        assert!(
+            told > rounds / 6,
+            "{told} of {rounds} flips in a {kind} were told"
+        );
     }
     Ok(())
 }
@@ -85,17 +104,29 @@ fn flipped_bits_in_sketches_are_errors() -> TestResult {
         let whole = dense_file(&folder, size)?;
         let mut random = Random(7);
         let mut found = 0;
-        for i in (0..DOCUMENTS + 5).filter(|&i| spread(i, size).sketch().is_some()).step_by(23) {
+        for i in (0..DOCUMENTS + 5)
+            .filter(|&i| spread(i, size).sketch().is_some())
+            .step_by(23)
+        {
             let sketch = sketch(i, size, 0);
             let bytes = sketch.as_bytes();
             // Those of dead documents are in the file until a merge, and are read with their blocks.
-            let Some(at) = whole.windows(bytes.len()).position(|it| it == bytes) else { continue };
+            let Some(at) = whole.windows(bytes.len()).position(|it| it == bytes) else {
+                continue;
+            };
             found += 1;
             let mut flipped = whole.clone();
             flipped[at + random.below(bytes.len())] ^= 1 << random.below(8);
             fs::write(folder.path("flipped.simdb"), &flipped)?;
-            let used = use_damaged(&folder.path("flipped.simdb"), size, &format!("sketch {i} at {at}"));
-            assert!(used.is_err(), "a flipped bit in sketch {i} of {size:?} is not told");
+            let used = use_damaged(
+                &folder.path("flipped.simdb"),
+                size,
+                &format!("sketch {i} at {at}"),
+            );
+            assert!(
+                used.is_err(),
+                "a flipped bit in sketch {i} of {size:?} is not told"
+            );
         }
         assert!(found > 15, "{found} sketches were found in the file");
     }
@@ -151,7 +182,11 @@ fn swap_pages(
 }
 
 /// Makes the file `other.simdb` with any documents, as the sound file is made.
-fn filled(folder: &Folder, size: SketchSize, document: impl Fn(u64) -> Document) -> simdb::Result<()> {
+fn filled(
+    folder: &Folder,
+    size: SketchSize,
+    document: impl Fn(u64) -> Document,
+) -> simdb::Result<()> {
     let database = create(folder, "other.simdb", size)?;
     fill(&database, document)?;
     leave_log(database);
@@ -173,27 +208,52 @@ fn pages_of_another_database_are_errors_or_change_nothing() -> TestResult {
     filled(&folder, size, other)?;
     let other = without_free_pages(&folder.path("other.simdb"))?;
     let (swapped, told) = swap_pages(&folder, size, &whole, &other, "another database")?;
-    assert!(swapped > 40 && told > swapped / 2, "{told} of {swapped} were told");
+    assert!(
+        swapped > 40 && told > swapped / 2,
+        "{told} of {swapped} were told"
+    );
     // The same documents, and nothing but their sketches differs.
     let folder = Folder::new()?;
     let whole = dense_file(&folder, size)?;
     filled(&folder, size, |i| with_another_sketch(i, size))?;
     let other = without_free_pages(&folder.path("other.simdb"))?;
-    let (swapped, told) = swap_pages(&folder, size, &whole, &other, "a database with other sketches")?;
-    assert!(swapped > 40 && told > swapped / 2, "{told} of {swapped} were told");
+    let (swapped, told) = swap_pages(
+        &folder,
+        size,
+        &whole,
+        &other,
+        "a database with other sketches",
+    )?;
+    assert!(
+        swapped > 40 && told > swapped / 2,
+        "{told} of {swapped} were told"
+    );
     // A log alone: few documents, all of them in the log.
     let folder = Folder::new()?;
     let plain = |name: &str| -> simdb::Result<Database> {
-        let options = CreateOptions::new().scheme(Scheme::External).sketch_size(size);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .sketch_size(size);
         Database::create(folder.path(name), &options)
     };
     let database = plain("log.simdb")?;
-    insert_all(&database, (0..DOCUMENTS + 5).filter(|&i| is_live(i)).map(|i| spread(i, size)))?;
+    insert_all(
+        &database,
+        (0..DOCUMENTS + 5)
+            .filter(|&i| is_live(i))
+            .map(|i| spread(i, size)),
+    )?;
     leave_log(database);
     let database = plain("other.simdb")?;
-    insert_all(&database, (0..DOCUMENTS + 5).map(|i| document(format!("x{i}"), !(i << 40))))?;
+    insert_all(
+        &database,
+        (0..DOCUMENTS + 5).map(|i| document(format!("x{i}"), !(i << 40))),
+    )?;
     leave_log(database);
-    let (whole, other) = (fs::read(folder.path("log.simdb"))?, fs::read(folder.path("other.simdb"))?);
+    let (whole, other) = (
+        fs::read(folder.path("log.simdb"))?,
+        fs::read(folder.path("other.simdb"))?,
+    );
     let (swapped, told) = swap_pages(&folder, size, &whole, &other, "another log")?;
     assert!(swapped > 4 && told > 4, "{told} of {swapped} were told");
     Ok(())

@@ -5,11 +5,20 @@ use std::fs;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 use simdb::{Database, Error, SketchSize};
 
-use super::file::{DOCUMENTS, SIZES, is_live, sound_file, spread, use_damaged, with_another_sketch};
+use super::file::{
+    DOCUMENTS, SIZES, is_live, sound_file, spread, use_damaged, with_another_sketch,
+};
 use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
 
 /// The tables of blocks, by the length of their rows.
-const NARROW: [&str; 6] = ["permuted-0", "permuted-1", "permuted-2", "permuted-3", "dead", "documents"];
+const NARROW: [&str; 6] = [
+    "permuted-0",
+    "permuted-1",
+    "permuted-2",
+    "permuted-3",
+    "dead",
+    "documents",
+];
 const WIDE: [&str; 2] = ["keys", "postings"];
 
 /// A change of one row of the engine that simdb did not make.
@@ -25,11 +34,22 @@ enum Harm {
 }
 
 impl Harm {
-    const ALL: [Self; 5] = [Self::Removed, Self::Flipped, Self::Shortened, Self::Swapped, Self::Stale];
+    const ALL: [Self; 5] = [
+        Self::Removed,
+        Self::Flipped,
+        Self::Shortened,
+        Self::Swapped,
+        Self::Stale,
+    ];
 
     /// The harmed value of a row, or `None` if the row is removed. An error if this row cannot be harmed
     /// in this way.
-    fn value(self, at: usize, values: &[Vec<u8>], old: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, ()> {
+    fn value(
+        self,
+        at: usize,
+        values: &[Vec<u8>],
+        old: Option<&Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, ()> {
         let mut value = values[at].clone();
         match self {
             Self::Removed => return Ok(None),
@@ -41,7 +61,11 @@ impl Harm {
             Self::Swapped => value = values[(at + 1) % values.len()].clone(),
             Self::Stale => value = old.cloned().ok_or(())?,
         }
-        if value == values[at] { Err(()) } else { Ok(Some(value)) }
+        if value == values[at] {
+            Err(())
+        } else {
+            Ok(Some(value))
+        }
     }
 }
 
@@ -54,7 +78,10 @@ macro_rules! harm_rows {
             let table = engine.begin_read()?.open_table(table)?;
             table
                 .iter()?
-                .map(|row| row.map(|(key, it)| ($own(key.value()), it.value().to_vec())).map_err(Into::into))
+                .map(|row| {
+                    row.map(|(key, it)| ($own(key.value()), it.value().to_vec()))
+                        .map_err(Into::into)
+                })
                 .collect()
         };
         let (now, old) = (rows("d.simdb")?, rows("old.simdb")?);
@@ -63,13 +90,21 @@ macro_rules! harm_rows {
             for at in (0..now.len()).step_by($every) {
                 let key = &now[at].0;
                 let before = old.iter().find(|row| row.0 == *key).map(|row| &row.1);
-                let Ok(value) = harm.value(at, &values, before) else { continue };
-                let what = format!("{harm:?} row {key:?} of table {:?}", redb::TableHandle::name(&table));
+                let Ok(value) = harm.value(at, &values, before) else {
+                    continue;
+                };
+                let what = format!(
+                    "{harm:?} row {key:?} of table {:?}",
+                    redb::TableHandle::name(&table)
+                );
                 fs::copy($folder.path("d.simdb"), $folder.path("harmed.simdb"))?;
                 let engine = redb::Database::open($folder.path("harmed.simdb"))?;
                 let txn = engine.begin_write()?;
                 match value {
-                    Some(value) => drop(txn.open_table(table)?.insert($as_key(key), value.as_slice())?),
+                    Some(value) => drop(
+                        txn.open_table(table)?
+                            .insert($as_key(key), value.as_slice())?,
+                    ),
                     None => drop(txn.open_table(table)?.remove($as_key(key))?),
                 }
                 txn.commit()?;
@@ -144,9 +179,19 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
     let pages = harm_rows!(folder, size, log, 1, number, |key: &u64| *key);
     for table in ["scopes", "meta"] {
         let table = TableDefinition::<&str, &[u8]>::new(table);
-        harm_rows!(folder, size, table, 1, name, |key: &String| key.clone().leak() as &str);
+        harm_rows!(
+            folder,
+            size,
+            table,
+            1,
+            name,
+            |key: &String| key.clone().leak() as &str
+        );
     }
-    assert!(blocks > 200 && chunks > 100 && pages > 0, "{blocks} blocks, {chunks} chunks, {pages} pages");
+    assert!(
+        blocks > 200 && chunks > 100 && pages > 0,
+        "{blocks} blocks, {chunks} chunks, {pages} pages"
+    );
     Ok(())
 }
 
@@ -157,7 +202,12 @@ fn a_block_of_documents_that_is_harmed_is_an_error_with_sketches_of_every_size()
         let folder = Folder::new()?;
         new_and_old_file(&folder, size)?;
         let table = TableDefinition::<(u8, u64), &[u8]>::new("documents");
-        let blocks = harm_rows!(folder, size, table, 67, |key: (u8, u64)| key, |key: &(u8, u64)| *key);
+        let blocks = harm_rows!(folder, size, table, 67, |key: (u8, u64)| key, |key: &(
+            u8,
+            u64
+        )| {
+            *key
+        });
         assert!(blocks > 30, "{blocks} blocks");
     }
     Ok(())
@@ -184,11 +234,17 @@ fn a_transaction_that_met_damage_cannot_be_committed() -> TestResult {
     drop(engine);
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let mut txn = database.begin_write()?;
-    assert!(matches!(txn.insert(&document("7", 2)), Err(Error::Damaged { .. })));
+    assert!(matches!(
+        txn.insert(&document("7", 2)),
+        Err(Error::Damaged { .. })
+    ));
     assert!(matches!(txn.insert(&document("z", 2)), Err(Error::Aborted)));
     assert!(matches!(txn.commit(), Err(Error::Aborted)));
     let snapshot = database.snapshot()?;
     assert!(snapshot.documents().any(|document| document.is_err()));
-    assert!(snapshot.documents().count() < 10, "after an error the documents end");
+    assert!(
+        snapshot.documents().count() < 10,
+        "after an error the documents end"
+    );
     Ok(())
 }

@@ -28,20 +28,33 @@ impl Conditions {
         };
         self.min_similarity.is_none_or(is_similar)
             && self.since.is_none_or(|since| document.seen() >= since)
-            && self.scopes.as_ref().is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
+            && self
+                .scopes
+                .as_ref()
+                .is_none_or(|scopes| scopes.iter().any(|it| it == document.scope()))
     }
 
     /// The conditions, without those that need a sketch if one of the documents has none.
     pub(super) fn without_sketches(&self, documents: &[Document]) -> Self {
-        let needs_none = documents.iter().all(|it| it.fingerprint().is_none() || it.sketch().is_some());
+        let needs_none = documents
+            .iter()
+            .all(|it| it.fingerprint().is_none() || it.sketch().is_some());
         match needs_none {
             true => self.clone(),
-            false => Self { min_similarity: None, order: Order::Distance, ..self.clone() },
+            false => Self {
+                min_similarity: None,
+                order: Order::Distance,
+                ..self.clone()
+            },
         }
     }
 
     /// The first matches in the order that is asked for.
-    pub(super) fn first(&self, near: &[(Document, u32)], sketch: Option<&Sketch>) -> Vec<(String, u32)> {
+    pub(super) fn first(
+        &self,
+        near: &[(Document, u32)],
+        sketch: Option<&Sketch>,
+    ) -> Vec<(String, u32)> {
         let mut near = near.to_vec();
         if let (Order::Similarity, Some(sketch)) = (self.order, sketch) {
             let similarity = |it: &Document| it.sketch().map_or(-1.0, |it| jaccard(it, sketch));
@@ -51,8 +64,10 @@ impl Conditions {
     }
 
     pub(super) fn policy(&self, on_match: OnMatch) -> Policy {
-        let mut policy =
-            Policy::new(on_match).max_distance(self.max_distance).limit(self.limit).touch(self.touch);
+        let mut policy = Policy::new(on_match)
+            .max_distance(self.max_distance)
+            .limit(self.limit)
+            .touch(self.touch);
         policy = policy.order(self.order);
         if let Some(least) = self.min_similarity {
             policy = policy.min_similarity(least);
@@ -67,7 +82,9 @@ impl Conditions {
     }
 
     pub(super) fn query(&self, fingerprint: Fingerprint, sketch: Option<&Sketch>) -> Query {
-        let mut query = Query::new(fingerprint).max_distance(self.max_distance).limit(self.limit);
+        let mut query = Query::new(fingerprint)
+            .max_distance(self.max_distance)
+            .limit(self.limit);
         query = query.with_sketch(sketch.copied()).order(self.order);
         if let Some(least) = self.min_similarity {
             query = query.min_similarity(least);
@@ -82,17 +99,29 @@ impl Conditions {
     }
 
     /// Asserts that what was found is what is near, as far as it is asked for.
-    pub(super) fn agrees(&self, found: &Matches, near: &[(Document, u32)], sketch: Option<&Sketch>) {
+    pub(super) fn agrees(
+        &self,
+        found: &Matches,
+        near: &[(Document, u32)],
+        sketch: Option<&Sketch>,
+    ) {
         assert_eq!(listed(found), self.first(near, sketch));
         for found in found {
-            let similarity = sketch.zip(found.document.sketch()).map(|(a, b)| jaccard(a, b));
+            let similarity = sketch
+                .zip(found.document.sketch())
+                .map(|(a, b)| jaccard(a, b));
             assert_eq!(found.similarity.map(|it| it.jaccard()), similarity);
         }
         if found.total_is_exact() {
             assert_eq!(found.total(), near.len() as u64);
         } else {
-            let is_similar = sketch.is_some() && self.min_similarity.is_some_and(|least| least > 0.0);
-            let counted = if is_similar { self.limit.max(128) } else { self.limit };
+            let is_similar =
+                sketch.is_some() && self.min_similarity.is_some_and(|least| least > 0.0);
+            let counted = if is_similar {
+                self.limit.max(128)
+            } else {
+                self.limit
+            };
             assert!(self.since.is_some() || is_similar);
             assert!(found.total() == counted as u64 + 1 && near.len() > counted);
         }

@@ -30,7 +30,11 @@ pub(super) enum Operation {
 
 /// Sketches of three texts and of texts that are like these.
 fn sketches() -> impl Strategy<Value = Sketch> {
-    let parts = (prop::sample::select(vec![0u8, 0x0f, 0x5a]), 0..16usize, 90..110u32);
+    let parts = (
+        prop::sample::select(vec![0u8, 0x0f, 0x5a]),
+        0..16usize,
+        90..110u32,
+    );
     parts.prop_map(|(byte, changed, shingles)| {
         let mut bytes = [byte; 16];
         bytes[..changed].iter_mut().for_each(|it| *it ^= 0b101);
@@ -42,7 +46,14 @@ fn sketches() -> impl Strategy<Value = Sketch> {
 fn documents() -> impl Strategy<Value = Document> {
     let bits = prop::option::weighted(0.9, bits());
     let sketch = prop::option::weighted(0.8, sketches());
-    let parts = (0..12u8, bits, 0..4i64, scopes(), prop::option::of(0..3i64), sketch);
+    let parts = (
+        0..12u8,
+        bits,
+        0..4i64,
+        scopes(),
+        prop::option::of(0..3i64),
+        sketch,
+    );
     parts.prop_map(|(key, bits, seen, scope, rank, sketch)| {
         Document::new([key], bits.map(Fingerprint::from_bits))
             .with_seen(seen)
@@ -55,8 +66,9 @@ fn documents() -> impl Strategy<Value = Document> {
 fn bits() -> impl Strategy<Value = u64> {
     let centres = prop::sample::select(vec![0, u64::MAX, 0x0123_4567_89ab_cdef]);
     let flips = prop::collection::vec(prop::sample::select(vec![0u32, 15, 16, 31, 40, 63]), 0..5);
-    (centres, flips)
-        .prop_map(|(centre, flips): (u64, Vec<u32>)| flips.iter().fold(centre, |it, flip| it ^ (1 << flip)))
+    (centres, flips).prop_map(|(centre, flips): (u64, Vec<u32>)| {
+        flips.iter().fold(centre, |it, flip| it ^ (1 << flip))
+    })
 }
 
 fn scopes() -> impl Strategy<Value = String> {
@@ -68,22 +80,36 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     let scopes = prop::option::of(prop::collection::vec(scopes(), 0..3));
     let least = prop::option::of(prop::sample::select(vec![0.0, 0.3, 0.7, 0.95, 1.0]));
     let order = prop::sample::select(vec![Order::Distance, Order::Distance, Order::Similarity]);
-    let parts = (max_distance, 0..6usize, prop::option::of(0..4i64), scopes, least, order, any::<bool>());
-    parts.prop_map(|(max_distance, limit, since, scopes, min_similarity, order, touch)| Conditions {
+    let parts = (
         max_distance,
-        limit,
-        since,
+        0..6usize,
+        prop::option::of(0..4i64),
         scopes,
-        min_similarity,
+        least,
         order,
-        touch,
-    })
+        any::<bool>(),
+    );
+    parts.prop_map(
+        |(max_distance, limit, since, scopes, min_similarity, order, touch)| Conditions {
+            max_distance,
+            limit,
+            since,
+            scopes,
+            min_similarity,
+            order,
+            touch,
+        },
+    )
 }
 
 pub(super) fn operations() -> impl Strategy<Value = Operation> {
     let on_match = prop::sample::select(vec![OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
     let insert_if_new = (documents(), on_match.clone(), conditions());
-    let insert_batch = (prop::collection::vec(documents(), 0..10), on_match, conditions());
+    let insert_batch = (
+        prop::collection::vec(documents(), 0..10),
+        on_match,
+        conditions(),
+    );
     prop_oneof![
         6 => documents().prop_map(Operation::Insert),
         6 => insert_if_new.prop_map(|(one, on_match, within)| Operation::InsertIfNew(one, on_match, within)),

@@ -16,12 +16,16 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn insert(&mut self, document: &Document) -> Option<Document> {
         self.written += 1;
-        self.documents.insert(document.key().to_vec(), (self.written, document.clone())).map(|(_, old)| old)
+        self.documents
+            .insert(document.key().to_vec(), (self.written, document.clone()))
+            .map(|(_, old)| old)
     }
 
     /// Says that a document was seen at a time. It then counts as written last, if that is later.
     pub(super) fn touch(&mut self, key: &[u8], seen: i64) -> bool {
-        let Some((_, document)) = self.documents.get(key).cloned() else { return false };
+        let Some((_, document)) = self.documents.get(key).cloned() else {
+            return false;
+        };
         if document.seen() < seen {
             self.insert(&document.with_seen(seen));
         }
@@ -53,18 +57,25 @@ impl Model {
             .filter_map(|(written, document)| {
                 let fingerprint = document.fingerprint()?;
                 let distance = fingerprint.distance(query);
-                (distance <= max_distance && keep(document))
-                    .then_some(((distance, fingerprint, u64::MAX - written), document.clone()))
+                (distance <= max_distance && keep(document)).then_some((
+                    (distance, fingerprint, u64::MAX - written),
+                    document.clone(),
+                ))
             })
             .collect();
         near.sort_by_key(|(order, _)| *order);
-        near.into_iter().map(|((distance, ..), document)| (document, distance)).collect()
+        near.into_iter()
+            .map(|((distance, ..), document)| (document, distance))
+            .collect()
     }
 }
 
 pub(super) fn keys(near: &[(Document, u32)], limit: usize) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
-    near.iter().take(limit).map(|(document, distance)| (key(document), *distance)).collect()
+    near.iter()
+        .take(limit)
+        .map(|(document, distance)| (key(document), *distance))
+        .collect()
 }
 
 /// The documents with other keys that are near `document` and meet the conditions.
@@ -73,8 +84,12 @@ pub(super) fn near_others(
     document: &Document,
     conditions: &Conditions,
 ) -> Vec<(Document, u32)> {
-    let keep = |other: &Document| other.key() != document.key() && conditions.keeps(other, document.sketch());
-    document.fingerprint().map_or_else(Vec::new, |it| model.near(it, conditions.max_distance, keep))
+    let keep = |other: &Document| {
+        other.key() != document.key() && conditions.keeps(other, document.sketch())
+    };
+    document
+        .fingerprint()
+        .map_or_else(Vec::new, |it| model.near(it, conditions.max_distance, keep))
 }
 
 /// Does on the model what the policy should do, and returns the change.
@@ -106,5 +121,7 @@ pub(super) fn insert_if_new(
             }
         }
     }
-    model.insert(document).map_or(Change::Inserted, Change::Replaced)
+    model
+        .insert(document)
+        .map_or(Change::Inserted, Change::Replaced)
 }

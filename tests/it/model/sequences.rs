@@ -21,12 +21,24 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
     let mut committed = Model::default();
     if many {
         let random = |i: u64| {
-            (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            (i + 1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
         };
-        let sketch = |i: u64| Sketch::new(&[i as u8; 16], 100).ok().filter(|_| !i.is_multiple_of(3));
-        let documents =
-            (0..MANY).map(|i| document(format!("many {i}"), random(i)).with_seen(1).with_sketch(sketch(i)));
-        documents.clone().for_each(|document| drop(committed.insert(&document)));
+        let sketch = |i: u64| {
+            Sketch::new(&[i as u8; 16], 100)
+                .ok()
+                .filter(|_| !i.is_multiple_of(3))
+        };
+        let documents = (0..MANY).map(|i| {
+            document(format!("many {i}"), random(i))
+                .with_seen(1)
+                .with_sketch(sketch(i))
+        });
+        documents
+            .clone()
+            .for_each(|document| drop(committed.insert(&document)));
         insert_all(&database, documents)?;
     }
     let mut model = committed.clone();
@@ -37,7 +49,9 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
             operation,
             Operation::Insert(_) | Operation::InsertIfNew(..) | Operation::InsertBatchIfNew(..)
         );
-        if (inserts || matches!(operation, Operation::Delete(_) | Operation::Touch(..))) && txn.is_none() {
+        if (inserts || matches!(operation, Operation::Delete(_) | Operation::Touch(..)))
+            && txn.is_none()
+        {
             txn = Some(database.begin_write()?);
         }
         match (operation, &mut txn) {
@@ -68,7 +82,10 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 }
             }
             (Operation::Delete(key), Some(txn)) => {
-                assert_eq!(txn.delete([*key])?, model.documents.remove(&vec![*key]).map(|(_, old)| old));
+                assert_eq!(
+                    txn.delete([*key])?,
+                    model.documents.remove(&vec![*key]).map(|(_, old)| old)
+                );
             }
             (Operation::Touch(key, seen), Some(txn)) => {
                 assert_eq!(txn.touch([*key], *seen)?, model.touch(&[*key], *seen));
@@ -147,17 +164,22 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
 /// Compares snapshots with the models of the moments when they were taken.
 fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::error::Error>> {
     for (snapshot, model) in kept.drain(..) {
-        let documents = snapshot.documents().map(|document| document.map(|it| (it.key().to_vec(), it)));
+        let documents = snapshot
+            .documents()
+            .map(|document| document.map(|it| (it.key().to_vec(), it)));
         let stored: BTreeMap<_, _> = documents.collect::<simdb::Result<_>>()?;
         let documents = model.documents.iter();
-        let expected: BTreeMap<_, _> =
-            documents.map(|(key, (_, document))| (key.clone(), document.clone())).collect();
+        let expected: BTreeMap<_, _> = documents
+            .map(|(key, (_, document))| (key.clone(), document.clone()))
+            .collect();
         assert_eq!(stored, expected);
         for document in expected.values() {
             assert_eq!(snapshot.get(document.key())?.as_ref(), Some(document));
         }
         let near = model.near(Fingerprint::from_bits(0), 64, |_| true);
-        let query = Query::new(Fingerprint::from_bits(0)).max_distance(64).limit(usize::MAX);
+        let query = Query::new(Fingerprint::from_bits(0))
+            .max_distance(64)
+            .limit(usize::MAX);
         assert_eq!(listed(&snapshot.query(&query)?), keys(&near, usize::MAX));
     }
     Ok(())

@@ -16,24 +16,43 @@ pub(crate) fn write_int96(path: &Path, rows: &[(&str, i64, &str, i64)]) -> TestR
     let schema = "message m { REQUIRED BYTE_ARRAY key (UTF8); REQUIRED INT64 fp; REQUIRED BYTE_ARRAY text (UTF8); \
                   REQUIRED INT96 seen; }";
     let properties = Arc::new(WriterProperties::builder().build());
-    let mut file =
-        SerializedFileWriter::new(File::create(path)?, Arc::new(parse_message_type(schema)?), properties)?;
+    let mut file = SerializedFileWriter::new(
+        File::create(path)?,
+        Arc::new(parse_message_type(schema)?),
+        properties,
+    )?;
     let mut group = file.next_row_group()?;
     let texts = |of: fn(&(&str, i64, &str, i64)) -> String| -> Vec<ByteArray> {
-        rows.iter().map(|row| ByteArray::from(of(row).into_bytes())).collect()
+        rows.iter()
+            .map(|row| ByteArray::from(of(row).into_bytes()))
+            .collect()
     };
     for index in 0..4 {
         let mut column = group.next_column()?.ok_or("there are four columns")?;
         match index {
-            0 => _ = column.typed::<ByteArrayType>().write_batch(&texts(|it| it.0.to_owned()), None, None)?,
+            0 => {
+                _ = column.typed::<ByteArrayType>().write_batch(
+                    &texts(|it| it.0.to_owned()),
+                    None,
+                    None,
+                )?
+            }
             1 => {
                 let bits: Vec<i64> = rows.iter().map(|it| it.1).collect();
                 column.typed::<Int64Type>().write_batch(&bits, None, None)?;
             }
-            2 => _ = column.typed::<ByteArrayType>().write_batch(&texts(|it| it.2.to_owned()), None, None)?,
+            2 => {
+                _ = column.typed::<ByteArrayType>().write_batch(
+                    &texts(|it| it.2.to_owned()),
+                    None,
+                    None,
+                )?
+            }
             _ => {
                 let times: Vec<Int96> = rows.iter().map(|it| int96(it.3)).collect();
-                column.typed::<Int96Type>().write_batch(&times, None, None)?;
+                column
+                    .typed::<Int96Type>()
+                    .write_batch(&times, None, None)?;
             }
         }
         column.close()?;
@@ -47,6 +66,10 @@ pub(crate) fn write_int96(path: &Path, rows: &[(&str, i64, &str, i64)]) -> TestR
 fn int96(seconds: i64) -> Int96 {
     let nanos = seconds.rem_euclid(86_400) as u64 * 1_000_000_000;
     let mut time = Int96::new();
-    time.set_data(nanos as u32, (nanos >> 32) as u32, (seconds.div_euclid(86_400) + 2_440_588) as u32);
+    time.set_data(
+        nanos as u32,
+        (nanos >> 32) as u32,
+        (seconds.div_euclid(86_400) + 2_440_588) as u32,
+    );
     time
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Fingerprint, Matches, OpenOptions, Scheme, Sketch,
+    SketchSize,
 };
 use tempfile::TempDir;
 
@@ -42,13 +43,18 @@ impl Folder {
 
     /// Creates a [`tiny`] database of ready fingerprints and sketches.
     pub(crate) fn tiny_database(&self, name: &str) -> simdb::Result<Database> {
-        let options = CreateOptions::new().scheme(Scheme::External).sketch_size(SketchSize::Bytes16);
+        let options = CreateOptions::new()
+            .scheme(Scheme::External)
+            .sketch_size(SketchSize::Bytes16);
         Database::create(self.path(name), &options.recent_documents(8).tiny_blocks())
     }
 
     /// Creates a database of ready fingerprints.
     pub(crate) fn database(&self, name: &str) -> simdb::Result<Database> {
-        Database::create(self.path(name), &CreateOptions::new().scheme(Scheme::External))
+        Database::create(
+            self.path(name),
+            &CreateOptions::new().scheme(Scheme::External),
+        )
     }
 }
 
@@ -68,7 +74,9 @@ pub(crate) fn jaccard(a: &Sketch, b: &Sketch) -> f64 {
     let differing: u32 = pairs.map(|(a, b)| (a ^ b).count_ones()).sum();
     let samples = 8.0 * a.as_bytes().len() as f64;
     let (a, b) = (f64::from(a.shingles()), f64::from(b.shingles()));
-    (1.0 - 2.0 * f64::from(differing) / samples).max(0.0).min(a.min(b) / a.max(b))
+    (1.0 - 2.0 * f64::from(differing) / samples)
+        .max(0.0)
+        .min(a.min(b) / a.max(b))
 }
 
 /// Inserts all documents in one transaction.
@@ -97,7 +105,10 @@ pub(crate) fn going_on(mut each: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -
 }
 
 /// Runs `work` in another thread, and fails if it takes longer than `limit`. For what must not hang.
-pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (send, receive) = mpsc::channel();
     // A thread that hangs ends with the process.
     let thread = thread::spawn(move || {
@@ -108,7 +119,9 @@ pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> 
     match receive.recv_timeout(limit) {
         Err(RecvTimeoutError::Timeout) => panic!("it hangs: {limit:?} are over"),
         // If the thread has panicked, so does this one.
-        _ => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+        _ => thread
+            .join()
+            .unwrap_or_else(|panic| panic::resume_unwind(panic)),
     }
 }
 
@@ -124,7 +137,10 @@ pub(crate) fn leave_log(database: Database) {
 /// The keys and distances of matches, in order.
 pub(crate) fn listed(matches: &Matches) -> Vec<(String, u32)> {
     let key = |document: &Document| String::from_utf8_lossy(document.key()).into_owned();
-    matches.iter().map(|found| (key(&found.document), found.distance)).collect()
+    matches
+        .iter()
+        .map(|found| (key(&found.document), found.distance))
+        .collect()
 }
 
 /// Asserts that the check of a database finds it sound.
@@ -136,7 +152,9 @@ pub(crate) fn assert_sound(database: &Database) -> simdb::Result<()> {
 
 /// A file of the bundled data.
 pub(crate) fn bundled(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 /// The folder of real data that SIMDB_DATA names. If it is not set, says so on standard error and returns
@@ -153,7 +171,12 @@ pub(crate) fn real_data(test: &str) -> Option<PathBuf> {
 /// The little-endian fingerprints of a file.
 pub(crate) fn fingerprints(path: &Path) -> std::io::Result<Vec<u64>> {
     let bytes = std::fs::read(path)?;
-    Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    Ok(bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
+        .collect())
 }
 
 /// The rows of a tab-separated file with a header, packed with gzip or not.
@@ -165,7 +188,11 @@ pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
         bytes = unpacked;
     }
     let text = String::from_utf8_lossy(&bytes);
-    Ok(text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+    Ok(text
+        .lines()
+        .skip(1)
+        .map(|line| line.split('\t').map(str::to_owned).collect())
+        .collect())
 }
 
 /// The program under test.
@@ -197,20 +224,32 @@ impl Ran {
 
     /// The last object on standard output. For an ingestion these are the totals.
     pub(crate) fn last(&self) -> Result<Value, Box<dyn Error>> {
-        self.json()?.pop().ok_or_else(|| "nothing on standard output".into())
+        self.json()?
+            .pop()
+            .ok_or_else(|| "nothing on standard output".into())
     }
 
     /// Checks the exit code, and shows the output if it is another.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "standard output:\n{}\nstandard error:\n{}",
+            self.out,
+            self.err
+        );
         self
     }
 
     /// Checks that standard error contains a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
-        assert!(self.err.contains(text), "{text:?} is not in standard error:\n{}", self.err);
+        assert!(
+            self.err.contains(text),
+            "{text:?} is not in standard error:\n{}",
+            self.err
+        );
         self
     }
 }
@@ -237,7 +276,11 @@ pub(crate) use run;
 
 /// Runs the program with `input` on standard input.
 pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::io::Result<Ran> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     // From another thread, because the program may fill standard output before it has read everything.
