@@ -1,9 +1,8 @@
 //! Everything that can go wrong, as values. `source()` has the cause.
 
 use std::io;
-#[cfg(any(feature = "ingest", feature = "parquet"))]
-use std::path::Path;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::holder::Holder;
@@ -309,6 +308,22 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a file or directory, made from that of the system: `map_err(Error::io(path))`.
+    pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        }
+    }
+
+    /// Turns the answer of a caller's function into a result: [`Error::Interrupted`] if it breaks.
+    pub(crate) fn if_broken(flow: ControlFlow<()>) -> Result<()> {
+        match flow {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Self::Interrupted),
+        }
+    }
+
     /// An output cannot be written, for this reason.
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn output(path: &Path, reason: &str) -> Self {

@@ -98,9 +98,6 @@ impl<'a> Ticks<'a> {
     pub(super) fn tick(&self) -> Result<()> {
         let state = &mut *self.0.lock();
         state.done += 1;
-        match (state.progress)(state.done, state.all) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Error::Interrupted),
-        }
+        Error::if_broken((state.progress)(state.done, state.all))
     }
 }

@@ -244,10 +244,7 @@ impl<'a> Counter<'a> {
 
     /// Tells the caller the same again. It is an error if the caller wants no more.
     pub(super) fn go_on(&mut self) -> Result<()> {
-        match (self.progress)(self.done, self.all) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Error::Interrupted),
-        }
+        Error::if_broken((self.progress)(self.done, self.all))
     }
 }
 
