@@ -36,7 +36,6 @@ mod same_bytes;
 mod sketch;
 mod source;
 mod store;
-mod streaming;
 mod text;
 mod unix_seconds;
 

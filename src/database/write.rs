@@ -184,16 +184,12 @@ impl WriteTxn {
         let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
-        let search = |part: usize| batch::known(&*committed, parts[part]);
-        let mut failed = Ok(());
-        parallel::in_order(parts.len(), search, |part, known| {
-            let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
-            decided.unwrap_or_else(|error| {
-                failed = Err(error);
-                ControlFlow::Break(())
-            })
-        });
-        failed
+        let decided = parallel::in_order(
+            parts.len(),
+            |part| batch::known(&*committed, parts[part]),
+            |part, known| Error::if_broken(self.decide_all(parts[part], known, &mut each)?),
+        );
+        Error::unless_interrupted(decided)
     }
 
     /// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.

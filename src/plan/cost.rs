@@ -1,7 +1,7 @@
 //! What a probe set costs: the ranges it reads, the candidates it meets, and the time they take.
 
+use super::permutation::Table;
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 // Measured on the machine of docs/benchmarks.md. Only their ratios matter.

@@ -7,9 +7,8 @@
 use std::sync::LazyLock;
 
 use super::order::bit_orders;
-use super::permutation::Permutation;
+use super::permutation::{MOST_TABLES, Permutation, Table};
 use super::plan::Plan;
-use super::table::{MOST_TABLES, Table};
 
 /// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
 /// them.

@@ -3,7 +3,6 @@
 
 mod candidates;
 mod choice;
-mod combinations;
 mod compare;
 mod cost;
 mod covering;
@@ -24,7 +23,6 @@ mod sql_job;
 mod sql_job_tests;
 mod sql_tables;
 mod sql_words;
-mod table;
 
 pub(crate) use candidates::{Candidates, Near};
 pub(crate) use choice::plans_and_estimates;
@@ -33,9 +31,8 @@ pub(crate) use compare::pairs_within;
 pub(crate) use cost::{CostModel, Work};
 pub(crate) use families::plan_named;
 pub(crate) use join::{Join, NearPair, Part};
-pub(crate) use permutation::{Permutation, Permuted};
+pub(crate) use permutation::{Permutation, Permuted, Table};
 pub(crate) use plan::Plan;
 pub(crate) use probes::{Probe, ProbeSet, ProbedPrefix};
 pub use sql_job::{SqlJob, SqlWork};
 pub use sql_words::SqlDialect;
-pub(crate) use table::Table;

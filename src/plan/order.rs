@@ -11,7 +11,7 @@
 //! the 64 bits out to them in m equal shares. Each share must fit into the chain of its table, which is a
 //! matching of bits with tables. The first choice that succeeds adds its shares to the chains.
 
-use super::combinations::combinations;
+use super::planner::combinations;
 
 /// The numbers of prefixes to partition the 64 bits into, the most useful first. At a hundred million
 /// fingerprints, 4 prefixes serve distances up to 11.

@@ -1,8 +1,18 @@
-//! The order of bits in one permuted table: the permutation, and the permuted value.
+//! One permuted table of a plan: its order of bits, and the permuted value.
 
 use std::sync::OnceLock;
 
 use crate::fingerprint::Fingerprint;
+
+/// The most tables of a plan. Each table takes as much space as the first.
+pub(super) const MOST_TABLES: usize = 32;
+
+/// A permuted table: its order of bits, and the number of leading bits it was made to be probed on.
+#[derive(Clone)]
+pub(crate) struct Table {
+    pub(crate) permutation: Permutation,
+    pub(crate) prefix_bits: u32,
+}
 
 /// A fingerprint with its bits in the order of one table. A table is sorted by this value, so equal
 /// prefixes are neighbours.

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::cost::CostModel;
+use super::permutation::{MOST_TABLES, Table};
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::{MOST_TABLES, Table};
 use super::{covering, planner};
 use crate::error::Result;
 

@@ -7,11 +7,10 @@
 
 use std::cell::Cell;
 
-use super::combinations::combinations;
 use super::cost::CostModel;
 use super::covering::{self, Reach, indexes};
+use super::permutation::Table;
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::Table;
 
 /// The most choices of tables that are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
@@ -428,6 +427,22 @@ impl Neighbour {
             nanos: self.nanos,
         }
     }
+}
+
+/// Every way to choose `chosen` of the indexes `0..all`, in lexicographic order.
+pub(super) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut next = (chosen <= all).then(|| (0..chosen).collect::<Vec<_>>());
+    std::iter::from_fn(move || {
+        let choice = next.take()?;
+        // The last index that can grow does, and those after it follow directly.
+        let movable = (0..chosen).rev().find(|&i| choice[i] < all - chosen + i);
+        next = movable.map(|index| {
+            let mut later = choice.clone();
+            (index..chosen).for_each(|i| later[i] = choice[index] + 1 + i - index);
+            later
+        });
+        Some(choice)
+    })
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use super::covering::{self, Reach};
-use super::permutation::Permuted;
-use super::table::Table;
+use super::permutation::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
 /// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at

@@ -1,7 +1,7 @@
 //! The tables of a join by SQL: plain ones, without flips, so that equal keys are all that a database has to find.
 
-use super::combinations::combinations;
 use super::families::all_plans;
+use super::planner::combinations;
 
 /// The work of a row in a table: its key is made, the row is sent to others and sorted.
 const ROW: f64 = 1.0;

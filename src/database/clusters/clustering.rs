@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::database::pairs::Question;
+use crate::database::pairs::PairQuery;
 use crate::document::Document;
 use crate::store::{DocumentNumber, Read, ScopeNames};
 use crate::unix_seconds::UnixSeconds;
@@ -148,52 +148,50 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn question(&self, reader: &impl Read) -> Question {
+    pub(super) fn pair_query(&self, reader: &impl Read) -> PairQuery {
         let settings = reader.settings();
-        let least = self
-            .min_similarity
-            .or(settings.min_similarity)
-            .filter(|&least| least != 0.0);
-        Question {
-            min_similarity: least,
-            since: self.since,
-            scopes: self.scopes.clone(),
-            ..Question::new(self.max_distance.unwrap_or(settings.max_distance))
-        }
+        let min_similarity = self.min_similarity.or(settings.min_similarity);
+        let mut query = PairQuery::new(self.max_distance.unwrap_or(settings.max_distance));
+        query.min_similarity = min_similarity.filter(|&least| least != 0.0);
+        query.since = self.since;
+        query.scopes = self.scopes.clone();
+        query
     }
 
     /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        self.since
-            .is_none_or(|since| document.seen() >= since.unchecked())
-            && self
-                .scopes
-                .as_ref()
-                .is_none_or(|scopes| scopes.has(document.scope()))
+        let is_recent = match self.since {
+            None => true,
+            Some(since) => document.seen() >= since.unchecked(),
+        };
+        let is_of_scopes = match &self.scopes {
+            None => true,
+            Some(scopes) => scopes.has(document.scope()),
+        };
+        is_recent && is_of_scopes
     }
 
-    /// What a document is worth beside others.
+    /// The worth of a document, beside others.
     pub(super) fn worth(&self, number: DocumentNumber, document: &Document) -> Worth {
-        let order = self.order();
-        let part = |by: &Survivor| match by {
-            Survivor::Rank => Part::Rank(document.rank().into()),
-            // The complement turns the order round, and has no overflow.
-            Survivor::Earliest => Part::Number(!document.seen()),
-            Survivor::Latest => Part::Number(document.seen()),
-            Survivor::Longest => Part::Number(match document.sketch() {
-                Some(sketch) => sketch.shingles().into(),
-                None => document.payload().len() as i64,
-            }),
-            Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
-        };
-        Worth {
-            parts: order.iter().map(part).collect(),
-            number,
+        let mut parts = SmallVec::new();
+        for survivor in self.order() {
+            parts.push(match survivor {
+                Survivor::Rank => Part::Rank(document.rank().into()),
+                // The complement turns the order round, and has no overflow.
+                Survivor::Earliest => Part::Number(!document.seen()),
+                Survivor::Latest => Part::Number(document.seen()),
+                Survivor::Longest => Part::Number(match document.sketch() {
+                    Some(sketch) => sketch.shingles().into(),
+                    None => document.payload().len() as i64,
+                }),
+                Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
+            });
         }
+        Worth { parts, number }
     }
 }
 
-/// What a document is worth. The greatest survives.
+/// The worth of a document. The one with the greatest survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Worth {
     parts: SmallVec<[Part; 1]>,

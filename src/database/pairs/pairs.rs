@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use super::members::Keys;
-use super::position::PairPosition;
-use super::search::{Found, Question};
+use super::search::{MemberEvent, PairQuery};
+use super::units::PairPosition;
 use crate::database::crowding::FingerprintGroup;
 use crate::database::snapshot::Snapshot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::{Read, ScopeNames};
 use crate::unix_seconds::UnixSeconds;
 
@@ -21,7 +21,7 @@ pub struct Pairs<'s> {
     other: Option<&'s Snapshot>,
     /// The least similarity that was asked for.
     min_similarity: Option<f64>,
-    question: Question,
+    query: PairQuery,
 }
 
 /// What a search for pairs tells.
@@ -98,7 +98,7 @@ impl Snapshot {
             snapshot: self,
             other: None,
             min_similarity: None,
-            question: Question::new(max_distance),
+            query: PairQuery::new(max_distance),
         }
     }
 }
@@ -131,14 +131,14 @@ impl<'s> Pairs<'s> {
     /// all.
     #[must_use]
     pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
-        self.question.since = Some(since.into());
+        self.query.since = Some(since.into());
         self
     }
 
     /// Only documents of these scopes. Default: of all.
     #[must_use]
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.question.scopes = Some(ScopeNames::new(scopes));
+        self.query.scopes = Some(ScopeNames::new(scopes));
         self
     }
 
@@ -149,7 +149,7 @@ impl<'s> Pairs<'s> {
     /// fingerprints are in memory at a time.
     #[must_use]
     pub fn each_document(mut self, each_document: bool) -> Self {
-        self.question.each_document = each_document;
+        self.query.each_document = each_document;
         self
     }
 
@@ -158,7 +158,7 @@ impl<'s> Pairs<'s> {
     /// See [`PairPosition`] for when a position holds.
     #[must_use]
     pub fn from(mut self, position: PairPosition) -> Self {
-        self.question.from = Some(position);
+        self.query.from = Some(position);
         self
     }
 
@@ -190,43 +190,45 @@ impl<'s> Pairs<'s> {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        self.question()?
-            .run(self.snapshot, self.other, Keys::Newest, &mut |found| {
-                observe(match found {
-                    Found::Group(member) => PairEvent::Group(member.group),
-                    Found::Pair {
-                        a,
-                        b,
-                        distance,
-                        similarity,
-                    } => PairEvent::Pair(Pair {
-                        a: a.group,
-                        b: b.group,
-                        distance,
-                        similarity,
-                    }),
-                    Found::Progress {
-                        done,
-                        all,
-                        position,
-                    } => PairEvent::Progress {
-                        done,
-                        all,
-                        position,
-                    },
-                })
-            })
-    }
-
-    /// What is asked, with the least similarity of the database if none is asked for.
-    fn question(&self) -> Result<Question> {
-        let least = self
-            .min_similarity
-            .or(self.snapshot.reader()?.settings().min_similarity);
-        Ok(Question {
-            min_similarity: least.filter(|&least| least != 0.0),
+        let of_database = self.snapshot.reader()?.settings().min_similarity;
+        let query = PairQuery {
+            min_similarity: self
+                .min_similarity
+                .or(of_database)
+                .filter(|&least| least != 0.0),
             takes_unsketched: self.min_similarity.is_none(),
-            ..self.question.clone()
-        })
+            ..self.query.clone()
+        };
+        let observe = &mut |event| Error::if_broken(observe(PairEvent::from_members(event)));
+        Error::unless_interrupted(query.run(self.snapshot, self.other, Keys::Newest, observe))
+    }
+}
+
+impl PairEvent {
+    /// The event that the search gives of some members.
+    fn from_members(event: MemberEvent) -> Self {
+        match event {
+            MemberEvent::Group(member) => Self::Group(member.group),
+            MemberEvent::Pair {
+                a,
+                b,
+                distance,
+                similarity,
+            } => Self::Pair(Pair {
+                a: a.group,
+                b: b.group,
+                distance,
+                similarity,
+            }),
+            MemberEvent::Progress {
+                done,
+                all,
+                position,
+            } => Self::Progress {
+                done,
+                all,
+                position,
+            },
+        }
     }
 }
