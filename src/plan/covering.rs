@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 /// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
 /// fingerprint may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
-    pub(super) prefix: u64,
-    pub(super) flips: u32,
+pub(crate) struct Reach {
+    pub(crate) prefix: u64,
+    pub(crate) flips: u32,
 }
 
 /// The most steps of one proof. They take about a dozen milliseconds.
@@ -26,7 +26,7 @@ pub(super) const MOST_STEPS: u32 = 1 << 16;
 ///
 /// Exponential in the distance at worst, and limited by `steps`. Disjoint prefixes and those of the usual
 /// families take a few dozen steps.
-pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
+pub(crate) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
     let mut search = Search::new(reaches, *steps);
     let missed = search.can_miss(distance);
     *steps = search.steps;

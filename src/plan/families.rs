@@ -16,7 +16,7 @@ type Design = Vec<Vec<usize>>;
 
 /// All plans, from the fewest tables to the most. Of several plans with the same number of tables and the
 /// same shortest prefix, there is one.
-pub(super) fn all_plans() -> &'static [Plan] {
+pub(crate) fn all_plans() -> &'static [Plan] {
     static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
         let designs = (1..=7).flat_map(designs_for);
         let mut kept: Vec<Vec<u64>> = designs.map(|design| kept_bits(&design)).collect();

@@ -18,21 +18,17 @@ mod permutation;
 mod plan;
 mod planner;
 mod probes;
-mod sql_job;
-#[cfg(test)]
-mod sql_job_tests;
-mod sql_tables;
-mod sql_words;
 
 pub(crate) use candidates::{Candidates, Near};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use compare::pairs_within;
 pub(crate) use cost::{CostModel, Work};
-pub(crate) use families::plan_named;
+#[cfg(test)]
+pub(crate) use covering::{Reach, covers};
+pub(crate) use families::{all_plans, plan_named};
 pub(crate) use join::{Join, NearPair, Part};
 pub(crate) use permutation::{Permutation, Permuted, Table};
 pub(crate) use plan::Plan;
+pub(crate) use planner::combinations;
 pub(crate) use probes::{Probe, ProbeSet, ProbedPrefix};
-pub use sql_job::{SqlJob, SqlWork};
-pub use sql_words::SqlDialect;

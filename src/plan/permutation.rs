@@ -14,6 +14,13 @@ pub(crate) struct Table {
     pub(crate) prefix_bits: u32,
 }
 
+impl Table {
+    /// The bits of a fingerprint that are the prefix it was made to be probed on.
+    pub(crate) fn own_mask(&self) -> u64 {
+        self.permutation.prefix_mask(self.prefix_bits)
+    }
+}
+
 /// A fingerprint with its bits in the order of one table. A table is sorted by this value, so equal
 /// prefixes are neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -430,7 +430,7 @@ impl Neighbour {
 }
 
 /// Every way to choose `chosen` of the indexes `0..all`, in lexicographic order.
-pub(super) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
+pub(crate) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
     let mut next = (chosen <= all).then(|| (0..chosen).collect::<Vec<_>>());
     std::iter::from_fn(move || {
         let choice = next.take()?;
