@@ -11,8 +11,9 @@ use super::copy::{self, CopyProgress, Counter};
 use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
+use crate::store::engine::OpenFile;
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
     State, all_sets, by_row, number_of,
