@@ -454,7 +454,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder();
         let (original, _) = with_name(folder.path(), 0o600).expect("a file can be made");
-        let mode_of = |file: &File| super::mode_of(file).expect("the file is open") & 0o7777;
+        let mode_of = |file: &File| mode_of(file).expect("the file is open") & 0o7777;
         for (mode, of_copy) in [
             (0o600, 0o600),
             (0o640, 0o640),
