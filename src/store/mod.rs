@@ -14,26 +14,22 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `scan`, `read`, `crowding`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `postings`, `read`, `scan`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
-mod crowding;
 mod dense;
 mod engine;
 mod expiry;
 mod file;
-mod ignored;
 mod lookup;
 mod merging;
 mod numbers;
-mod parts;
 #[cfg(test)]
 mod planting;
 mod postings;
 mod read;
-mod recent;
 mod scan;
 mod scope_names;
 mod sizes;
@@ -50,7 +46,6 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
-pub(crate) use crowding::{fullest_prefixes, largest_groups};
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
@@ -61,16 +56,13 @@ pub use file::FORMAT_VERSION;
 pub(crate) use file::{CacheLimit, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
-pub(crate) use ignored::leave_out;
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
-pub(crate) use parts::ReadParts;
 pub(crate) use postings::Posted;
-pub(crate) use read::Read;
-pub(crate) use recent::ReadRecent;
+pub(crate) use read::Reader;
 pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::{Reader, SetLevels};
+pub(crate) use snapshot::{SetLevels, StoredSnapshot};
 pub(crate) use sorted_set::Crowds;
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

@@ -9,7 +9,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::snapshot::Reader;
+use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -199,10 +199,10 @@ impl Store {
     }
 
     /// A snapshot: what is committed now.
-    pub(crate) fn begin_read(&self) -> Result<Reader> {
+    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
         let shared = self.shared()?;
         let counted = shared.count_snapshot();
-        shared.view().map(|view| Reader::new(view, counted))
+        shared.view().map(|view| StoredSnapshot::new(view, counted))
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
@@ -329,8 +329,8 @@ impl Store {
     }
 
     /// What the cache takes, and what it would need for the data of a snapshot.
-    pub(crate) fn cache_use(&self, reader: &Reader) -> CacheUse {
-        self.shared.cache_use(reader.state())
+    pub(crate) fn cache_use(&self, snapshot: &StoredSnapshot) -> CacheUse {
+        self.shared.cache_use(snapshot.state())
     }
 
     /// What is counted of this open file.

@@ -35,7 +35,7 @@ const MODULES: [&str; 24] = [
 ];
 
 /// The floors of the store, and the files above them, each of which imports only from those before it.
-const FLOORS: [&str; 21] = [
+const FLOORS: [&str; 18] = [
     "numbers",
     "sizes",
     "lookup",
@@ -47,11 +47,8 @@ const FLOORS: [&str; 21] = [
     "dense",
     "checking",
     "postings",
-    "scan",
     "read",
-    "ignored",
-    "recent",
-    "parts",
+    "scan",
     "write",
     "expiry",
     "snapshot",

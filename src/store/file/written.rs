@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::meta::Settings;
+use super::meta::{Counters, Settings};
 use super::overlays::Overlays;
 use super::sources::ChangedSources;
 use super::view::damaged_document;
@@ -23,17 +23,19 @@ pub(crate) struct Written {
     /// The scopes that are new, with their numbers.
     pub(crate) scopes: BTreeMap<String, ScopeNumber>,
     pub(crate) sources: ChangedSources,
+    /// Those of the file, with what was written.
+    pub(crate) counters: Counters,
 }
 
 impl Written {
-    /// Nothing is written yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
+    /// Nothing is written yet. `counters` are those of the file.
+    pub(crate) fn new(settings: &Settings, counters: Counters) -> Self {
         Self {
             overlays: Overlays::new(&settings.plan),
-            documents,
-            scopes,
+            documents: WrittenDocuments::new(settings.file),
+            scopes: BTreeMap::new(),
             sources: ChangedSources::new(),
+            counters,
         }
     }
 }
