@@ -1,8 +1,9 @@
 //! What a database holds, and how large it is.
 
 use crate::error::Result;
+use crate::files::allocated_bytes;
 use crate::sketch::SketchSize;
-use crate::store::{FORMAT_VERSION, Read, Reader, SetLevels, Store, allocated_bytes};
+use crate::store::{FORMAT_VERSION, Read, Reader, SetLevels, Store};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.

@@ -6,7 +6,7 @@
 //! | floor | hides |
 //! |---|---|
 //! | `lookup` | finding something in memory with few waits for memory |
-//! | `engine` | redb and the file system |
+//! | `engine` | redb |
 //! | `blocks` | one stored block: packing, checksums, filters, the cache |
 //! | `sorted_set` | a sorted set of rows: runs in memory over levels of blocks |
 //! | `file` | all sets at one commit: names, records, log, state, edit, view |
@@ -51,11 +51,11 @@ pub(crate) use blocks::FileSeed;
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
 pub(crate) use crowding::{fullest_prefixes, largest_groups};
-pub(crate) use engine::{Access, allocated_bytes};
-#[cfg(test)]
-pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
-pub(crate) use engine::{are_same_file, caught};
+pub(crate) use engine::caught;
+#[cfg(test)]
+pub(crate) use engine::{Event, Image, Recording};
 pub(crate) use expiry::Conditions;
 pub use file::FORMAT_VERSION;
 pub(crate) use file::{CacheLimit, Patience, Settings};

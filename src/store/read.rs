@@ -3,8 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::postings::{self, Posted, WantedPostings, listed};
 use super::scan::Scan;
 use crate::document::Document;
@@ -182,7 +180,7 @@ pub(crate) trait Read: Sync {
 
     /// The document of a key, with its number.
     fn find(&self, key: &[u8]) -> Result<Option<(DocumentNumber, Document)>> {
-        let hash = self.hash_of(key);
+        let hash = self.settings().key_hash(key);
         // Most keys that are searched are new.
         if self.set(KEYS).may_have(hash)? {
             self.find_hashed(key, hash)
@@ -196,7 +194,10 @@ pub(crate) trait Read: Sync {
         &self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
     ) -> Result<Vec<Option<(DocumentNumber, Document)>>> {
-        let hashes: Vec<u64> = keys.clone().map(|key| self.hash_of(key)).collect();
+        let hashes: Vec<u64> = keys
+            .clone()
+            .map(|key| self.settings().key_hash(key))
+            .collect();
         let set = self.set(KEYS);
         // In a loop that does nothing else, the processor waits for the memory of several filters at a time.
         let may_have = hashes
@@ -253,10 +254,6 @@ pub(crate) trait Read: Sync {
     fn fingerprints(&self) -> u64 {
         let (puts, marks) = self.view().state().sets[permuted(0)].rows();
         puts.saturating_sub(marks)
-    }
-
-    fn hash_of(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.settings().key_seed)
     }
 }
 

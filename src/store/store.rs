@@ -14,14 +14,13 @@ use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
+use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{
-    Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded,
-};
+use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};

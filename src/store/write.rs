@@ -107,7 +107,7 @@ impl Transaction {
 
     /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
     pub(crate) fn may_have_changed(&self, key: &[u8]) -> bool {
-        self.written.overlays[KEYS].may_have(self.hash_of(key))
+        self.written.overlays[KEYS].may_have(self.view.settings().key_hash(key))
     }
 
     /// Whether this transaction has removed a document of this fingerprint.
@@ -250,13 +250,9 @@ impl Transaction {
             .documents
             .spill_if_long(&shared.target, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
-        self.apply(Operation {
-            change: Change::Put,
-            number,
-            key_hash: self.hash_of(document.key()),
-            fingerprint: document.fingerprint(),
-            scope,
-        });
+        let settings = self.view.settings();
+        let put = Operation::new(Change::Put, number, document, scope, settings);
+        self.apply(put);
         Ok(())
     }
 
@@ -277,16 +273,12 @@ impl Transaction {
         let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
         let scope = self.scope_number_of(document)?;
-        self.apply(Operation {
-            change: Change::Remove {
-                fingerprint_gone,
-                unstored,
-            },
-            number,
-            key_hash: self.hash_of(document.key()),
-            fingerprint: document.fingerprint(),
-            scope,
-        });
+        let change = Change::Remove {
+            fingerprint_gone,
+            unstored,
+        };
+        let settings = self.view.settings();
+        self.apply(Operation::new(change, number, document, scope, settings));
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::support::TestResult;
 
 /// The modules of the library, each of which imports only from those before it.
-const MODULES: [&str; 23] = [
+const MODULES: [&str; 24] = [
     "holder",
     "error",
     "process",
+    "files",
     "metrics",
     "parallel",
     "streaming",

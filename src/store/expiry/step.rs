@@ -118,7 +118,7 @@ impl Step {
         let mut operations: Vec<Operation> = Vec::with_capacity(doomed.len());
         // The dead documents of whole blocks are forgotten.
         for cut in cuts.iter().flat_map(|cut| &cut.1) {
-            operations.push(forget(*cut));
+            operations.push(Operation::forget(DocumentNumber(*cut)));
         }
         let is_shared = |it: &Doomed| {
             it.fingerprint.is_some_and(|fingerprint| {
@@ -322,16 +322,5 @@ fn remove(doomed: &Doomed, fingerprint_gone: bool, is_cut: bool) -> Operation {
         key_hash,
         fingerprint,
         scope,
-    }
-}
-
-/// The operation for a dead document whose block is taken out.
-fn forget(number: u64) -> Operation {
-    Operation {
-        change: Change::Forget,
-        number: DocumentNumber(number),
-        key_hash: 0,
-        fingerprint: None,
-        scope: ScopeNumber::EMPTY,
     }
 }

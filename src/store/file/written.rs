@@ -10,8 +10,9 @@ use super::sources::ChangedSources;
 use super::view::damaged_document;
 use crate::document::Document;
 use crate::error::Result;
+use crate::files::directory_of;
 use crate::store::blocks::{DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
-use crate::store::engine::{SpillFile, SpilledBytes, directory_of};
+use crate::store::engine::{SpillFile, SpilledBytes};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 
