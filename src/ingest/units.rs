@@ -48,7 +48,7 @@ impl Record {
         // The text is not copied for each unit.
         let text = match std::mem::replace(&mut self.content, Content::TooShort) {
             Content::Text(text) => text,
-            Content::Html(html) => visible_paragraphs(&html, Syntax::of(&html)),
+            Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
             Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
             _ => return Err(self.rejected(Reason::NothingToCut { unit })),
         };
