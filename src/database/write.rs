@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::NearFingerprint;
-use crate::store::{Numbered, Patience, Read, Store, Transaction};
+use crate::store::{Numbered, Patience, Reader, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
 /// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
@@ -184,7 +184,7 @@ impl WriteTxn {
         let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
-        let search = |part: usize| batch::known(&*committed, parts[part]);
+        let search = |part: usize| batch::known(Reader::new(&committed), parts[part]);
         let mut failed = Ok(());
         parallel::in_order(parts.len(), search, |part, known| {
             let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
@@ -387,11 +387,12 @@ impl WriteTxn {
             },
         )?;
         let writer = &self.writer;
+        let reader = writer.reader();
         let (limit, most) = (policy.filter.limit, policy.most_listed());
         let sought = Sought::of_document(document, fingerprint, policy);
         let search = match known {
             None if written.is_empty() => return Ok(None),
-            None => Search::among(writer, written, sought, most, own)?,
+            None => Search::among(reader, written, sought, most, own)?,
             Some(known) => {
                 let KnownNear {
                     fingerprints,
@@ -410,13 +411,13 @@ impl WriteTxn {
                         near.extend(written);
                         near.sort_unstable();
                         near.dedup();
-                        Search::among(writer, &near, sought, most, own)?
+                        Search::among(reader, &near, sought, most, own)?
                     }
-                    (None, _) => Search::found(writer, sought, most, own)?,
+                    (None, _) => Search::found(reader, sought, most, own)?,
                 }
             }
         };
-        let matches = search.first_matches(writer, limit)?;
+        let matches = search.first_matches(reader, limit)?;
         Ok(Some((search, matches)))
     }
 }
@@ -428,7 +429,7 @@ fn outranked(
     search: &Search<'_>,
 ) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
-    search.walk(writer, |_, number, found| match &mut outranked {
+    search.walk(writer.reader(), |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {
             list.push((number, found));
             ControlFlow::Continue(())

@@ -8,7 +8,7 @@ use crate::database::near::Near;
 use crate::database::pairs::Question;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::{DocumentNumber, Read};
+use crate::store::{DocumentNumber, Reader};
 
 /// How near-duplicates are put together, and which of each cluster survives.
 ///
@@ -124,7 +124,7 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn question(&self, reader: &impl Read) -> Result<Question> {
+    pub(super) fn question(&self, reader: Reader<'_>) -> Result<Question> {
         Question::new(&self.near, reader.settings())
     }
 

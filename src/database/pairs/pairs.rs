@@ -9,7 +9,6 @@ use crate::database::crowding::FingerprintGroup;
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
-use crate::store::Read;
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
 ///
