@@ -546,6 +546,11 @@ impl Raw {
         matches!(self.content, RawContent::Failed(_))
     }
 
+    /// Whether it would fail again as long as the content is the same.
+    pub(super) fn has_failed_for_good(&self) -> bool {
+        matches!(&self.content, RawContent::Failed(failed) if failed.is_lasting)
+    }
+
     pub(super) fn is_end(&self) -> bool {
         matches!(self.content, RawContent::End)
     }
