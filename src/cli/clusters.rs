@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
-use super::finds::Finds;
+use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields, printable};
 #[cfg(feature = "cli")]
-use super::pair_clusters::OfPairs;
+use super::pair_clusters::PairClustering;
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -91,8 +91,8 @@ enum SurvivorName {
 #[cfg(feature = "cli")]
 impl Arguments {
     /// What is to be done with a file of pairs, if the arguments name one in place of a database.
-    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
-        self.pairs.then_some(OfPairs {
+    pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {
+        self.pairs.then_some(PairClustering {
             pairs: &self.database.database,
             max_distance: self.clusters.max_distance,
             is_connected: self.clusters.connected,
@@ -106,13 +106,14 @@ impl Arguments {
 impl ClusterArguments {
     /// The clusters of the documents that were seen at a time or later, and are of some scopes.
     pub(super) fn among(&self, since: Option<i64>, scopes: &[String]) -> Clustering {
-        let clustering =
-            since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
-        if scopes.is_empty() {
-            clustering
-        } else {
-            clustering.scopes(scopes)
+        let mut clustering = self.clustering();
+        if let Some(since) = since {
+            clustering = clustering.since(since);
         }
+        if !scopes.is_empty() {
+            clustering = clustering.scopes(scopes);
+        }
+        clustering
     }
 
     pub(super) fn clustering(&self) -> Clustering {
@@ -159,7 +160,8 @@ pub(super) fn run(
     output: &mut Output,
 ) -> CommandResult {
     let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
-    let (mut finds, mut number) = (Finds::of(output), 0u64);
+    let mut search = LongSearch::new(output);
+    let mut number = 0u64;
     let totals = database.snapshot()?.clusters(&clustering, |event| {
         match event {
             ClusterEvent::Cluster(cluster) => {
@@ -169,11 +171,11 @@ pub(super) fn run(
                     false => print_documents(output, number, &cluster),
                 }
             }
-            ClusterEvent::Progress { done, all } => finds.update(done, all),
+            ClusterEvent::Progress { done, all } => search.update(done, Some(all)),
         }
-        finds.flow(output)
+        search.flow(output)
     })?;
-    if finds.end(output)? {
+    if search.end(output)? {
         return Err(Error::Interrupted.into());
     }
     if !output.is_closed() {
@@ -182,7 +184,7 @@ pub(super) fn run(
     Ok(Answer::Yes)
 }
 
-/// Tells the numbers, and what chains do.
+/// Prints the numbers, and what chains do.
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
     let ClusterTotals {
         clusters,
@@ -219,44 +221,37 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
 
 fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
-    let printed = printable(survivor);
-    for it in &cluster.documents {
-        let object = || {
+    let survivor_text = printable(survivor);
+    for document in &cluster.documents {
+        let distance = document.distance;
+        if output.is_json() {
             let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
-            object.extend(key_fields(Some(&it.key)));
+            object.extend(key_fields(Some(&document.key)));
             object.extend(name_fields("survivor", survivor));
-            object.insert("distance".to_owned(), json!(it.distance));
-            Value::Object(object)
-        };
-        let line = || {
-            format!(
-                "{number}\t{}\t{printed}\t{}",
-                printable(&it.key),
-                it.distance
-            )
-        };
-        output.print(object, line);
+            object.insert("distance".to_owned(), json!(distance));
+            output.print_json(&Value::Object(object));
+        } else {
+            let key = printable(&document.key);
+            output.print_line(&format!("{number}\t{key}\t{survivor_text}\t{distance}"));
+        }
     }
 }
 
 fn print_cluster(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
-    let object = || {
+    let documents = cluster.documents.len();
+    if output.is_json() {
         let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
         object.extend(name_fields("survivor", survivor));
-        object.insert("documents".to_owned(), json!(cluster.documents.len()));
+        object.insert("documents".to_owned(), json!(documents));
         object.insert("diameter".to_owned(), json!(cluster.diameter));
-        Value::Object(object)
+        output.print_json(&Value::Object(object));
+        return;
+    }
+    let diameter = match cluster.diameter {
+        Some(diameter) => diameter.to_string(),
+        None => "-".to_owned(),
     };
-    let line = || {
-        let diameter = cluster
-            .diameter
-            .map_or_else(|| "-".to_owned(), |it| it.to_string());
-        format!(
-            "{number}\t{}\t{}\t{diameter}",
-            printable(survivor),
-            cluster.documents.len()
-        )
-    };
-    output.print(object, line);
+    let survivor = printable(survivor);
+    output.print_line(&format!("{number}\t{survivor}\t{documents}\t{diameter}"));
 }

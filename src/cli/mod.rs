@@ -11,8 +11,6 @@ mod about;
 mod answer;
 mod apart;
 mod arguments;
-mod asking;
-mod backup;
 #[cfg(feature = "cli")]
 mod bench;
 mod check;
@@ -34,20 +32,12 @@ mod create;
 #[cfg(feature = "cli")]
 mod dedup;
 mod delete;
-#[cfg(feature = "cli")]
-mod distance;
 mod dump;
-mod duplicates;
 mod escaping;
 #[cfg(feature = "cli")]
 mod eval;
-#[cfg(feature = "cli")]
-mod evaluation;
-mod expire;
-mod explain;
 #[cfg(feature = "parquet")]
 mod export;
-mod finds;
 #[cfg(feature = "cli")]
 mod fingerprint;
 mod get;
@@ -62,15 +52,14 @@ mod lines;
 mod live;
 #[cfg(feature = "cli")]
 mod load;
+mod long_search;
 #[cfg(feature = "cli")]
 mod manual;
 #[cfg(feature = "cli")]
 mod names;
 #[cfg(feature = "cli")]
 mod open;
-mod other_side;
 mod output;
-mod overview;
 #[cfg(feature = "cli")]
 mod pair_clusters;
 mod pair_output;
@@ -87,7 +76,7 @@ mod process;
 )]
 mod protocol;
 mod query;
-mod question;
+mod query_arguments;
 #[cfg_attr(
     not(feature = "cli"),
     expect(dead_code, reason = "the program uses the rest")
@@ -104,9 +93,7 @@ mod socket;
 mod sources;
 mod standing;
 mod stats;
-mod texts;
 mod times;
-mod top;
 mod units;
 #[cfg(feature = "cli")]
 mod uses;

@@ -7,11 +7,11 @@ use super::answer::{Answer, CommandResult};
 use super::live::Live;
 use super::output::Output;
 use super::running;
-use super::top::Arguments;
+use super::stats::TopArguments;
 
 /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
 /// at once: to open it every second could keep others from opening it.
-pub(super) fn watch(live: &Live, arguments: &Arguments, output: &mut Output) -> CommandResult {
+pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) -> CommandResult {
     let is_terminal = io::stdout().is_terminal() && !output.is_json();
     for round in 1.. {
         if !running::is_answered(live)? {

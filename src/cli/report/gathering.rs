@@ -15,7 +15,7 @@ use super::findings::{
 };
 use super::parts::told_bits;
 use crate::cli::console::Console;
-use crate::cli::finds::Finds;
+use crate::cli::long_search::LongSearch;
 use crate::cli::output::Output;
 use crate::cli::units::{told_bytes, told_count};
 
@@ -88,9 +88,9 @@ impl Gathering<'_> {
 
     /// The number of different fingerprints. The statistics only estimate it.
     fn fingerprints(&self) -> Result<u64, Error> {
-        let mut finds = Finds::of(self.output);
+        let mut finds = LongSearch::new(self.output);
         self.snapshot.count_fingerprints(|done, all| {
-            finds.update(done, all);
+            finds.update(done, Some(all));
             finds.wanted()
         })
     }
@@ -162,7 +162,7 @@ impl Gathering<'_> {
     fn distances(&self, fingerprints: u64) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
         let mut counts = vec![0u64; self.max_distance as usize + 1];
         let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
-        let mut finds = Finds::of(self.output);
+        let mut finds = LongSearch::new(self.output);
         let mut add = |a: &FingerprintGroup, b: &FingerprintGroup, distance: u32, pairs: u64| {
             let distance = distance as usize;
             counts[distance] = counts[distance].saturating_add(pairs);
@@ -192,7 +192,7 @@ impl Gathering<'_> {
                     PairEvent::Pair(Pair { a, b, distance, .. }) => {
                         add(&a, &b, distance, a.documents.saturating_mul(b.documents));
                     }
-                    PairEvent::Progress { done, all, .. } => finds.update(done, all),
+                    PairEvent::Progress { done, all, .. } => finds.update(done, Some(all)),
                 }
                 finds.wanted()
             })?;
@@ -213,7 +213,7 @@ impl Gathering<'_> {
 
     fn clusters(&self) -> Result<Clusters, Error> {
         let (mut sizes, mut largest, mut diameter) = (SizeCounter::default(), Vec::new(), Some(0));
-        let mut finds = Finds::of(self.output);
+        let mut finds = LongSearch::new(self.output);
         let clustering = Clustering::new().max_distance(self.max_distance);
         let totals = self.snapshot.clusters(&clustering, |event| {
             match event {
@@ -235,7 +235,7 @@ impl Gathering<'_> {
                         }
                     });
                 }
-                ClusterEvent::Progress { done, all } => finds.update(done, all),
+                ClusterEvent::Progress { done, all } => finds.update(done, Some(all)),
             }
             finds.wanted()
         })?;

@@ -1,13 +1,13 @@
-//! The arguments of commands that ask, and from them to queries.
+//! The arguments of commands that query, and the way from them to queries.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::ingest::{Fingerprinting, InputFormat};
+use crate::ingest::{Fingerprinting, InputFormat, Record, Rejected};
 use crate::{
-    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, SketchSize, Snapshot,
-    Unit,
+    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
+    Snapshot, Unit,
 };
 use clap::ValueEnum;
 
@@ -17,7 +17,6 @@ use super::arguments::{
 };
 use super::console::Console;
 use super::output::{Verified, printable};
-use super::question::{Question, TextsAre};
 use super::times::time;
 use super::units::count;
 use super::verification::{Verification, VerifyArguments};
@@ -28,7 +27,7 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 
     #[command(flatten)]
-    pub(super) asked: Asked,
+    pub(super) target: TargetArguments,
 
     #[command(flatten)]
     pub(super) reading: Reading,
@@ -77,7 +76,7 @@ pub(super) enum MatchOrder {
 
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Asked {
+pub(super) struct TargetArguments {
     /// Ask for a text
     #[arg(long, value_name = "TEXT")]
     pub(super) text: Option<String>,
@@ -99,8 +98,68 @@ pub(super) struct Asked {
     pub(super) input: Option<PathBuf>,
 }
 
-/// What a command asks, and whom.
-pub(super) struct Asking<'a> {
+/// A document that a query looks for, or a unit of it. It need not be stored.
+#[derive(Default)]
+pub(super) struct QueryDocument {
+    pub(super) key: Option<Vec<u8>>,
+    /// `None` if the text is too short to judge.
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// `None` if only the fingerprint is known.
+    pub(super) sketch: Option<Sketch>,
+    /// The text, if it is there and needed.
+    pub(super) text: Option<Arc<str>>,
+}
+
+/// Whether documents need their texts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextsAre {
+    Needed,
+    NotNeeded,
+}
+
+impl QueryDocument {
+    /// The document of a record. If the record is cut into units, each unit that is not too short.
+    pub(super) fn from_record(
+        record: Record,
+        rule: Fingerprinting,
+        unit: Unit,
+        texts: TextsAre,
+    ) -> Result<Vec<Self>, Rejected> {
+        let mut documents = Vec::new();
+        for record in record.into_units()? {
+            let text = match texts {
+                TextsAre::Needed => record.text(rule).map(Arc::from),
+                TextsAre::NotNeeded => None,
+            };
+            let key = record.key().map(<[u8]>::to_vec);
+            let document = Self {
+                key,
+                text,
+                ..Self::default()
+            };
+            let document = document.with_fingerprints(record.fingerprint_and_sketch(rule)?);
+            if unit == Unit::Document || document.fingerprint.is_some() {
+                documents.push(document);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Adds the fingerprint and the sketch, unless the text was too short for them.
+    pub(super) fn with_fingerprints(self, made: Option<(Fingerprint, Option<Sketch>)>) -> Self {
+        match made {
+            Some((fingerprint, sketch)) => Self {
+                fingerprint: Some(fingerprint),
+                sketch,
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
+/// The queries of a command: its arguments, the database, and the texts that matches are compared by.
+pub(super) struct QuerySession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) database: &'a Database,
     pub(super) snapshot: &'a Snapshot,
@@ -108,7 +167,7 @@ pub(super) struct Asking<'a> {
     console: Console,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> QuerySession<'a> {
     /// Reads the file with the texts, if there is one.
     pub(super) fn new(
         arguments: &'a Arguments,
@@ -116,20 +175,21 @@ impl<'a> Asking<'a> {
         snapshot: &'a Snapshot,
         console: &Console,
     ) -> Result<Self, Failure> {
-        if arguments.verify.is_asked() && arguments.asked.fingerprint.is_some() {
+        let Arguments {
+            target,
+            reading,
+            verify,
+            ..
+        } = arguments;
+        if verify.is_given() && target.fingerprint.is_some() {
             return Err(
                 "`--verify` compares texts, and a fingerprint has none: ask by --text, --file, --key or \
                         --input"
                     .into(),
             );
         }
-        let inputs = arguments.asked.file.iter().chain(&arguments.asked.input);
-        arguments
-            .verify
-            .check(&arguments.reading, inputs, console)?;
-        let verification = arguments
-            .verify
-            .open(&arguments.reading, database, console)?;
+        verify.check(reading, target.file.iter().chain(&target.input), console)?;
+        let verification = verify.open(reading, database, console)?;
         Ok(Self {
             arguments,
             database,
@@ -150,26 +210,19 @@ impl<'a> Asking<'a> {
         let rule = self.rule(self.arguments.scheme)?;
         // If the database has no sketches, no record can be answered, and the first query says so.
         let has_sketches = self.database.sketch_size() != SketchSize::None;
-        Ok(rule.needs_sketches(has_sketches && self.arguments.asks_for_similarity()))
+        Ok(rule.needs_sketches(has_sketches && self.arguments.needs_sketches()))
     }
 
     pub(super) fn texts(&self) -> TextsAre {
-        if self.verification.is_some() {
-            TextsAre::Needed
-        } else {
-            TextsAre::NotNeeded
+        match self.verification {
+            Some(_) => TextsAre::Needed,
+            None => TextsAre::NotNeeded,
         }
     }
 
-    /// The question of the arguments. If it is a key that is not stored, prints a message and returns `None`.
-    pub(super) fn question(&self) -> Result<Option<Question>, Failure> {
-        let Asked {
-            text,
-            file,
-            fingerprint,
-            key,
-            input,
-        } = &self.arguments.asked;
+    /// The one document of the arguments. If it is a key that is not stored, prints a message and returns `None`.
+    pub(super) fn document(&self) -> Result<Option<QueryDocument>, Failure> {
+        let target = &self.arguments.target;
         if self.arguments.reading.unit() != Unit::Document {
             return Err(
                 "only the texts of a query are cut into units: `--unit` needs --text, --file or --input \
@@ -177,153 +230,140 @@ impl<'a> Asking<'a> {
                     .into(),
             );
         }
-        if input.is_some() {
+        if target.input.is_some() {
             return Err(
                 "one fingerprint, text or document at a time is explained, not the records of an input"
                     .into(),
             );
         }
-        if let Some(path) = file {
-            return self.question_of_file(path);
+
+        if let Some(path) = &target.file {
+            return self.document_of_file(path).map(Some);
         }
-        if let Some(key) = key {
-            return self.question_of_key(key_bytes(key));
+        if let Some(key) = &target.key {
+            return self.stored_document(key_bytes(key));
         }
-        let Some(text) = text else {
-            let judged = fingerprint.map(|fingerprint| (fingerprint, None));
-            return Ok(Some(Question {
-                key: None,
-                judged,
-                text: None,
+        let Some(text) = &target.text else {
+            let fingerprint = target.fingerprint;
+            return Ok(Some(QueryDocument {
+                fingerprint,
+                ..QueryDocument::default()
             }));
         };
-        let judged = self.database.fingerprinter()?.fingerprint_and_sketch(text);
-        Ok(Some(Question {
-            key: None,
-            judged,
-            text: self.needed(|| text.as_str().into()),
-        }))
+        let made = self.database.fingerprinter()?.fingerprint_and_sketch(text);
+        let document = QueryDocument {
+            text: self.needed(text),
+            ..QueryDocument::default()
+        };
+        Ok(Some(document.with_fingerprints(made)))
     }
 
-    fn question_of_file(&self, path: &Path) -> Result<Option<Question>, Failure> {
-        let (rule, texts) = (self.rule(None)?, self.texts());
+    fn document_of_file(&self, path: &Path) -> Result<QueryDocument, Failure> {
+        let rule = self.rule(None)?;
+        let texts = self.texts();
         let options = self.arguments.reading.options().format(InputFormat::Text);
         let mut records = self.console.records(path, options)?;
-        let chunk = records
-            .next_chunk(|record| Question::of_record(record, rule, Unit::Document, texts))?
-            .pop();
-        let question = chunk
-            .transpose()
-            .map_err(Error::from)?
-            .and_then(|mut asked| asked.pop());
-        let nothing = Question {
+        let mut chunk = records
+            .next_chunk(|record| QueryDocument::from_record(record, rule, Unit::Document, texts))?;
+        let documents = chunk.pop().transpose().map_err(Error::from)?;
+        let document = documents.and_then(|mut documents| documents.pop());
+        Ok(QueryDocument {
             key: None,
-            judged: None,
-            text: None,
-        };
-        Ok(Some(question.map_or(nothing, |question| Question {
-            key: None,
-            ..question
-        })))
+            ..document.unwrap_or_default()
+        })
     }
 
-    fn question_of_key(&self, key: Vec<u8>) -> Result<Option<Question>, Failure> {
+    fn stored_document(&self, key: Vec<u8>) -> Result<Option<QueryDocument>, Failure> {
         let Some(document) = self.snapshot.get(&key)? else {
             self.console
                 .complain(&format!("{}: no such key", printable(&key)));
             return Ok(None);
         };
-        let judged = document
-            .fingerprint()
-            .map(|fingerprint| (fingerprint, document.sketch().copied()));
-        let text = self
-            .verification
-            .as_ref()
-            .map(|it| it.text_of(&document))
-            .transpose()?
-            .flatten();
-        Ok(Some(Question {
+        let text = match &self.verification {
+            Some(verification) => verification.text_of(&document)?,
+            None => None,
+        };
+        Ok(Some(QueryDocument {
             key: Some(key),
-            judged,
+            fingerprint: document.fingerprint(),
+            sketch: document.sketch().copied(),
             text: text.map(Arc::from),
         }))
     }
 
-    /// What was asked for in vain.
-    pub(super) fn told_of_no_match(&self, question: &Question) -> String {
-        let Arguments {
-            max_distance,
-            min_similarity,
-            since,
-            scope,
-            ..
-        } = self.arguments;
-        let mut told = format!(
-            "no match within distance {}",
-            max_distance.unwrap_or(self.database.max_distance())
-        );
-        let has_sketch = question.judged.is_some_and(|(_, sketch)| sketch.is_some());
-        let least = min_similarity
+    /// What was looked for in vain.
+    pub(super) fn no_match_message(&self, document: &QueryDocument) -> String {
+        let arguments = self.arguments;
+        let max_distance = arguments
+            .max_distance
+            .unwrap_or(self.database.max_distance());
+        let mut message = format!("no match within distance {max_distance}");
+        let least = arguments
+            .min_similarity
             .or(self.database.min_similarity())
-            .filter(|&it| has_sketch && it > 0.0);
-        if let Some(least) = least {
-            told += &format!(" and of similarity {least} or more");
+            .unwrap_or(0.0);
+        if document.sketch.is_some() && least > 0.0 {
+            message += &format!(" and of similarity {least} or more");
         }
-        if since.is_some() {
-            told += " that was seen then or later";
+        if arguments.since.is_some() {
+            message += " that was seen then or later";
         }
-        if !scope.is_empty() {
-            told += &format!(" in scope {}", scope.join(", "));
+        if !arguments.scope.is_empty() {
+            message += &format!(" in scope {}", arguments.scope.join(", "));
         }
-        told
+        message
     }
 
-    /// Looks for the text of a question that brings none, by its key.
-    pub(super) fn find_text(&self, question: &mut Question) -> Result<(), Failure> {
-        if let Some((verification, (fingerprint, _))) =
-            self.verification.as_ref().zip(question.judged)
-            && question.text.is_none()
+    /// Looks for the text of a document that brings none, by its key.
+    pub(super) fn find_text(&self, document: &mut QueryDocument) -> Result<(), Failure> {
+        if let Some(verification) = &self.verification
+            && let Some(fingerprint) = document.fingerprint
+            && document.text.is_none()
         {
-            let document = Document::new(question.key.clone().unwrap_or_default(), fingerprint);
-            question.text = verification.text_of(&document)?.map(Arc::from);
+            let key = document.key.clone().unwrap_or_default();
+            let stored = Document::new(key, Some(fingerprint));
+            document.text = verification.text_of(&stored)?.map(Arc::from);
         }
         Ok(())
     }
 
-    /// The query of a question. `None` if its text is too short to judge.
-    pub(super) fn query(&self, question: &Question) -> Option<Query> {
-        let query = self.arguments.query(question)?;
+    /// The query for a document. `None` if its text is too short to judge.
+    pub(super) fn query(&self, document: &QueryDocument) -> Option<Query> {
+        let query = self.arguments.query(document)?;
         let Some(verification) = self.verification.clone() else {
             return Some(query);
         };
-        let text = question.text.clone();
+        let text = document.text.clone();
         Some(query.verify(move |stored| match &text {
             Some(text) => verification.matches(text, stored),
             None => Ok(false),
         }))
     }
 
-    /// What is needed only if texts are compared.
-    pub(super) fn needed<T>(&self, make: impl FnOnce() -> T) -> Option<T> {
-        self.verification.is_some().then(make)
+    /// A text that is needed only if texts are compared.
+    pub(super) fn needed(&self, text: &str) -> Option<Arc<str>> {
+        self.verification.as_ref()?;
+        Some(text.into())
     }
 
     /// The values of the matches, if texts are compared.
     pub(super) fn verified(
         &self,
-        question: &Question,
+        document: &QueryDocument,
         matches: &Matches,
     ) -> Result<Option<Verified>, Failure> {
-        let both = self.verification.as_ref().zip(question.text.as_ref());
-        both.map(|(verification, text)| verification.values(text, matches))
-            .transpose()
+        match (&self.verification, &document.text) {
+            (Some(verification), Some(text)) => verification.values(text, matches).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Whether texts were to be compared that are missing. Says which, so it is called once, at the end.
     pub(super) fn any_without_text(&self) -> bool {
-        self.verification
-            .as_ref()
-            .is_some_and(|it| it.complain_of_missing() > 0)
+        match &self.verification {
+            Some(verification) => verification.complain_of_missing() > 0,
+            None => false,
+        }
     }
 
     /// The answer of the command. If nothing matched, a document without a text could be a match.
@@ -336,27 +376,25 @@ impl<'a> Asking<'a> {
 }
 
 impl Arguments {
-    /// Whether a fingerprint without a sketch cannot be asked for.
-    fn asks_for_similarity(&self) -> bool {
-        self.min_similarity.is_some_and(|least| least > 0.0)
-            || matches!(self.order, MatchOrder::Similarity)
+    /// Whether a fingerprint without a sketch cannot be looked for.
+    fn needs_sketches(&self) -> bool {
+        self.min_similarity.unwrap_or(0.0) > 0.0 || matches!(self.order, MatchOrder::Similarity)
     }
 
-    /// The files that are asked for, or read for their texts.
+    /// The files that are looked for, or read for their texts.
     #[cfg(all(feature = "cli", unix))]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
-        let inputs = self.asked.file.iter().chain(&self.asked.input);
+        let inputs = self.target.file.iter().chain(&self.target.input);
         inputs.map(PathBuf::as_path).chain(self.verify.texts())
     }
 
-    fn query(&self, question: &Question) -> Option<Query> {
-        let (fingerprint, sketch) = question.judged?;
+    fn query(&self, document: &QueryDocument) -> Option<Query> {
         let order = match self.order {
             MatchOrder::Distance => Order::Distance,
             MatchOrder::Similarity => Order::Similarity,
         };
-        let mut query = Query::new(fingerprint)
-            .with_sketch(sketch)
+        let mut query = Query::new(document.fingerprint?)
+            .with_sketch(document.sketch)
             .order(order)
             .limit(self.limit);
         if let Some(min_similarity) = self.min_similarity {
