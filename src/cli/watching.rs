@@ -21,13 +21,11 @@ pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) 
         }
         // To the first place of the screen, and all of it empty.
         let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-        let is_needed = is_terminal || (round > 1 && !output.is_json());
-        match output
-            .console()
-            .write(if is_needed { between.as_bytes() } else { b"" })
-        {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
-            written => written?,
+        if is_terminal || (round > 1 && !output.is_json()) {
+            match output.console().write(between.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
+                written => written?,
+            }
         }
         let answer = running::run(live, output)?;
         output.flush()?;
