@@ -185,7 +185,7 @@ impl Arguments {
         if let Some(report) = &self.report {
             let title = self.title();
             dedup = dedup.report(report, move |removals| {
-                Ok(Findings::of_removals(title.clone(), removals, SAMPLES)?
+                Ok(Findings::from_removals(title.clone(), removals, SAMPLES)?
                     .to_html()
                     .into_bytes())
             });

@@ -221,7 +221,7 @@ pub(super) fn sync_directory(path: &Path) -> Result<(), Failure> {
 }
 
 /// The directory of a file.
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
