@@ -7,6 +7,7 @@ use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
     plot,
 };
+use crate::files::directory_of;
 use crate::ingest::Records;
 use serde_json::{Value, json};
 
@@ -140,13 +141,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
 
 /// Refuses a file that cannot be made, as far as that can be known without doing it.
 fn ensure_has_folder(file: &Path) -> Result<(), Failure> {
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if folder.is_dir() {
+    if directory_of(file).is_ok() {
         return Ok(());
     }
+    let folder = file.parent().unwrap_or(file);
     Err(format!(
         "{}: there is no folder {}",
         file.display(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::answer::Failure;
+use crate::files::{directory_of, replace, sync_name};
 use crate::{Error, PairPosition};
 
 /// The first line of the small file.
@@ -56,10 +57,9 @@ impl Resumable {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io(&sidecar)(error).into()),
         };
-        let folder = folder_of(path);
-        if !folder.is_dir() {
-            let path = path.display();
-            return Err(format!("{path}: there is no directory {}", folder.display()).into());
+        if directory_of(path).is_err() {
+            let folder = path.parent().unwrap_or(path).display();
+            return Err(format!("{}: there is no directory {folder}", path.display()).into());
         }
         if saved.is_none() {
             // First it is said that nothing is known of the file. Then the file may be there.
@@ -142,9 +142,9 @@ impl Resumable {
     /// The file is whole: nothing has to be known of it any more.
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.file.sync_all().map_err(Error::io(&self.path))?;
-        sync_directory(&self.path)?;
+        sync_name(&self.path)?;
         fs::remove_file(&self.sidecar).map_err(Error::io(&self.sidecar))?;
-        sync_directory(&self.path)
+        Ok(sync_name(&self.path)?)
     }
 
     /// What to do if the search does not know the position.
@@ -195,37 +195,12 @@ fn parsed(text: &str, query: &str) -> Result<Option<(PairPosition, u64)>, String
 
 /// Writes the small file, in the place of an older one.
 fn save(sidecar: &Path, query: &str, reached: Option<&(PairPosition, u64)>) -> Result<(), Failure> {
-    let failed = Error::io(sidecar);
     let place = match reached {
         Some((position, length)) => format!("{position} {length}\n"),
         None => String::new(),
     };
-    let mut name = OsString::from(sidecar);
-    name.push(".new");
-    let mut file = File::create(&name).map_err(&failed)?;
-    file.write_all(format!("{VERSION}\n{query}\n{place}").as_bytes())
-        .map_err(&failed)?;
-    file.sync_all().map_err(&failed)?;
-    fs::rename(&name, sidecar).map_err(&failed)?;
-    sync_directory(sidecar)
-}
-
-/// Makes the names in the directory of a file durable.
-pub(super) fn sync_directory(path: &Path) -> Result<(), Failure> {
-    let folder = folder_of(path);
-    if cfg!(unix) {
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(Error::io(folder))?;
-    }
-    Ok(())
-}
-
-/// The directory of a file.
-pub(super) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
+    let text = format!("{VERSION}\n{query}\n{place}");
+    Ok(replace(sidecar, text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The command: its arguments, and where its report goes: to the screen or into the file of a page.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::files::{Existing, NewFile, directory_of};
 use crate::ingest::Fingerprinting;
 use crate::{Database, Document, Error, Unit};
-use tempfile::NamedTempFile;
 
 use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult, Failure};
@@ -15,7 +14,6 @@ use crate::cli::apart::ensure_replaceable;
 use crate::cli::arguments::{LiveDatabase, Reading, max_distance_parser};
 use crate::cli::console::Console;
 use crate::cli::output::{Output, printable};
-use crate::cli::resumable::{folder_of, sync_directory};
 use crate::cli::standing::ensure_may_stand;
 use crate::cli::units::count;
 use crate::cli::verification::texts_of;
@@ -195,54 +193,37 @@ impl Page {
             return Err(page.refused("it is a folder"));
         }
         // Dropped at once, so nothing is left if the process is killed at its work.
-        page.temporary()?;
+        page.new_file()?;
         Ok(page)
     }
 
     /// Writes the page. The file has its name only when it is whole.
     fn write(&self, page: &str) -> Result<(), Failure> {
-        let mut file = self.temporary()?;
-        let written = file
+        let new = self.new_file()?;
+        (&*new.file)
             .write_all(page.as_bytes())
-            .and_then(|()| file.as_file().sync_all());
-        written.map_err(|error| self.failed(&error))?;
-        let named = match self.replace {
-            true => file.persist(&self.place),
-            false => file.persist_noclobber(&self.place),
+            .map_err(|error| self.failed(&error))?;
+        let existing = match self.replace {
+            true => Existing::Replace,
+            false => Existing::Refuse,
         };
-        match named {
-            Ok(_) => sync_directory(&self.place),
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(self.failed(&error.error))
-            }
-            // A process that was killed had just made it.
-            Err(_) if fs::read(&self.place).is_ok_and(|standing| standing == page.as_bytes()) => {
-                Ok(())
-            }
-            Err(_) => Err(Error::AlreadyExists {
+        match new.finish(&self.place, existing) {
+            Err(Error::Io { source, .. }) => Err(self.failed(&source)),
+            Err(Error::AlreadyExists { .. }) => Err(Error::AlreadyExists {
                 path: self.path.clone(),
             }
             .into()),
+            finished => Ok(finished?),
         }
     }
 
-    /// A new file beside the page.
-    fn temporary(&self) -> Result<NamedTempFile, Failure> {
-        let folder = folder_of(&self.place);
-        let mut names = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            // Those of other new files. Without it, nobody else could read the page.
-            names.permissions(fs::Permissions::from_mode(0o666));
-        }
-        names
-            .prefix(".simdb-")
-            .tempfile_in(folder)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => self.refused("there is no such folder"),
-                _ => self.failed(&error),
-            })
+    fn new_file(&self) -> Result<NewFile, Failure> {
+        let folder =
+            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
+        NewFile::create(folder).map_err(|error| match error {
+            Error::Io { source, .. } => self.failed(&source),
+            error => error.into(),
+        })
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
