@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
-use super::arguments::{Reading, SketchBytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading, SketchBytes, parse_scheme};
 use super::clusters::ClusterArguments;
 use super::console::{Console, Progress};
 use super::output::{Output, name_fields, printable};
@@ -52,6 +52,9 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     reading: Reading,
+
+    #[command(flatten)]
+    bounds: BoundArguments,
 
     #[command(flatten)]
     clusters: ClusterArguments,
@@ -172,7 +175,7 @@ impl Arguments {
         let console = console.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
-            .clustering(self.clusters.clustering())
+            .clustering(self.clusters.clustering(self.bounds.near()))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());

@@ -7,7 +7,7 @@ use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{LiveDatabase, key_bytes};
+use super::arguments::{BoundArguments, LiveDatabase, key_bytes};
 use super::clusters::ClusterArguments;
 use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields, printable};
@@ -30,6 +30,9 @@ pub(super) struct Arguments {
     /// Of each cluster of near-duplicates, delete all documents but the best, and print them
     #[arg(long, conflicts_with = "keys")]
     duplicates: bool,
+
+    #[command(flatten)]
+    bounds: BoundArguments,
 
     #[command(flatten)]
     clusters: ClusterArguments,
@@ -85,7 +88,8 @@ pub(super) fn run(
     if arguments.duplicates {
         return delete_duplicates(arguments, database, output);
     }
-    if arguments.clusters.is_given() || arguments.since.is_some() {
+    let is_for_duplicates = arguments.bounds.is_given() || arguments.clusters.is_given();
+    if is_for_duplicates || arguments.since.is_some() {
         return Err(Failure::from("these options are for `delete --duplicates`"));
     }
     if !arguments.scope.is_empty() {
@@ -219,8 +223,11 @@ fn delete_duplicates(
     database: &Database,
     output: &mut Output,
 ) -> CommandResult {
-    let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
-    let near = match arguments.clusters.is_connected() {
+    let near = arguments
+        .bounds
+        .near_among(arguments.since, &arguments.scope);
+    let clustering = arguments.clusters.clustering(near);
+    let relation = match arguments.clusters.is_connected() {
         true => "connected with",
         false => "near",
     };
@@ -235,7 +242,7 @@ fn delete_duplicates(
         match event {
             DeletionEvent::Duplicate(duplicate) => {
                 found += 1;
-                print_duplicate(output, &duplicate, is_dry_run, near);
+                print_duplicate(output, &duplicate, is_dry_run, relation);
             }
             DeletionEvent::Kept(duplicate) => print_kept(output, &duplicate),
             DeletionEvent::Reported => search.confirm(output),
@@ -266,7 +273,7 @@ fn delete_duplicates(
     Ok(Answer::Yes)
 }
 
-fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, near: &str) {
+fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, relation: &str) {
     let (field, words) = match is_dry_run {
         true => ("would_delete", "would delete"),
         false => ("deleted", "deleted"),
@@ -276,7 +283,7 @@ fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool,
     let distance = duplicate.distance;
     output.print_record(
         &duplicate_object(duplicate, field, true),
-        &format!("{words} {key}, which is {near} {survivor} (distance {distance})"),
+        &format!("{words} {key}, which is {relation} {survivor} (distance {distance})"),
     );
 }
 

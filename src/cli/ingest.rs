@@ -16,8 +16,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::are_same_file;
 use super::arguments::{
-    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme,
-    similarity_parser,
+    BoundArguments, DatabaseArgument, Reading, SketchBytes, key_bytes, parse_scheme,
 };
 use super::ingest_report::{IngestReport, ReportOptions, print_ingested, print_largest_groups};
 use super::open::{answer_others, open_to_write};
@@ -38,13 +37,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// The distance, inclusive, at which documents match [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    min_similarity: Option<f64>,
+    #[command(flatten)]
+    bounds: BoundArguments,
 
     /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
@@ -260,10 +254,10 @@ impl Arguments {
             Some(_) => self.options(),
             None => self.options().scheme(records.suitable_scheme()?),
         };
-        if let Some(max_distance) = self.max_distance {
+        if let Some(max_distance) = self.bounds.max_distance {
             options = options.max_distance(max_distance);
         }
-        if let Some(min_similarity) = self.min_similarity {
+        if let Some(min_similarity) = self.bounds.min_similarity {
             options = options.min_similarity(min_similarity);
         }
         Ok(options)
@@ -307,13 +301,10 @@ impl Arguments {
             OnDuplicate::Skip => OnMatch::Skip,
             OnDuplicate::Replace => OnMatch::Replace,
         };
-        let mut policy = Policy::new(on_match).limit(self.limit).touch(self.touch);
-        if let Some(max_distance) = self.max_distance {
-            policy = policy.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            policy = policy.min_similarity(min_similarity);
-        }
+        let mut policy = Policy::new(on_match)
+            .near(self.bounds.near())
+            .limit(self.limit)
+            .touch(self.touch);
         if let Some(verification) = verification.cloned() {
             policy = policy
                 .verify(move |document, stored| verification.matches_document(document, stored));

@@ -13,34 +13,19 @@ use tempfile::TempDir;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
-use super::arguments::{LiveDatabase, Reading, max_distance_parser, similarity_parser};
+use super::arguments::{LiveDatabase, NearArguments, Reading};
 use super::long_search::LongSearch;
 use super::output::{Output, name_fields, printable};
 use super::pair_output::{OtherReading, PairArguments, Sides, Sink};
 use super::rejections;
-use super::times::time;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: LiveDatabase,
 
-    /// The distance, inclusive, at which documents are near [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, of the documents of a pair; with 0 the distance alone decides [default: that of
-    /// the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    min_similarity: Option<f64>,
-
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
-    since: Option<i64>,
-
-    /// Only documents of this scope; may be given several times
-    #[arg(long, value_name = "SCOPE")]
-    scope: Vec<String>,
+    #[command(flatten)]
+    near: NearArguments,
 
     /// Print the pairs of a document of DB and one of this database or input, the document of DB first
     #[arg(long, value_name = "OTHER")]
@@ -71,13 +56,14 @@ impl Arguments {
     /// Which pairs are wanted, on one line.
     fn query_line(&self, max_distance: u32) -> String {
         let Self {
-            min_similarity,
+            near, with, groups, ..
+        } = self;
+        let NearArguments {
+            bounds,
             since,
             scope,
-            with,
-            groups,
-            ..
-        } = self;
+        } = near;
+        let min_similarity = bounds.min_similarity;
         format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {groups}")
     }
 
@@ -105,7 +91,8 @@ pub(super) fn run(
         ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
     }
     let snapshot = database.snapshot()?;
-    let max_distance = arguments.max_distance.unwrap_or(database.max_distance());
+    let bounds = &arguments.near.bounds;
+    let max_distance = bounds.max_distance.unwrap_or(database.max_distance());
     let other = match &arguments.with {
         Some(path) => Some(OtherSide::open(
             path,
@@ -116,19 +103,10 @@ pub(super) fn run(
         None => None,
     };
     let mut pairs = snapshot
-        .pairs(max_distance)
+        .pairs(arguments.near.near())
         .each_document(!arguments.groups);
     if let Some(other) = &other {
         pairs = pairs.with(&other.snapshot);
-    }
-    if let Some(min_similarity) = arguments.min_similarity {
-        pairs = pairs.min_similarity(min_similarity);
-    }
-    if let Some(since) = arguments.since {
-        pairs = pairs.since(since);
-    }
-    if !arguments.scope.is_empty() {
-        pairs = pairs.scopes(&arguments.scope);
     }
     let sides = match &other {
         None => Sides::One,
@@ -151,7 +129,7 @@ pub(super) fn run(
     if let Some(from) = arguments.from.clone().or(saved) {
         pairs = pairs.from(from);
     }
-    let least = arguments
+    let least = bounds
         .min_similarity
         .or(database.min_similarity())
         .unwrap_or(0.0);

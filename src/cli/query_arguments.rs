@@ -12,12 +12,9 @@ use crate::{
 use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
-use super::arguments::{
-    LiveDatabase, Reading, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
-};
+use super::arguments::{LiveDatabase, NearArguments, Reading, key_bytes, parse_scheme};
 use super::console::Console;
 use super::output::{Verified, printable};
-use super::times::time;
 use super::units::count;
 use super::verification::{Verification, VerifyArguments};
 
@@ -32,41 +29,28 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) reading: Reading,
 
-    /// The distance, inclusive, at which documents match [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    pub(super) max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    pub(super) min_similarity: Option<f64>,
+    #[command(flatten)]
+    near: NearArguments,
 
     /// The order in which matches are printed
     #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
-    pub(super) order: MatchOrder,
+    order: MatchOrder,
 
     /// How many matches are printed, the first in the order
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     pub(super) limit: usize,
 
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
-    pub(super) since: Option<i64>,
-
-    /// Only documents of this scope; may be given several times
-    #[arg(long, value_name = "SCOPE")]
-    pub(super) scope: Vec<String>,
-
     #[command(flatten)]
-    pub(super) verify: VerifyArguments,
+    verify: VerifyArguments,
 
     /// The scheme of the fingerprints in the input
     #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
-    pub(super) scheme: Option<Scheme>,
+    scheme: Option<Scheme>,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
-pub(super) enum MatchOrder {
+enum MatchOrder {
     /// The nearest first
     #[default]
     Distance,
@@ -87,11 +71,11 @@ pub(super) struct TargetArguments {
 
     /// Ask for a fingerprint: 16 hexadecimal digits
     #[arg(long, value_name = "HEX")]
-    pub(super) fingerprint: Option<Fingerprint>,
+    fingerprint: Option<Fingerprint>,
 
     /// Ask for a stored document; it is a match of itself
     #[arg(long, value_name = "KEY")]
-    pub(super) key: Option<OsString>,
+    key: Option<OsString>,
 
     /// Ask for every document of a file, one line each; `-` is standard input
     #[arg(long, value_name = "FILE")]
@@ -293,23 +277,25 @@ impl<'a> QuerySession<'a> {
 
     /// What was looked for in vain.
     pub(super) fn no_match_message(&self, document: &QueryDocument) -> String {
-        let arguments = self.arguments;
-        let max_distance = arguments
+        let near = &self.arguments.near;
+        let max_distance = near
+            .bounds
             .max_distance
             .unwrap_or(self.database.max_distance());
         let mut message = format!("no match within distance {max_distance}");
-        let least = arguments
+        let least = near
+            .bounds
             .min_similarity
             .or(self.database.min_similarity())
             .unwrap_or(0.0);
         if document.sketch.is_some() && least > 0.0 {
             message += &format!(" and of similarity {least} or more");
         }
-        if arguments.since.is_some() {
+        if near.since.is_some() {
             message += " that was seen then or later";
         }
-        if !arguments.scope.is_empty() {
-            message += &format!(" in scope {}", arguments.scope.join(", "));
+        if !near.scope.is_empty() {
+            message += &format!(" in scope {}", near.scope.join(", "));
         }
         message
     }
@@ -378,7 +364,8 @@ impl<'a> QuerySession<'a> {
 impl Arguments {
     /// Whether a fingerprint without a sketch cannot be looked for.
     fn needs_sketches(&self) -> bool {
-        self.min_similarity.unwrap_or(0.0) > 0.0 || matches!(self.order, MatchOrder::Similarity)
+        self.near.bounds.min_similarity.unwrap_or(0.0) > 0.0
+            || matches!(self.order, MatchOrder::Similarity)
     }
 
     /// The files that are looked for, or read for their texts.
@@ -393,22 +380,11 @@ impl Arguments {
             MatchOrder::Distance => Order::Distance,
             MatchOrder::Similarity => Order::Similarity,
         };
-        let mut query = Query::new(document.fingerprint?)
+        let query = Query::new(document.fingerprint?)
             .with_sketch(document.sketch)
+            .near(self.near.near())
             .order(order)
             .limit(self.limit);
-        if let Some(min_similarity) = self.min_similarity {
-            query = query.min_similarity(min_similarity);
-        }
-        if let Some(max_distance) = self.max_distance {
-            query = query.max_distance(max_distance);
-        }
-        if let Some(since) = self.since {
-            query = query.since(since);
-        }
-        if !self.scope.is_empty() {
-            query = query.scopes(&self.scope);
-        }
         Some(query)
     }
 }

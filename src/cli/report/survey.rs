@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use crate::{
-    Cluster, ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, Pair,
+    Cluster, ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, Near, Pair,
     PairEvent, Query, Snapshot,
 };
 use serde_json::json;
@@ -170,7 +170,9 @@ impl Survey<'_> {
         let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
         let progress = self.output.console().progress();
         // Those that are not similar enough count too: a report is there to judge the least similarity.
-        let pairs = self.snapshot.pairs(self.max_distance).min_similarity(0.0);
+        let pairs = self
+            .snapshot
+            .pairs(Near::within(self.max_distance).min_similarity(0.0));
         pairs.run(|event| {
             let (a, b, distance, pairs) = match event {
                 PairEvent::Group(group) => {
@@ -211,7 +213,7 @@ impl Survey<'_> {
         let mut largest = Vec::new();
         let mut diameter = Some(0);
         let progress = self.output.console().progress();
-        let clustering = Clustering::new().max_distance(self.max_distance);
+        let clustering = Clustering::new().near(self.max_distance);
         let totals = self.snapshot.clusters(&clustering, |event| {
             match event {
                 ClusterEvent::Cluster(cluster) => {
@@ -244,7 +246,7 @@ impl Survey<'_> {
             let Some(query) = Query::like(&document) else {
                 continue;
             };
-            let query = query.max_distance(self.max_distance).limit(0);
+            let query = query.near(self.max_distance).limit(0);
             let (_, explanation) = self.snapshot.explain(&query)?;
             spread.queries += 1;
             spread
@@ -306,8 +308,7 @@ impl Survey<'_> {
     /// Up to two documents of a fingerprint.
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<Vec<Document>, Error> {
         let query = Query::new(fingerprint)
-            .max_distance(0)
-            .min_similarity(0.0)
+            .near(Near::within(0).min_similarity(0.0))
             .limit(2);
         let matches = self.snapshot.query(&query)?;
         Ok(matches.iter().map(|found| found.document.clone()).collect())
