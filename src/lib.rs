@@ -44,8 +44,8 @@ pub use database::{
     Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
     Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
     FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches,
-    Metrics, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem,
-    Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
+    Metrics, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
+    Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
     TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;

@@ -58,7 +58,7 @@ use crate::text::Scheme;
 /// txn.commit()?;
 ///
 /// let query = Query::like(&again).ok_or("too short to judge")?;
-/// assert_eq!(database.snapshot()?.query(&query.max_distance(3))?.total(), 1);
+/// assert_eq!(database.snapshot()?.query(&query.near(3))?.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.delete("https://example.org/a")?;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
-use crate::database::near::{NearQuery, NearSearch};
+use crate::database::near_search::{NearQuery, NearSearch};
 use crate::database::pairs::{FoundBare, PairsOfUnit, Question};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
