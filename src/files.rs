@@ -333,7 +333,7 @@ fn take_name_back(file: &File, path: &Path) {
         return;
     };
     if is_same_file(&ours, &there) {
-        _ = std::fs::remove_file(path);
+        _ = fs::remove_file(path);
     }
 }
 
@@ -349,7 +349,7 @@ fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        names.permissions(std::fs::Permissions::from_mode(mode));
+        names.permissions(fs::Permissions::from_mode(mode));
     }
     _ = mode;
     Ok(names.tempfile_in(directory)?.into_parts())
@@ -373,7 +373,7 @@ fn without_name(directory: &Path, mode: u32) -> Option<File> {
         return None;
     }
     // Only this path leads to a name later. It is missing where /proc is not mounted.
-    let reached = std::fs::metadata(path_of(&file)).ok()?;
+    let reached = fs::metadata(path_of(&file)).ok()?;
     is_same_file(&reached, &file.metadata().ok()?).then_some(file)
 }
 
@@ -479,7 +479,7 @@ fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Resu
         mode &= (mode >> 3 & 0o7) | 0o700;
     }
     // Some file systems give all files one mode. That is no harm if it is not wider.
-    _ = file.set_permissions(std::fs::Permissions::from_mode(mode | 0o600));
+    _ = file.set_permissions(fs::Permissions::from_mode(mode | 0o600));
     if mode_of(file)? & 0o066 & !mode == 0 {
         return Ok(());
     }

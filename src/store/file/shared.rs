@@ -46,8 +46,8 @@ pub(crate) struct Shared {
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
     pub(crate) limit: CacheLimit,
-    /// Whether somebody was told that the tables do not fit into the cache.
-    told: AtomicBool,
+    /// Whether the event was reported that the tables do not fit into the cache.
+    has_warned: AtomicBool,
     /// The last commit. `None` while pages are checked, and after that if the file cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by every commit, from reading the last state to publishing the next.
@@ -106,7 +106,7 @@ impl Shared {
             sizes,
             cache,
             limit,
-            told: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             current: Mutex::new(Some(view.clone())),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -426,7 +426,7 @@ impl Shared {
             self.cache.set_capacity(left);
         }
         let needs = self.cache_use(state);
-        if !needs.tables_fit() && !self.told.swap(true, Ordering::Relaxed) {
+        if !needs.tables_fit() && !self.has_warned.swap(true, Ordering::Relaxed) {
             events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
         }
     }
