@@ -7,9 +7,9 @@
     )
 )]
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 mod admin;
-#[cfg(feature = "admin")]
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -33,6 +33,8 @@ mod plan;
 mod process;
 #[cfg(any(feature = "ingest", feature = "parquet"))]
 mod same_bytes;
+#[cfg(feature = "serve")]
+mod serve;
 mod sketch;
 mod source;
 mod store;
@@ -40,8 +42,6 @@ mod streaming;
 mod text;
 mod unix_seconds;
 
-#[cfg(feature = "admin")]
-pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
     Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
@@ -57,6 +57,8 @@ pub use holder::Holder;
 pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};
+#[cfg(feature = "serve")]
+pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use source::{Identity, Place, Reached, Sample, Source, Stamp};
 pub use store::FORMAT_VERSION;

@@ -202,10 +202,6 @@ pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
 }
 
 /// Parses how many documents there will be: no more than a database can number.
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program makes databases")
-)]
 pub(super) fn expected_documents(text: &str) -> Result<u64, String> {
     match count(text)? {
         number if number > 1 << 40 => Err("a database takes at most 1.1e12 documents".to_owned()),

@@ -343,7 +343,7 @@ impl Arguments {
     }
 
     /// The files that are asked for, or read for their texts.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let inputs = self.asked.file.iter().chain(&self.asked.input);
         inputs.map(PathBuf::as_path).chain(self.verify.texts())

@@ -10,7 +10,6 @@ use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
 use super::finds::Finds;
 use super::output::{Output, key_fields, name_fields, printable};
-#[cfg(feature = "cli")]
 use super::pair_clusters::OfPairs;
 use super::times::time;
 
@@ -88,7 +87,6 @@ enum SurvivorName {
     ShortestKey,
 }
 
-#[cfg(feature = "cli")]
 impl Arguments {
     /// What is to be done with a file of pairs, if the arguments name one in place of a database.
     pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {

@@ -1,20 +1,17 @@
 //! The commands that a database in use answers too. Each takes an open database. It runs in this process if the
 //! database can be opened here, otherwise in the process that has it open.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use crate::{Database, Error};
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 
 use super::about::name_database;
-use super::answer::{Answer, CommandResult, chain};
-use super::arguments::{Globals, LiveDatabase};
-use super::console::Console;
+use super::answer::CommandResult;
+use super::arguments::LiveDatabase;
 #[cfg(feature = "parquet")]
 use super::export;
 use super::output::Output;
-#[cfg(feature = "cli")]
 use super::pair_clusters::OfPairs;
 use super::{
     asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query,
@@ -110,7 +107,6 @@ impl Live {
     }
 
     /// Whether it has to put things in order before it ends. What only reads the database has not.
-    #[cfg(feature = "cli")]
     pub(super) fn ends_in_order(&self) -> bool {
         #[cfg(feature = "parquet")]
         if matches!(self, Self::Export(_)) {
@@ -163,7 +159,6 @@ impl Live {
     }
 }
 
-#[cfg(feature = "cli")]
 impl Live {
     /// The socket that the user named.
     #[cfg(unix)]
@@ -246,48 +241,6 @@ impl Live {
             Self::Check(arguments) => check::answer(arguments, Err(error), output),
             _ => Err(error.into()),
         }
-    }
-}
-
-/// A command of a client.
-#[derive(Parser)]
-#[command(name = "simdb", no_binary_name = true)]
-pub(crate) struct LiveCommand {
-    #[command(subcommand)]
-    live: Live,
-
-    #[command(flatten)]
-    globals: Globals,
-}
-
-impl LiveCommand {
-    /// Parses the arguments of a client, or says what is wrong with them.
-    pub(crate) fn of(arguments: Vec<OsString>) -> Result<Self, String> {
-        Self::try_parse_from(arguments).map_err(|error| {
-            let error = error.to_string();
-            let first = error
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ");
-            format!("the process that has the database open does not answer this: {first}")
-        })
-    }
-
-    /// Runs the command, prints an error once, and returns the answer.
-    pub(crate) fn run(&self, database: &Database, console: &Console) -> Answer {
-        let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
-        let answer = self.live.run(database, &mut output);
-        let finished = finish(
-            answer,
-            &mut output,
-            Some(self.live.database()),
-            self.live.told_when_ended(),
-        );
-        finished.unwrap_or_else(|error| {
-            console.complain(&chain(error.as_ref()));
-            Answer::CouldNotTell
-        })
     }
 }
 

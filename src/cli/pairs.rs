@@ -58,7 +58,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The other side.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
         self.with.as_deref().into_iter()
     }
@@ -77,7 +77,6 @@ impl Arguments {
     }
 
     /// The names of the columns, if lines are printed.
-    #[cfg(feature = "cli")]
     pub(super) fn heading(&self) -> Option<&'static str> {
         let heading = match self.groups {
             true => "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity",

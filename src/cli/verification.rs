@@ -77,7 +77,7 @@ impl VerifyArguments {
     }
 
     /// Where the texts are, as it was given.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn texts(&self) -> Option<&Path> {
         self.texts.as_deref()
     }

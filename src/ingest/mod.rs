@@ -84,8 +84,6 @@ pub use crate::source::Totals;
 #[cfg(feature = "cli")]
 pub(crate) use opening::unpacked;
 pub(crate) use record_id::{NumberedKey, RecordId};
-#[cfg(all(feature = "admin", unix))]
-pub(crate) use stop::Stop;
 pub(crate) use stored_records::{Packing, StoredRecords};
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -116,7 +116,7 @@ fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
 
 impl Arguments {
     /// The files with texts.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
         self.texts.iter().map(PathBuf::as_path)
     }

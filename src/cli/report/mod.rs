@@ -7,10 +7,8 @@ mod gathering;
 mod html;
 mod page;
 mod parts;
-#[cfg(feature = "cli")]
 mod removals;
 mod terminal;
 
 pub(super) use command::{Arguments, run};
-#[cfg(feature = "cli")]
 pub(super) use {command::SAMPLES, findings::Findings};
