@@ -112,10 +112,10 @@ fn open_door(store: &Arc<Store>) -> Result<OpenDoor> {
         return Ok(OpenDoor::new(()));
     }
     #[cfg(unix)]
-    let beside = socket_beside(store.path());
+    let beside = socket_beside(&store.path);
     #[cfg(not(unix))]
-    let beside = std::path::absolute(store.path());
-    let beside = beside.map_err(Error::io(store.path()))?;
+    let beside = std::path::absolute(&store.path);
+    let beside = beside.map_err(Error::io(&store.path))?;
     Ok(OpenDoor::new(listen(store, &beside)?))
 }
 

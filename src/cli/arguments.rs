@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Prefer, Scheme, SketchSize, Unit};
+use crate::{Error, Near, Prefer, Scheme, SketchSize, Unit};
 use clap::{Args, ValueEnum};
 
 use super::units::{bytes, count};
@@ -29,6 +29,29 @@ pub(super) struct LiveDatabase {
     #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
+}
+
+/// What counts as near, as it is asked for.
+pub(super) fn near(
+    max_distance: Option<u32>,
+    min_similarity: Option<f64>,
+    since: Option<i64>,
+    scopes: &[String],
+) -> Near {
+    let mut near = Near::new();
+    if let Some(max_distance) = max_distance {
+        near = near.max_distance(max_distance);
+    }
+    if let Some(min_similarity) = min_similarity {
+        near = near.min_similarity(min_similarity);
+    }
+    if let Some(since) = since {
+        near = near.since(since);
+    }
+    if !scopes.is_empty() {
+        near = near.scopes(scopes);
+    }
+    near
 }
 
 /// Arguments of all commands.

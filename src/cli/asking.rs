@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
 use super::arguments::{
-    LiveDatabase, Reading, key_bytes, max_distance_parser, parse_scheme, similarity_parser,
+    LiveDatabase, Reading, key_bytes, max_distance_parser, near, parse_scheme, similarity_parser,
 };
 use super::console::Console;
 use super::output::{Verified, printable};
@@ -355,22 +355,16 @@ impl Arguments {
             MatchOrder::Distance => Order::Distance,
             MatchOrder::Similarity => Order::Similarity,
         };
-        let mut query = Query::new(fingerprint)
+        let query = Query::new(fingerprint)
             .with_sketch(sketch)
+            .near(near(
+                self.max_distance,
+                self.min_similarity,
+                self.since,
+                &self.scope,
+            ))
             .order(order)
             .limit(self.limit);
-        if let Some(min_similarity) = self.min_similarity {
-            query = query.min_similarity(min_similarity);
-        }
-        if let Some(max_distance) = self.max_distance {
-            query = query.max_distance(max_distance);
-        }
-        if let Some(since) = self.since {
-            query = query.since(since);
-        }
-        if !self.scope.is_empty() {
-            query = query.scopes(&self.scope);
-        }
         Some(query)
     }
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
+use super::arguments::{LiveDatabase, max_distance_parser, near, similarity_parser};
 use super::finds::Finds;
 use super::output::{Output, key_fields, name_fields, printable};
 use super::pair_clusters::OfPairs;
@@ -104,16 +104,7 @@ impl Arguments {
 impl ClusterArguments {
     /// The clusters of the documents that were seen at a time or later, and are of some scopes.
     pub(super) fn among(&self, since: Option<i64>, scopes: &[String]) -> Clustering {
-        let clustering =
-            since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
-        if scopes.is_empty() {
-            clustering
-        } else {
-            clustering.scopes(scopes)
-        }
-    }
-
-    pub(super) fn clustering(&self) -> Clustering {
+        let near = near(self.max_distance, self.min_similarity, since, scopes);
         let survivor = self.survivor.iter().map(|name| match name {
             SurvivorName::Rank => Survivor::Rank,
             SurvivorName::Earliest => Survivor::Earliest,
@@ -121,17 +112,11 @@ impl ClusterArguments {
             SurvivorName::Longest => Survivor::Longest,
             SurvivorName::ShortestKey => Survivor::ShortestKey,
         });
-        let mut clustering = Clustering::new().connected(self.connected);
-        if !self.survivor.is_empty() {
-            clustering = clustering.survivor(survivor);
+        let clustering = Clustering::new().near(near).connected(self.connected);
+        if self.survivor.is_empty() {
+            return clustering;
         }
-        if let Some(max_distance) = self.max_distance {
-            clustering = clustering.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            clustering = clustering.min_similarity(min_similarity);
-        }
-        clustering
+        clustering.survivor(survivor)
     }
 
     /// Whether chains put documents together.

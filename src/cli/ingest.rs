@@ -16,7 +16,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::are_same_file;
 use super::arguments::{
-    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme,
+    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, near, parse_scheme,
     similarity_parser,
 };
 use super::ingest_report::{IngestReport, Reporting, print_ingested, print_largest_groups};
@@ -304,13 +304,10 @@ impl Arguments {
             OnDuplicate::Skip => OnMatch::Skip,
             OnDuplicate::Replace => OnMatch::Replace,
         };
-        let mut policy = Policy::new(on_match).limit(self.limit).touch(self.touch);
-        if let Some(max_distance) = self.max_distance {
-            policy = policy.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            policy = policy.min_similarity(min_similarity);
-        }
+        let mut policy = Policy::new(on_match)
+            .near(near(self.max_distance, self.min_similarity, None, &[]))
+            .limit(self.limit)
+            .touch(self.touch);
         if let Some(verification) = verification.cloned() {
             policy = policy
                 .verify(move |document, stored| verification.matches_document(document, stored));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::apart::ensure_replaceable;
-use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
+use super::arguments::{LiveDatabase, max_distance_parser, near, similarity_parser};
 use super::finds::Finds;
 use super::other_side::OtherSide;
 use super::output::{Output, name_fields, printable};
@@ -108,7 +108,12 @@ pub(super) fn run(
         .map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
     let other = other.transpose()?;
     let mut pairs = snapshot
-        .pairs(max_distance)
+        .pairs(near(
+            Some(max_distance),
+            arguments.min_similarity,
+            arguments.since,
+            &arguments.scope,
+        ))
         .each_document(!arguments.groups);
     if let Some(other) = &other {
         pairs = pairs.with(&other.snapshot);
@@ -117,15 +122,6 @@ pub(super) fn run(
         .min_similarity
         .or(database.min_similarity())
         .filter(|&least| least > 0.0);
-    if let Some(min_similarity) = arguments.min_similarity {
-        pairs = pairs.min_similarity(min_similarity);
-    }
-    if let Some(since) = arguments.since {
-        pairs = pairs.since(since);
-    }
-    if !arguments.scope.is_empty() {
-        pairs = pairs.scopes(&arguments.scope);
-    }
     let sides = match &other {
         None => Sides::One,
         Some(other) if other.is_input() => Sides::AndInput,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::batch::{self, Asked, Known, KnownNear};
-use super::near::{NearQuery, NearWritten};
+use super::near_search::{NearQuery, NearWritten};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
 use super::search::Search;
@@ -14,8 +14,8 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
-use crate::plan::Near;
-use crate::store::{Numbered, Patience, Read, Store, Transaction};
+use crate::plan::NearFingerprint;
+use crate::store::{Numbered, Patience, Reader, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
 /// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
@@ -184,7 +184,7 @@ impl WriteTxn {
         let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
-        let search = |part: usize| batch::known(&*committed, parts[part]);
+        let search = |part: usize| batch::known(Reader::new(&committed), parts[part]);
         let mut failed = Ok(());
         parallel::in_order(parts.len(), search, |part, known| {
             let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
@@ -217,18 +217,10 @@ impl WriteTxn {
         each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         for (&(document, policy), known) in asked.iter().zip(known) {
-            let distance = policy.filter.distance(&self.writer);
-            let valid = self.writer.settings().validate(document);
-            // Without a fingerprint there is nothing to compare.
-            let likeness = match document.fingerprint() {
-                Some(_) => policy
-                    .filter
-                    .likeness(&self.writer, document.sketch())
-                    .map(drop),
-                None => Ok(()),
-            };
-            let verdict = match valid.and(likeness).and(distance) {
-                Ok(max_distance) => match self.decide(document, policy, max_distance, known) {
+            let settings = self.writer.settings();
+            let valid = settings.validate(document);
+            let verdict = match valid.and_then(|()| policy.filter.bounds(document, settings)) {
+                Ok(bounds) => match self.decide(document, policy, bounds.max_distance, known) {
                     // Nothing was changed. So it fails alone.
                     Err(error @ Error::Verify(_)) => Err(error),
                     decided => Ok(decided.inspect(|verdict| verdict.count_in(&mut self.decided))?),
@@ -368,7 +360,7 @@ impl WriteTxn {
             ..
         } = self;
         writer.commit()?;
-        store.meters().verdicts.add(&decided);
+        store.meters.verdicts.add(&decided);
         Ok(())
     }
 
@@ -395,19 +387,21 @@ impl WriteTxn {
             },
         )?;
         let writer = &self.writer;
+        let reader = writer.reader();
         let (limit, most) = (policy.filter.limit, policy.most_listed());
         let sought = Sought::of_document(document, fingerprint, policy);
         let search = match known {
             None if written.is_empty() => return Ok(None),
-            None => Search::among(writer, written, sought, most, own)?,
+            None => Search::among(reader, written, sought, most, own)?,
             Some(known) => {
                 let KnownNear {
                     fingerprints,
                     search,
                     matches,
                 } = *known;
-                let has_removed =
-                    |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
+                let has_removed = |near: &Vec<NearFingerprint>| {
+                    near.iter().any(|it| writer.has_removed(it.fingerprint))
+                };
                 let changed = !written.is_empty()
                     || writer.has_removed_any() && fingerprints.as_ref().is_none_or(has_removed);
                 match (fingerprints, matches) {
@@ -417,13 +411,13 @@ impl WriteTxn {
                         near.extend(written);
                         near.sort_unstable();
                         near.dedup();
-                        Search::among(writer, &near, sought, most, own)?
+                        Search::among(reader, &near, sought, most, own)?
                     }
-                    (None, _) => Search::found(writer, sought, most, own)?,
+                    (None, _) => Search::found(reader, sought, most, own)?,
                 }
             }
         };
-        let matches = search.first_matches(writer, limit)?;
+        let matches = search.first_matches(reader, limit)?;
         Ok(Some((search, matches)))
     }
 }
@@ -435,7 +429,7 @@ fn outranked(
     search: &Search<'_>,
 ) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
-    search.walk(writer, |_, number, found| match &mut outranked {
+    search.walk(writer.reader(), |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {
             list.push((number, found));
             ControlFlow::Continue(())

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, FingerprintGroup, Pair,
-    PairEvent, Query, Snapshot,
+    ClusterEvent, ClusterTotals, Clustering, Document, Error, Fingerprint, FingerprintGroup, Near,
+    Pair, PairEvent, Query, Snapshot,
 };
 use serde_json::json;
 
@@ -179,8 +179,7 @@ impl Gathering<'_> {
         };
         // Those that are not similar enough are told too: a report is there to judge the least similarity.
         self.snapshot
-            .pairs(self.max_distance)
-            .min_similarity(0.0)
+            .pairs(Near::within(self.max_distance).min_similarity(0.0))
             .run(|event| {
                 match event {
                     PairEvent::Group(it) => add(
@@ -214,7 +213,7 @@ impl Gathering<'_> {
     fn clusters(&self) -> Result<Clusters, Error> {
         let (mut sizes, mut largest, mut diameter) = (SizeCounter::default(), Vec::new(), Some(0));
         let mut finds = Finds::of(self.output);
-        let clustering = Clustering::new().max_distance(self.max_distance);
+        let clustering = Clustering::new().near(self.max_distance);
         let totals = self.snapshot.clusters(&clustering, |event| {
             match event {
                 ClusterEvent::Cluster(cluster) => {
@@ -259,7 +258,7 @@ impl Gathering<'_> {
             let Some(query) = Query::like(&document) else {
                 continue;
             };
-            let query = query.max_distance(self.max_distance).limit(0);
+            let query = query.near(self.max_distance).limit(0);
             let (_, explained) = self.snapshot.explain(&query)?;
             spread.queries += 1;
             others += explained
@@ -366,8 +365,7 @@ impl Gathering<'_> {
     /// Up to two documents of a fingerprint.
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<Vec<Document>, Error> {
         let query = Query::new(fingerprint)
-            .max_distance(0)
-            .min_similarity(0.0)
+            .near(Near::within(0).min_similarity(0.0))
             .limit(2);
         Ok(self
             .snapshot

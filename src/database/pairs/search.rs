@@ -9,12 +9,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::members::{Keys, Member, Members, MembersOf, Together};
 use super::position::{PairPosition, Way};
 use super::units::Units;
+use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
-use crate::store::{DocumentNumber, Read, ReadRecent, Reader, ScopeNames, ScopeNumber};
+use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber, Settings};
 use crate::streaming;
 use crate::unix_seconds::UnixSeconds;
 
@@ -52,16 +53,17 @@ pub(in crate::database) enum Found {
 }
 
 impl Question {
-    pub(in crate::database) fn new(max_distance: u32) -> Self {
-        Self {
-            max_distance,
-            min_similarity: None,
+    pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
+        let bounds = near.checked(settings)?;
+        Ok(Self {
+            max_distance: bounds.max_distance,
+            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             takes_unsketched: false,
-            since: None,
-            scopes: None,
+            since: near.since,
+            scopes: near.scopes.clone(),
             each_document: false,
             from: None,
-        }
+        })
     }
 
     /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a
@@ -109,7 +111,7 @@ impl Question {
             None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
         let from = self.from.as_ref().map(|from| from.next);
-        let part_rows = snapshot.store.sizes().part_rows;
+        let part_rows = snapshot.store.sizes.part_rows;
         let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
         let (all, first) = (
             units.len() as u64,
@@ -165,9 +167,10 @@ impl Question {
     }
 
     /// Stands for the question and the content. It is the same wherever the rows are stored.
-    fn identity(&self, search: &Search<'_>, reader: &Reader, other: Option<&Reader>) -> u64 {
-        let content =
-            |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
+    fn identity(&self, search: &Search<'_>, reader: Reader<'_>, other: Option<Reader<'_>>) -> u64 {
+        let content = |reader: Reader<'_>| {
+            format!("{:x} {:?}", reader.settings().key_seed, reader.counters())
+        };
         let tables = reader
             .settings()
             .plan
@@ -191,10 +194,9 @@ impl Question {
     }
 
     /// What looks up the documents of a snapshot.
-    fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
-        self.checked_distance()?;
+    fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
         let scopes = self.scopes_of(reader)?;
-        let since = match self.since()? {
+        let since = match self.since.map(UnixSeconds::unchecked) {
             None => None,
             // Without any such document, nothing has a number that is large enough.
             Some(since) => Some((
@@ -210,22 +212,10 @@ impl Question {
         Ok(Members::new(reader, scopes, since, together, keys))
     }
 
-    /// From when on documents count, if not all do.
-    fn since(&self) -> Result<Option<i64>> {
-        self.since.map(UnixSeconds::checked).transpose()
-    }
-
-    /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
-    pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
-        self.since()?;
-        let Some(least) = self.min_similarity else {
-            return Ok(());
-        };
-        if !(0.0..=1.0).contains(&least) {
-            return Err(Error::MinSimilarity { given: least });
-        }
+    /// Refuses a least similarity if the documents have no sketches.
+    pub(in crate::database) fn check_conditions(&self, reader: Reader<'_>) -> Result<()> {
         match reader.settings().sketch_size {
-            SketchSize::None => Err(Error::SketchSizes {
+            SketchSize::None if self.min_similarity.is_some() => Err(Error::SketchSizes {
                 stored: 0,
                 given: 0,
             }),
@@ -235,8 +225,8 @@ impl Question {
 
     /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes. If the other side has
     /// no sketches at all, the distance alone may decide.
-    fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
-        let [ours, theirs] = [reader, other].map(Read::settings);
+    fn ensure_alike(&self, reader: Reader<'_>, other: Reader<'_>) -> Result<()> {
+        let [ours, theirs] = [reader, other].map(Reader::settings);
         if ours.scheme != theirs.scheme {
             return Err(Error::SchemeMismatch {
                 stored: ours.scheme.name(),
@@ -252,7 +242,7 @@ impl Question {
     }
 
     /// The scopes whose documents count.
-    pub(super) fn scopes_of(&self, reader: &Reader) -> Result<Arc<[ScopeNumber]>> {
+    pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
         match &self.scopes {
             None => Ok(ScopeNumber::ALL_DOCUMENTS.into()),
             Some(names) => names.numbers(reader),
@@ -278,9 +268,9 @@ type Take<'t> = &'t mut dyn FnMut(Option<Found>) -> ControlFlow<()>;
 
 /// The search, which all threads share.
 struct Search<'s> {
-    members: Members<'s, Reader>,
+    members: Members<'s>,
     /// Those of the other side.
-    others: Option<Members<'s, Reader>>,
+    others: Option<Members<'s>>,
     /// Whether the other side comes first.
     is_turned: bool,
     min_similarity: Option<f64>,
