@@ -3,7 +3,6 @@
 //! It is part of the library, because a database that is in use answers commands too. But it sees only what the
 //! library shows to everybody, so it tells whether that suffices, and the protocol of the admin socket.
 
-mod about;
 mod answer;
 mod apart;
 mod arguments;
@@ -15,7 +14,6 @@ mod client;
 mod clusters;
 mod commands;
 mod compact;
-mod completions;
 mod console;
 mod create;
 mod dedup;
@@ -38,10 +36,8 @@ mod import;
 mod ingest;
 mod ingest_report;
 mod lines;
-mod live;
 mod load;
 mod manual;
-mod names;
 mod open;
 mod other_side;
 mod output;
@@ -69,6 +65,7 @@ mod times;
 mod top;
 mod units;
 mod uses;
+mod verbs;
 mod verification;
 mod watching;
 

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::apart::ensure_replaceable;
-use super::arguments::{LiveDatabase, max_distance_parser, near, similarity_parser};
+use super::arguments::{LiveDatabase, Reading, max_distance_parser, near, similarity_parser};
 use super::finds::Finds;
 use super::other_side::OtherSide;
 use super::output::{Output, name_fields, printable};
-use super::pair_output::{OtherReading, PairArguments, Sides, Sink};
+use super::pair_output::{PairArguments, Sides, Sink};
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     with: Option<PathBuf>,
 
     #[command(flatten)]
-    reading: OtherReading,
+    reading: Reading,
 
     /// Print all documents of one fingerprint as one group, and pairs of groups
     #[arg(long)]
@@ -105,7 +105,7 @@ pub(super) fn run(
     let other = arguments
         .with
         .as_ref()
-        .map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
+        .map(|path| OtherSide::open(path, database, &arguments.reading, output));
     let other = other.transpose()?;
     let mut pairs = snapshot
         .pairs(near(
