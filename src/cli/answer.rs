@@ -21,6 +21,15 @@ impl Answer {
         if yes { Self::Yes } else { Self::No }
     }
 
+    /// Yes, unless something is missing from what was done.
+    pub(super) fn yes_unless(incomplete: bool) -> Self {
+        if incomplete {
+            Self::CouldNotTell
+        } else {
+            Self::Yes
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(self) -> u8 {
         match self {

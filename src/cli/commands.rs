@@ -20,9 +20,7 @@ use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::verbs::{DatabaseVerb, finish};
-use super::{
-    create, dedup, distance, eval, fingerprint, ingest, load, manual, plan, running, watching,
-};
+use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan, running, watching};
 
 /// An embedded, persistent, transactional index of near-duplicate documents
 #[derive(Parser)]
@@ -59,7 +57,7 @@ enum Command {
     /// Print the fingerprints of texts
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
-    Distance(distance::Arguments),
+    Distance(fingerprint::DistanceArguments),
     /// Measure how good the verdicts are on labelled documents
     Eval(eval::Arguments),
     /// Print the plans for a number of documents, and what they cost
@@ -167,8 +165,8 @@ impl Command {
             Self::Database(verb @ DatabaseVerb::Top(arguments)) => {
                 watching::watch(verb, arguments, output)
             }
-            Self::Database(verb) => match verb.of_pairs() {
-                Some(of_pairs) => of_pairs.run(output),
+            Self::Database(verb) => match verb.pair_clustering() {
+                Some(clustering) => clustering.run(output),
                 None => running::run(verb, output),
             },
             Self::Dedup(arguments) => dedup::run(arguments, output),
@@ -176,7 +174,7 @@ impl Command {
             #[cfg(feature = "parquet")]
             Self::Import(arguments) => import::run(arguments, output),
             Self::Fingerprint(arguments) => fingerprint::run(arguments, output),
-            Self::Distance(arguments) => distance::run(arguments, output),
+            Self::Distance(arguments) => fingerprint::distance(arguments, output),
             Self::Eval(arguments) => eval::run(arguments, output),
             Self::Plan(arguments) => plan::run(arguments, output),
             Self::Completions(arguments) => manual::print_completions(arguments, program(), output),

@@ -11,19 +11,19 @@ use super::arguments::LiveDatabase;
 #[cfg(feature = "parquet")]
 use super::export;
 use super::output::Output;
-use super::pair_clusters::OfPairs;
+use super::pair_clusters::PairClustering;
 use super::{
-    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query,
-    report, sources, stats, top,
+    check, clusters, compact, delete, dump, get, pairs, query, query_arguments, report, sources,
+    stats,
 };
 
 #[derive(Subcommand)]
 pub(super) enum DatabaseVerb {
     /// Print the stored documents that are near a text or a document
     #[command(visible_alias = "search")]
-    Query(asking::Arguments),
+    Query(query_arguments::Arguments),
     /// Tell how a query is answered: probes, candidates, time
-    Explain(asking::Arguments),
+    Explain(query_arguments::Arguments),
     /// Print all pairs of near documents
     Pairs(pairs::Arguments),
     /// Print the clusters of near-duplicates, and who survives
@@ -36,12 +36,12 @@ pub(super) enum DatabaseVerb {
     #[command(visible_alias = "rm")]
     Delete(delete::Arguments),
     /// Delete documents that were seen before a time
-    Expire(expire::Arguments),
+    Expire(delete::ExpireArguments),
     /// Print what a database holds and how large it is
     #[command(visible_alias = "info")]
     Stats(stats::Arguments),
     /// Print `stats` once a second, of a database in use
-    Top(top::Arguments),
+    Top(stats::TopArguments),
     /// Print the inputs of a database, and how far each was read
     Sources(sources::Arguments),
     /// Check every page and every invariant
@@ -51,7 +51,7 @@ pub(super) enum DatabaseVerb {
     #[command(visible_alias = "vacuum")]
     Compact(compact::Arguments),
     /// Make a dense copy of a database, also of one in use
-    Backup(backup::Arguments),
+    Backup(compact::BackupArguments),
     /// Print a whole database as JSON Lines
     Dump(dump::Arguments),
     /// Write all documents to a Parquet file
@@ -139,7 +139,7 @@ impl DatabaseVerb {
         use Opening::{Check, Read, Write};
         match self {
             Self::Query(given) => Verb::new(&given.database, Read, given, query::run).inputs(given.inputs()),
-            Self::Explain(given) => Verb::new(&given.database, Read, given, explain::run).inputs(given.inputs()),
+            Self::Explain(given) => Verb::new(&given.database, Read, given, query::explain).inputs(given.inputs()),
             Self::Pairs(given) => Verb::new(&given.database, Read, given, pairs::run)
                 .inputs(given.inputs())
                 .ends_in_order(),
@@ -148,7 +148,7 @@ impl DatabaseVerb {
             Self::Get(given) => Verb::new(&given.database, Read, given, get::run).key(Some(&given.key)),
             Self::Delete(given) => Verb::new(&given.database, write_if(!given.is_dry_run()), given, delete::run)
                 .key(given.keys.last()),
-            Self::Expire(given) => Verb::new(&given.database, write_if(!given.is_dry_run()), given, expire::run),
+            Self::Expire(given) => Verb::new(&given.database, write_if(!given.is_dry_run()), given, delete::expire),
             Self::Stats(given) => Verb::new(&given.database, Read, given, stats::run),
             Self::Top(given) => Verb::new(&given.database, Read, given, |_, database, output| {
                 stats::print(database, output)
@@ -159,7 +159,7 @@ impl DatabaseVerb {
             Self::Compact(given) => Verb::new(&given.database, Write, given, compact::run).when_ended(
                 "ended before it was done: the database is as it was; the same command begins anew",
             ),
-            Self::Backup(given) => Verb::new(&given.database, Read, given, backup::run)
+            Self::Backup(given) => Verb::new(&given.database, Read, given, compact::backup)
                 .when_ended("ended before it was done: no copy was made; the same command begins anew"),
             Self::Dump(given) => Verb::new(&given.database, Read, given, |_, database, output| {
                 dump::run(database, output)
@@ -201,9 +201,9 @@ impl DatabaseVerb {
     }
 
     /// What is to be done without a database.
-    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
+    pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {
         match self {
-            Self::Clusters(arguments) => arguments.of_pairs(),
+            Self::Clusters(arguments) => arguments.pair_clustering(),
             _ => None,
         }
     }

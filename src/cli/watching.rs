@@ -6,14 +6,14 @@ use std::thread;
 use super::answer::{Answer, CommandResult};
 use super::output::Output;
 use super::running;
-use super::top::Arguments;
+use super::stats::TopArguments;
 use super::verbs::DatabaseVerb;
 
 /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
 /// at once: to open it every second could keep others from opening it.
 pub(super) fn watch(
     verb: &DatabaseVerb,
-    arguments: &Arguments,
+    arguments: &TopArguments,
     output: &mut Output,
 ) -> CommandResult {
     let is_terminal = io::stdout().is_terminal() && !output.is_json();
@@ -25,13 +25,11 @@ pub(super) fn watch(
         }
         // To the first place of the screen, and all of it empty.
         let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-        let is_needed = is_terminal || (round > 1 && !output.is_json());
-        match output
-            .console()
-            .write(if is_needed { between.as_bytes() } else { b"" })
-        {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
-            written => written?,
+        if is_terminal || (round > 1 && !output.is_json()) {
+            match output.console().write(between.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
+                written => written?,
+            }
         }
         let answer = running::run(verb, output)?;
         output.flush()?;

@@ -12,7 +12,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
-use super::unreadable::{is_fingerprints, kind_of_json, kind_of_many};
+use super::unreadable::{first_line, is_fingerprints, kind_of_json, kind_of_many};
 use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
@@ -83,15 +83,11 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let is_named_text = is_page || name_ends(&name, TEXT_NAMES);
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
-    let first_line = shown
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
     let format = if is_named_text {
         InputFormat::Text
     } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || shown.first() == Some(&b'{') {
         InputFormat::Jsonl
-    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line.contains(&b'\t')) {
+    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line(shown).contains(&b'\t')) {
         InputFormat::Tsv
     } else {
         InputFormat::Text
