@@ -22,7 +22,6 @@ pub mod eval;
 mod events;
 mod files;
 mod fingerprint;
-mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod memory;
@@ -50,9 +49,8 @@ pub use database::{
     TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
-pub use error::{Error, Result};
+pub use error::{Error, Holder, Result};
 pub use fingerprint::Fingerprint;
-pub use holder::Holder;
 pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};

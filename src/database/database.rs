@@ -16,7 +16,7 @@ use super::writer::Writer;
 use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::memory::Cache;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
@@ -198,7 +198,7 @@ impl Database {
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
     pub fn path(&self) -> &Path {
-        self.store.path()
+        &self.store.path
     }
 
     /// The scheme of the fingerprints in the database.
@@ -341,7 +341,7 @@ impl Database {
     ///
     /// That of [`open`](Self::open). A transaction that is open in another thread is waited for.
     pub fn reopen(&self) -> Result<()> {
-        self.store.open_again()
+        self.store.reopen()
     }
 
     /// Closes the database in order, and says what failed.
@@ -386,10 +386,10 @@ impl Database {
         // Nobody else asks for anything any more.
         #[cfg(feature = "admin")]
         drop(self.door.lock().take());
-        let close = || self.store.close();
-        events::watch(Operation::Closing, self.path(), close, |&(), took| {
-            events::closed(took)
-        })
+        let watch = Watch::begin(Operation::Closing, self.path());
+        let ((), took) = watch.end(self.store.close())?;
+        events::closed(took);
+        Ok(())
     }
 
     /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.

@@ -275,7 +275,7 @@ impl WriteTxn {
             ..
         } = self;
         writer.commit()?;
-        store.meters().verdicts.add(&decided);
+        store.meters.verdicts.add(&decided);
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ enum State {
 }
 
 /// The most paragraphs or sentences of a record. It bounds the memory that a hostile record takes.
-pub(super) const MOST_UNITS: usize = 1 << 20;
+const MOST_UNITS: usize = 1 << 20;
 
 impl Record {
     /// Cuts the record into the units that [`ReadOptions::unit`](super::ReadOptions::unit) names.
@@ -107,7 +107,7 @@ impl fmt::Debug for Units {
 }
 
 /// The key of the unit with this number of the document with this key.
-pub(super) fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
+fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
     [key, b"#", number.to_string().as_bytes()].concat()
 }
 

@@ -17,7 +17,7 @@ use crate::store::expiry::{self, Conditions, ToExpire};
 use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SortedSet;
+use crate::store::sorted_set::{SetLevel, SortedSet};
 
 /// A snapshot: what is committed at one moment.
 pub(crate) struct StoredSnapshot {
@@ -38,21 +38,14 @@ pub(crate) struct SetLevels {
 }
 
 impl SetLevels {
-    fn of<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let recent_rows = set
-            .recent
-            .iter()
-            .chain(&set.frozen)
-            .map(|run| run.len() as u64)
-            .sum();
-        let levels = set
-            .levels
-            .iter()
-            .map(|it| (it.level.blocks() as u64, it.level.rows()))
-            .collect();
+    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
+        let mut levels = Vec::with_capacity(set.levels.len());
+        for SetLevel { level, .. } in &set.levels {
+            levels.push((level.blocks() as u64, level.rows()));
+        }
         Self {
             name,
-            recent_rows,
+            recent_rows: set.memory_rows(),
             levels,
         }
     }
@@ -90,22 +83,19 @@ impl StoredSnapshot {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
-        let documents = match stored.read() {
-            Ok(live) => live
-                .iter()
-                .filter(|it| is_wanted(it.fingerprint))
-                .map(|it| {
-                    let number = DocumentNumber(it.number);
-                    (
-                        number,
-                        it.to_document()
-                            .map_err(|problem| damaged_document(number, problem)),
-                    )
-                })
-                .collect(),
+        let mut documents = Vec::new();
+        match stored.read() {
+            Ok(live) => {
+                for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
+                    let number = DocumentNumber(stored.number);
+                    let document = stored.to_document();
+                    let document = document.map_err(|problem| damaged_document(number, problem));
+                    documents.push((number, document));
+                }
+            }
             // The block as a whole counts as one damaged document.
-            Err(error) => vec![(last, Err(error))],
-        };
+            Err(error) => documents.push((last, Err(error))),
+        }
         Ok(Some((documents, last.next())))
     }
 
@@ -124,18 +114,19 @@ impl StoredSnapshot {
         let next = DocumentNumber(stored.last()).next();
         let live = stored.read()?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
-        let wanted: Vec<_> = live.iter().map(|it| wanted(it.fingerprint)).collect();
-        let seen = live.iter().zip(wanted).filter_map(|(it, wanted)| {
-            let wanted = wanted?;
-            let number = DocumentNumber(it.number);
-            let document = it
-                .to_document()
-                .map_err(|problem| damaged_document(number, problem));
-            document
-                .map(|document| see(wanted, number, &document))
-                .transpose()
-        });
-        Ok(Some((seen.collect::<Result<_>>()?, next)))
+        let wanted: Vec<_> = live
+            .iter()
+            .map(|stored| wanted(stored.fingerprint))
+            .collect();
+        let mut seen = Vec::new();
+        for (stored, wanted) in live.iter().zip(wanted) {
+            let Some(wanted) = wanted else { continue };
+            let number = DocumentNumber(stored.number);
+            let document = stored.to_document();
+            let document = document.map_err(|problem| damaged_document(number, problem))?;
+            seen.extend(see(wanted, number, &document));
+        }
+        Ok(Some((seen, next)))
     }
 
     /// The source of this name. `None` if there is none.
@@ -171,7 +162,7 @@ impl StoredSnapshot {
     }
 
     /// The part of the commit that is kept in memory.
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         self.view.state()
     }
 
@@ -184,7 +175,7 @@ impl StoredSnapshot {
     pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
         let sets = &self.view.state().sets;
         sets.sets()
-            .map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
+            .map(|any| by_row!(any, id => SetLevels::new(id.table().to_string(), &sets[id])))
     }
 
     /// The memory that the directories take once all of them are read, in bytes.

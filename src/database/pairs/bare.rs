@@ -113,7 +113,7 @@ impl Question {
             (reader, None),
             self.max_distance,
             &way,
-            snapshot.store.sizes().part_rows,
+            snapshot.store.sizes.part_rows,
             None,
         )?;
         let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);

@@ -111,7 +111,7 @@ impl Question {
             None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
         let from = self.from.as_ref().map(|from| from.next);
-        let part_rows = snapshot.store.sizes().part_rows;
+        let part_rows = snapshot.store.sizes.part_rows;
         let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
         let (all, first) = (
             units.len() as u64,

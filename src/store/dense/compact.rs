@@ -29,7 +29,7 @@ pub(crate) fn compact(
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.settings().for_another_file();
+    let mut settings = shared.current_settings().for_another_file();
     if let Some(plan) = plan {
         settings.plan = plan;
     }

@@ -1,4 +1,6 @@
-//! The tables of blocks: one for each sorted set, and one for the documents. The key of a block is the
+//! The tables of the engine: making, writing and reading them.
+//!
+//! There is a table of blocks for each sorted set, and one for the documents. The key of a block is the
 //! number of its level, then its last row.
 //!
 //! A step of a merge takes blocks that stand side by side, and its new blocks stand in their place. So it
@@ -12,7 +14,7 @@ use redb::{
     TableDefinition, Value, WriteTransaction,
 };
 
-use super::errors::engine_error;
+use super::guard::engine_error;
 use super::spill::BlockBytes;
 use crate::error::{Error, Result};
 
@@ -101,15 +103,20 @@ pub(crate) struct LevelChange {
 }
 
 impl LevelChange {
+    fn damaged(&self, last: u128, problem: &'static str) -> Error {
+        let LevelName { table, number } = self.level;
+        let key = format!("{table}, level {number}, block up to {last:x}");
+        Error::damaged(table.name, key, problem)
+    }
+
     /// No change of a level.
     pub(crate) fn none(level: LevelName) -> Self {
-        let (chunks, summaries) = (Replaced::default(), Replaced::default());
         Self {
             level,
             removed: None,
             added: Vec::new(),
-            chunks,
-            summaries,
+            chunks: Replaced::default(),
+            summaries: Replaced::default(),
         }
     }
 }
@@ -121,6 +128,12 @@ pub(crate) struct Replaced {
     pub(crate) removed: Vec<u128>,
     /// New ones, with their last rows.
     pub(crate) written: Vec<(u128, Vec<u8>)>,
+}
+
+impl Replaced {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.written.is_empty()
+    }
 }
 
 /// Blocks of a level that stand side by side.
@@ -152,7 +165,7 @@ impl BlockKey for WideKey {
 }
 
 /// Makes a table, empty.
-pub(super) fn create(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
+fn create_blocks(txn: &WriteTransaction, table: &BlockTable) -> Result<()> {
     let name = table.to_string();
     if table.wide {
         txn.open_table(definition::<WideKey>(&name))
@@ -169,7 +182,7 @@ fn definition<K: BlockKey>(name: &str) -> TableDefinition<'_, K, &'static [u8]> 
 }
 
 /// Removes and adds the blocks of a change.
-pub(super) fn write(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
+fn write_blocks(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
     if change.removed.is_none() && change.added.is_empty() {
         return Ok(());
     }
@@ -181,74 +194,66 @@ pub(super) fn write(txn: &WriteTransaction, change: &LevelChange) -> Result<()> 
 }
 
 fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
-    let LevelChange {
-        level: LevelName { table: of, number },
-        removed,
-        added,
-        ..
-    } = change;
-    let key = |last: u128| K::new(*number, last);
-    let damaged = |last: u128, problem| Error::Damaged {
-        table: of.name,
-        key: format!("{of}, level {number}, block up to {last:x}"),
-        problem,
-    };
-    let name = of.to_string();
+    let level = change.level.number;
+    let name = change.level.table.to_string();
     let mut table = txn
         .open_table(definition::<K>(&name))
         .map_err(engine_error)?;
-    let remove = |table: &mut Table<'_, K, &'static [u8]>| {
-        let Some(RemovedBlocks { rows, count }) = removed else {
-            return Ok(());
-        };
-        let mut found = 0;
-        let gone = |_: K, _: &[u8]| {
-            found += 1;
-            false
-        };
-        table
-            .retain_in(key(*rows.start())..=key(*rows.end()), gone)
-            .map_err(engine_error)?;
-        if found == *count {
-            Ok(())
-        } else {
-            Err(damaged(
-                *rows.end(),
-                "there are not as many blocks before it as its directory says",
-            ))
-        }
+    let Some((first, _)) = change.added.first() else {
+        return remove_blocks(&mut table, change);
     };
-    let Some((first, _)) = added.first() else {
-        return remove(&mut table);
-    };
+
     // Where the old blocks stand before all new ones, they are removed last. If they went first, the engine
     // would put the first new block into the page before, and write that page again.
-    let old_first = removed
-        .as_ref()
-        .is_none_or(|removed| removed.rows.end() >= first);
+    let removed = change.removed.as_ref();
+    let old_first = removed.is_none_or(|removed| removed.rows.end() >= first);
     if old_first {
-        remove(&mut table)?;
+        remove_blocks(&mut table, change)?;
     }
+
     let mut cursor = table
-        .lower_bound_mut(Bound::Included(key(*first)))
+        .lower_bound_mut(Bound::Included(K::new(level, *first)))
         .map_err(engine_error)?;
-    for (last, bytes) in added {
+    for (last, bytes) in &change.added {
         let bytes = bytes.load()?;
-        cursor
-            .insert_before(key(*last), bytes.as_ref())
-            .map_err(|error| match error {
-                redb::CursorError::UnorderedKey => {
-                    damaged(*last, "a block stands there that no directory refers to")
-                }
-                error => engine_error(error),
-            })?;
+        match cursor.insert_before(K::new(level, *last), bytes.as_ref()) {
+            Ok(_) => {}
+            Err(redb::CursorError::UnorderedKey) => {
+                let problem = "a block stands there that no directory refers to";
+                return Err(change.damaged(*last, problem));
+            }
+            Err(error) => return Err(engine_error(error)),
+        }
     }
     cursor.close().map_err(engine_error)?;
-    if old_first {
-        Ok(())
-    } else {
-        remove(&mut table)
+
+    if !old_first {
+        remove_blocks(&mut table, change)?;
     }
+    Ok(())
+}
+
+fn remove_blocks<K: BlockKey>(
+    table: &mut Table<'_, K, &'static [u8]>,
+    change: &LevelChange,
+) -> Result<()> {
+    let Some(RemovedBlocks { rows, count }) = &change.removed else {
+        return Ok(());
+    };
+    let first = K::new(change.level.number, *rows.start());
+    let last = K::new(change.level.number, *rows.end());
+    let mut found = 0;
+    table
+        .retain_in(first..=last, |_, _| {
+            found += 1;
+            false
+        })
+        .map_err(engine_error)?;
+    if found != *count {
+        let problem = "there are not as many blocks before it as its directory says";
+        return Err(change.damaged(*rows.end(), problem));
+    }
+    Ok(())
 }
 
 /// A table of blocks that is open for reading.
@@ -315,4 +320,134 @@ impl OpenBlockTable {
             None => Ok(false),
         }
     }
+}
+
+pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+pub(super) const DIRECTORY: TableDefinition<'static, ChunkKey, &[u8]> =
+    TableDefinition::new("directory");
+pub(super) const SUMMARIES: TableDefinition<'static, ChunkKey, &[u8]> =
+    TableDefinition::new("summaries");
+pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
+pub(super) const SCOPES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("scopes");
+pub(super) const SOURCES: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("sources");
+
+/// The key of a chunk of a directory, or of a summary: the level id, then the last row.
+pub(crate) type ChunkKey = (u16, u128);
+
+/// A row of the table `meta`: its name and its value.
+pub(crate) type MetaRow = (&'static str, Vec<u8>);
+
+/// The rows that one commit writes and removes, except for the rows of the table `meta`.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Changes of levels. They are made one after the other.
+    pub(crate) levels: Vec<LevelChange>,
+    /// New pages of the log, behind the last page.
+    pub(crate) log: Vec<(u64, Vec<u8>)>,
+    /// Pages of the log before this one are removed.
+    pub(crate) log_begins_at: Option<u64>,
+    pub(crate) scopes: Vec<(String, Vec<u8>)>,
+    /// Rows of sources. `None` removes the row.
+    pub(crate) sources: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// Makes every table, empty.
+pub(super) fn create_all(txn: &WriteTransaction, block_tables: &[BlockTable]) -> Result<()> {
+    txn.open_table(META).map_err(engine_error)?;
+    txn.open_table(DIRECTORY).map_err(engine_error)?;
+    txn.open_table(SUMMARIES).map_err(engine_error)?;
+    txn.open_table(LOG).map_err(engine_error)?;
+    txn.open_table(SCOPES).map_err(engine_error)?;
+    txn.open_table(SOURCES).map_err(engine_error)?;
+    for table in block_tables {
+        create_blocks(txn, table)?;
+    }
+    Ok(())
+}
+
+/// Writes and removes the rows of `changes`, then writes the rows of `meta`.
+pub(super) fn write(txn: &WriteTransaction, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
+    for change in &changes.levels {
+        write_blocks(txn, change)?;
+    }
+    write_replaced(txn, DIRECTORY, changes, |change| &change.chunks)?;
+    write_replaced(txn, SUMMARIES, changes, |change| &change.summaries)?;
+    write_log(txn, changes)?;
+    if !changes.scopes.is_empty() {
+        let mut table = txn.open_table(SCOPES).map_err(engine_error)?;
+        for (name, bytes) in &changes.scopes {
+            table
+                .insert(name.as_str(), bytes.as_slice())
+                .map_err(engine_error)?;
+        }
+    }
+    write_sources(txn, &changes.sources)?;
+    let mut table = txn.open_table(META).map_err(engine_error)?;
+    for (name, bytes) in meta {
+        table.insert(name, bytes.as_slice()).map_err(engine_error)?;
+    }
+    Ok(())
+}
+
+fn write_sources(txn: &WriteTransaction, sources: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<()> {
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(SOURCES).map_err(engine_error)?;
+    for (name, bytes) in sources {
+        match bytes {
+            Some(bytes) => table
+                .insert(name.as_slice(), bytes.as_slice())
+                .map_err(engine_error)?,
+            None => table.remove(name.as_slice()).map_err(engine_error)?,
+        };
+    }
+    Ok(())
+}
+
+/// Writes the chunks or the summaries that change.
+fn write_replaced(
+    txn: &WriteTransaction,
+    table: TableDefinition<'static, ChunkKey, &'static [u8]>,
+    changes: &Changes,
+    of: impl Fn(&LevelChange) -> &Replaced,
+) -> Result<()> {
+    if changes.levels.iter().map(&of).all(Replaced::is_empty) {
+        return Ok(());
+    }
+    let mut table = txn.open_table(table).map_err(engine_error)?;
+    for change in &changes.levels {
+        let level = change.level.id();
+        let Replaced { removed, written } = of(change);
+        for &last in removed {
+            table.remove((level, last)).map_err(engine_error)?;
+        }
+        for (last, bytes) in written {
+            table
+                .insert((level, *last), bytes.as_slice())
+                .map_err(engine_error)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_log(txn: &WriteTransaction, changes: &Changes) -> Result<()> {
+    if changes.log.is_empty() && changes.log_begins_at.is_none() {
+        return Ok(());
+    }
+    let mut table = txn.open_table(LOG).map_err(engine_error)?;
+    if let Some(first) = changes.log_begins_at {
+        table
+            .retain_in(..first, |_, _| false)
+            .map_err(engine_error)?;
+    }
+    let mut cursor = table
+        .upper_bound_mut(Bound::<u64>::Unbounded)
+        .map_err(engine_error)?;
+    for (page, bytes) in &changes.log {
+        cursor
+            .insert_before(page, bytes.as_slice())
+            .map_err(engine_error)?;
+    }
+    cursor.close().map_err(engine_error)
 }
