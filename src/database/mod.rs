@@ -28,7 +28,6 @@ mod near;
 mod near_search;
 mod options;
 mod pairs;
-mod place;
 mod policy;
 mod prometheus;
 mod query;
