@@ -7,9 +7,9 @@
     )
 )]
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 mod admin;
-#[cfg(feature = "admin")]
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -20,8 +20,8 @@ mod error;
 #[cfg(feature = "eval")]
 pub mod eval;
 mod events;
+mod files;
 mod fingerprint;
-mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod memory;
@@ -31,8 +31,8 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod process;
-#[cfg(any(feature = "ingest", feature = "parquet"))]
-mod same_bytes;
+#[cfg(feature = "serve")]
+mod serve;
 mod sketch;
 mod source;
 mod sql_join;
@@ -40,23 +40,22 @@ mod store;
 mod text;
 mod unix_seconds;
 
-#[cfg(feature = "admin")]
-pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
     Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
     FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches,
-    Metrics, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem,
-    Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
+    Metrics, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
+    Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
     TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
-pub use error::{Error, Result};
+pub use error::{Error, Holder, Result};
 pub use fingerprint::Fingerprint;
-pub use holder::Holder;
 pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer};
+#[cfg(feature = "serve")]
+pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use source::{Identity, Place, Reached, Sample, Source, Stamp};
 pub use sql_join::{SqlDialect, SqlJob, SqlWork};

@@ -1,133 +1,66 @@
 //! The command-line program, one file per command.
 //!
 //! It is part of the library, because a database that is in use answers commands too. But it sees only what the
-//! library shows to everybody, so it tells whether that suffices.
+//! library shows to everybody, so it tells whether that suffices, and the protocol of the admin socket.
 
-mod about;
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program uses the rest")
-)]
 mod answer;
 mod apart;
 mod arguments;
-mod asking;
-mod backup;
-#[cfg(feature = "cli")]
-mod bench;
 mod check;
-#[cfg(all(feature = "cli", unix))]
+#[cfg(unix)]
 mod client;
 mod clusters;
-#[cfg(feature = "cli")]
 mod commands;
 mod compact;
-#[cfg(feature = "cli")]
-mod completions;
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program uses the rest")
-)]
 mod console;
-#[cfg(feature = "cli")]
 mod create;
-#[cfg(feature = "cli")]
 mod dedup;
 mod delete;
-#[cfg(feature = "cli")]
-mod distance;
 mod dump;
-mod duplicates;
 mod escaping;
-#[cfg(feature = "cli")]
 mod eval;
-#[cfg(feature = "cli")]
-mod evaluation;
-mod expire;
-mod explain;
 #[cfg(feature = "parquet")]
 mod export;
-mod finds;
-#[cfg(feature = "cli")]
 mod fingerprint;
 mod get;
-#[cfg(all(feature = "cli", feature = "parquet"))]
+#[cfg(feature = "parquet")]
 mod import;
-#[cfg(feature = "cli")]
 mod ingest;
-#[cfg(feature = "cli")]
 mod ingest_report;
-#[cfg(feature = "cli")]
 mod lines;
-mod live;
-#[cfg(feature = "cli")]
 mod load;
-#[cfg(feature = "cli")]
+mod long_search;
 mod manual;
-#[cfg(feature = "cli")]
-mod names;
-#[cfg(feature = "cli")]
 mod open;
-mod other_side;
 mod output;
-mod overview;
-#[cfg(feature = "cli")]
 mod pair_clusters;
 mod pair_output;
 mod pairs;
-#[cfg(feature = "cli")]
 mod parsing;
-#[cfg(feature = "cli")]
 mod plan;
-#[cfg(feature = "cli")]
 mod process;
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program uses the rest")
-)]
-mod protocol;
 mod query;
-mod question;
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program uses the rest")
-)]
+mod query_arguments;
 mod rejections;
 mod report;
 mod resumable;
-#[cfg(feature = "cli")]
 mod running;
-#[cfg(feature = "cli")]
-mod signals;
 #[cfg(unix)]
-mod socket;
+mod served;
+mod signals;
 mod sources;
 mod standing;
 mod stats;
-mod texts;
 mod times;
-mod top;
 mod units;
-#[cfg(feature = "cli")]
 mod uses;
-#[cfg_attr(
-    not(feature = "cli"),
-    expect(dead_code, reason = "the program uses the rest")
-)]
+mod verbs;
 mod verification;
-#[cfg(feature = "cli")]
 mod watching;
 
-#[cfg(feature = "cli")]
 pub use commands::main;
 #[cfg(unix)]
-pub(crate) use {
-    answer::Answer,
-    console::{Console, Step, Terminal},
-    live::LiveCommand,
-    protocol::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of},
-    socket::{connect, identity_of, socket_beside},
-};
+pub(crate) use served::run_for_client;
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +80,8 @@ mod tests {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let is_shown = name.starts_with(char::is_uppercase)
-                    || ["cli", "dedup", "ingest", "eval", "parquet"].contains(&&*name);
+                    // `files` makes whole files, in one way for all.
+                    || ["cli", "dedup", "ingest", "eval", "parquet", "files", "serve"].contains(&&*name);
                 assert!(
                     is_shown,
                     "{} uses the module {name} of the library",

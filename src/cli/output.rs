@@ -87,10 +87,23 @@ impl Output {
     /// flush.
     pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
         match self.json {
-            true => self.print_text(&json_line(&object())),
-            // Tabs stand between the parts of a line. Paths are in lines too, as they are.
-            false => self.print_text(&harmless(&line(), &['\t'])),
+            true => self.print_json(&object()),
+            false => self.print_line(&line()),
         }
+    }
+
+    /// Prints a record of which both forms are made already.
+    pub(super) fn print_record(&mut self, object: &Value, line: &str) {
+        match self.json {
+            true => self.print_json(object),
+            false => self.print_line(line),
+        }
+    }
+
+    /// Prints a line, whether JSON was asked for or not.
+    pub(super) fn print_line(&mut self, line: &str) {
+        // Tabs stand between the parts of a line. Paths are in lines too, as they are.
+        self.print_text(&harmless(line, &['\t']));
         self.waiting.push(b'\n');
     }
 
@@ -137,7 +150,6 @@ impl Output {
 }
 
 /// Prints a message on standard error, on one line. A failure to do so is ignored.
-#[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
     use io::Write as _;
     _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[]));
@@ -152,7 +164,6 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 }
 
 /// The bytes that [`name_fields`] has put into an object.
-#[cfg(feature = "cli")]
 pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
     match object.get(field).and_then(Value::as_str) {
         Some(text) => Some(text.as_bytes().to_vec()),

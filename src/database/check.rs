@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
-use crate::store::{CheckProgress, Checked, Finding, Findings, Reader, Store};
+use crate::events::{self, Operation, Watch};
+use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot};
 
 /// The report of [`Database::check`](crate::Database::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,15 +103,10 @@ impl Database {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
         self.store.ensure_usable()?;
-        let done = |report: &CheckReport, took| {
-            events::checked(report.documents, report.total_problems, took);
-        };
-        events::watch(
-            Operation::Check,
-            self.path(),
-            || check(&self.store, &mut progress),
-            done,
-        )
+        let watch = Watch::begin(Operation::Check, self.path());
+        let (report, took) = watch.end(check(&self.store, &mut progress))?;
+        events::checked(report.documents, report.total_problems, took);
+        Ok(report)
     }
 }
 
@@ -135,7 +130,7 @@ impl Snapshot {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
-        CheckReport::default().completed(self.reader()?, &mut progress)
+        CheckReport::default().completed(self.stored()?, &mut progress)
     }
 }
 
@@ -154,10 +149,10 @@ fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     }
     // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
     let begun = store.begin_read();
-    let Some(reader) = report.part("pages", begun)? else {
+    let Some(snapshot) = report.part("pages", begun)? else {
         return Ok(report);
     };
-    report.completed(&reader, progress)
+    report.completed(&snapshot, progress)
 }
 
 const PAGES_WRONG: &str =
@@ -165,12 +160,12 @@ const PAGES_WRONG: &str =
 
 impl CheckReport {
     /// Adds what is found of documents and rows.
-    fn completed(mut self, reader: &Reader, progress: CheckProgress<'_>) -> Result<Self> {
+    fn completed(mut self, snapshot: &StoredSnapshot, progress: CheckProgress<'_>) -> Result<Self> {
         let Checked {
             documents,
             fingerprints,
             findings,
-        } = reader.check(progress)?;
+        } = snapshot.check(progress)?;
         (self.documents, self.fingerprints) = (documents, fingerprints);
         let total = self.total_problems + findings.total();
         for Finding {

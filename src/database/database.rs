@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 use parking_lot::Mutex;
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 use super::door::{Door, OpenDoor};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
@@ -16,7 +16,7 @@ use super::writer::Writer;
 use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::memory::Cache;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
@@ -58,7 +58,7 @@ use crate::text::Scheme;
 /// txn.commit()?;
 ///
 /// let query = Query::like(&again).ok_or("too short to judge")?;
-/// assert_eq!(database.snapshot()?.query(&query.max_distance(3))?.total(), 1);
+/// assert_eq!(database.snapshot()?.query(&query.near(3))?.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.delete("https://example.org/a")?;
@@ -69,7 +69,7 @@ use crate::text::Scheme;
 #[derive(Debug)]
 pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "serve")]
     door: Mutex<Option<OpenDoor>>,
     pub(super) store: Arc<Store>,
 }
@@ -164,22 +164,22 @@ impl Database {
     /// Opens the door, if the options ask for one.
     fn with_door(store: Store, options: &OpenOptions) -> Result<Self> {
         let store = Arc::new(store);
-        #[cfg(feature = "admin")]
+        #[cfg(feature = "serve")]
         let door = Mutex::new(options.door.map(|Door(open)| open(&store)).transpose()?);
-        #[cfg(not(feature = "admin"))]
+        #[cfg(not(feature = "serve"))]
         let _ = options;
         Ok(Self {
-            #[cfg(feature = "admin")]
+            #[cfg(feature = "serve")]
             door,
             store,
         })
     }
 
     /// Another handle of an open file.
-    #[cfg(any(test, all(feature = "admin", unix)))]
+    #[cfg(any(test, all(feature = "serve", unix)))]
     pub(crate) fn of_store(store: Arc<Store>) -> Self {
         Self {
-            #[cfg(feature = "admin")]
+            #[cfg(feature = "serve")]
             door: Mutex::new(None),
             store,
         }
@@ -191,14 +191,14 @@ impl Database {
         self.store.ensure_usable()
     }
 
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "serve")]
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
     pub fn path(&self) -> &Path {
-        self.store.path()
+        &self.store.path
     }
 
     /// The scheme of the fingerprints in the database.
@@ -341,7 +341,7 @@ impl Database {
     ///
     /// That of [`open`](Self::open). A transaction that is open in another thread is waited for.
     pub fn reopen(&self) -> Result<()> {
-        self.store.open_again()
+        self.store.reopen()
     }
 
     /// Closes the database in order, and says what failed.
@@ -384,12 +384,12 @@ impl Database {
     pub fn close(&self) -> Result<()> {
         self.store.ensure_may_close()?;
         // Nobody else asks for anything any more.
-        #[cfg(feature = "admin")]
+        #[cfg(feature = "serve")]
         drop(self.door.lock().take());
-        let close = || self.store.close();
-        events::watch(Operation::Closing, self.path(), close, |&(), took| {
-            events::closed(took)
-        })
+        let watch = Watch::begin(Operation::Closing, self.path());
+        let ((), took) = watch.end(self.store.close())?;
+        events::closed(took);
+        Ok(())
     }
 
     /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
-use super::delivery::{cannot_write, deliver, ensure_places, sync_folder};
+use super::delivery::{as_output, cannot_write, deliver, ensure_places};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
+use crate::files::replace;
 use crate::ingest::{Records, StoredRecords};
 use crate::source::Place;
 use crate::text::Scheme;
@@ -150,12 +151,10 @@ impl Work {
 
     /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
-        let (new, place) = (self.path(NEW_STATE), self.path(STATE));
-        let bytes =
-            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&new, &error.into()))?;
-        write_durably(&new, |out| out.write_all(&bytes))?;
-        let named = fs::rename(&new, &place).and_then(|()| sync_folder(&self.folder));
-        named.map_err(|source| cannot_write(&place, &source))
+        let path = self.path(STATE);
+        let state =
+            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&path, &error.into()))?;
+        replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
     /// The place of a file in the folder.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::delivery::{cannot_write, sync_folder};
+use super::delivery::cannot_write;
 use super::events::{DedupEvent, DedupStep};
 use super::layout::{Layout, OutputFile};
 use super::packing::{self, Content, Packer, Piece};
@@ -18,6 +18,7 @@ use super::stop::Stop;
 use super::work::{IDS, Work, Written};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
+use crate::files::sync_directory;
 #[cfg(feature = "parquet")]
 use crate::ingest::Packing;
 use crate::ingest::{Progress, RecordId, StoredRecords};
@@ -296,7 +297,7 @@ impl Writing<'_> {
                 .take_while(|it| it.starts_with(&top));
             folders.extend(above.map(Path::to_owned));
         }
-        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_folder(it)));
+        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_directory(it)));
         synced.map_err(|source| cannot_write(&top, &source))?;
         self.work.save()?;
         self.saved = Instant::now();

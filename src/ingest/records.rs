@@ -1,27 +1,31 @@
-//! Reads records in chunks. All cores parse and fingerprint the records of a chunk.
+//! The records of inputs: read in chunks, of which all cores parse and fingerprint the records, or copied as they are
+//! stored, neither parsed nor changed.
 
 use std::collections::VecDeque;
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::{mem, thread};
 
-use super::cut_document::Taken;
-use super::events::Resumed;
 use super::fingerprinting::Fingerprinting;
-use super::format::InputFormat;
+use super::format::{InputFormat, not_readable};
+use super::ingestion::Resumed;
+use super::input::{Input, Mark, Origin, Raw};
 use super::input_queue::Inputs;
-use super::on_text::OnText;
+use super::opening::{cannot_read, is_stdin};
 use super::options::ReadOptions;
-use super::progress::Progress;
-use super::raw::{Mark, Origin, Raw, RawContent};
 use super::record::Record;
 use super::rejected::Rejected;
 use super::resuming;
+use super::stamp::Standing;
+use super::stored_bytes::Progress;
+use super::units::{CutDocument, OnText, document_of};
+use super::unpacked::Packing;
 use crate::database::Snapshot;
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::Reached;
+use crate::source::{Identity, Place, Reached, Sample, Source};
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
@@ -62,7 +66,7 @@ impl Records {
     }
 
     /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(crate) fn ensure_readable(&self) -> Result<()> {
         self.inputs.ensure_readable()
     }
@@ -102,15 +106,17 @@ impl Records {
                 break;
             };
             bytes += raw.bytes();
-            let parsed = (!raw.is_end()).then(|| Record::parse(raw.clone(), self.inputs.options()));
-            self.ahead.push_back(raw);
-            match parsed
-                .and_then(|parsed| parsed.ok().flatten())
-                .and_then(|record| record.brings_fingerprint())
-            {
+            self.ahead.push_back(raw.clone());
+            if raw.is_end() {
+                continue;
+            }
+            // A bad record is reported later, by `next_chunk`.
+            let Ok(Some(record)) = Record::parse(raw, self.inputs.options()) else {
+                continue;
+            };
+            match record.brings_fingerprint() {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
-                // A bad record is reported later, by `next_chunk`.
                 None => {}
             }
         }
@@ -136,10 +142,8 @@ impl Records {
             let has_ended = raw.is_empty();
             raw.retain(|raw| !raw.is_end());
             let options = self.inputs.options();
-            let turned = parallel::map_each(raw, |raw| {
-                Record::parse(raw, options)?.map(&turn).transpose()
-            });
-            let turned: Vec<_> = turned.into_iter().filter_map(Result::transpose).collect();
+            let turned = parallel::map_each(raw, |raw| parse(raw, options, &turn).transpose());
+            let turned: Vec<_> = turned.into_iter().flatten().collect();
             if has_ended || !turned.is_empty() {
                 return Ok(turned);
             }
@@ -174,15 +178,17 @@ impl Records {
         let names = self.inputs.names();
         let options = self.inputs.options();
         Ok(parallel::map_each(raw, |raw| {
-            // What cannot be read further was read up to the record before.
-            let name = names[raw.input.index].clone().filter(|_| !raw.has_failed());
-            let reached = name.map(|name| reached(name, &raw));
-            let parsed =
-                (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
-            ReadRecord {
-                record: parsed.and_then(Result::transpose),
-                reached,
-            }
+            let reached = match &names[raw.input.index] {
+                // What cannot be read further was read up to the record before.
+                Some(name) if !raw.has_failed() => Some(raw.reached(name.clone())),
+                _ => None,
+            };
+            let record = if raw.is_end() {
+                None
+            } else {
+                parse(raw, options, &turn).transpose()
+            };
+            ReadRecord { record, reached }
         }))
     }
 
@@ -200,10 +206,10 @@ impl Records {
     }
 
     fn next_raw(&mut self) -> Result<Vec<Raw>> {
-        match self.ahead.is_empty() {
-            true => self.inputs.next_chunk(CHUNK_LENGTH),
-            false => Ok(self.ahead.drain(..).collect()),
+        if self.ahead.is_empty() {
+            return self.inputs.next_chunk(CHUNK_LENGTH);
         }
+        Ok(mem::take(&mut self.ahead).into())
     }
 }
 
@@ -219,29 +225,103 @@ pub struct ReadRecord<T, E> {
     pub reached: Option<Reached>,
 }
 
-/// How far the source of this name has been read behind a record.
-fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
-    let identity = raw.input.identity_at(raw.mark);
-    Reached {
-        name,
-        place: raw.mark.place,
-        identity,
-        ended: raw.is_end(),
+/// Parses a record, and turns it into something else. `None` if it is no document.
+fn parse<T, E: From<Rejected>>(
+    raw: Raw,
+    options: &ReadOptions,
+    turn: impl Fn(Record) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    match Record::parse(raw, options)? {
+        Some(record) => turn(record).map(Some),
+        None => Ok(None),
     }
 }
 
 /// One record of an input, or its end.
 pub(super) struct Step {
-    /// What the record gives. `None` at the end of the input.
-    pub(super) taken: Option<Result<Taken, Rejected>>,
+    pub(super) taken: Taken,
     pub(super) input: Arc<Origin>,
     /// Where the input goes on behind it.
     pub(super) mark: Mark,
-    /// If the input cannot be read further, whether that is so as long as its content is the same.
-    pub(super) is_lasting: bool,
     /// As those of [`Raw`].
     pub(super) is_last_line: bool,
     pub(super) is_again: bool,
+}
+
+/// What a database takes of a record.
+pub(super) enum Taken {
+    Document {
+        document: Document,
+        /// The number of its lines, if each of them may be a document.
+        lines: Option<u64>,
+    },
+    Cut(CutDocument),
+    /// It is no document, such as the request in a web archive.
+    PassedOver,
+    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
+    Left(Rejected),
+    Rejected(Rejected),
+    /// The input cannot be read, or not further.
+    Failed {
+        rejected: Rejected,
+        /// Whether that is so as long as its content is the same.
+        is_lasting: bool,
+    },
+    /// The end of the input.
+    End,
+}
+
+/// How records become documents.
+struct Taker {
+    options: ReadOptions,
+    rule: Fingerprinting,
+    on_text: Option<OnText>,
+}
+
+impl Taker {
+    fn step(&self, raw: Raw) -> Step {
+        let input = raw.input.clone();
+        let mark = raw.mark;
+        let is_last_line = raw.is_last_line;
+        let is_again = raw.is_again;
+        let is_lasting = raw.has_failed_for_good();
+        let is_in_character = is_last_line && raw.ends_in_character();
+        let taken = if raw.is_end() {
+            Taken::End
+        } else {
+            match self.take(raw) {
+                Ok(taken) => taken,
+                Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
+                    Taken::Left(rejected)
+                }
+                Err(rejected) if rejected.is_input() => Taken::Failed {
+                    rejected,
+                    is_lasting,
+                },
+                Err(rejected) => Taken::Rejected(rejected),
+            }
+        };
+        Step {
+            taken,
+            input,
+            mark,
+            is_last_line,
+            is_again,
+        }
+    }
+
+    fn take(&self, raw: Raw) -> Result<Taken, Rejected> {
+        let Some(record) = Record::parse(raw, &self.options)? else {
+            return Ok(Taken::PassedOver);
+        };
+        let on_text = self.on_text.as_ref();
+        if record.unit != Unit::Document {
+            return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
+        }
+        let lines = record.lines_of_list();
+        let document = document_of(record, self.rule, on_text)?;
+        Ok(Taken::Document { document, lines })
+    }
 }
 
 /// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
@@ -253,39 +333,18 @@ pub(super) fn read_ahead(
     on_text: Option<OnText>,
 ) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
     let options = records.inputs.options().clone();
-    let raw = sent_ahead(move || records.next_raw())?;
-    let turn = move |raw: Raw| {
-        let (input, mark) = (raw.input.clone(), raw.mark);
-        let take = |raw| {
-            let record = Record::parse(raw, &options)?;
-            record.map_or(Ok(Taken::PassedOver), |record| {
-                Taken::of(record, rule, on_text.as_ref())
-            })
-        };
-        let is_lasting = matches!(&raw.content, RawContent::Failed(failed) if failed.is_lasting);
-        let (is_last_line, is_again) = (raw.is_last_line, raw.is_again);
-        let is_in_character = is_last_line && raw.ends_in_character();
-        let taken = match (!raw.is_end()).then(|| take(raw)) {
-            Some(Err(rejected)) if is_last_line && rejected.may_be_cut(is_in_character) => {
-                Some(Ok(Taken::Left(rejected)))
-            }
-            taken => taken,
-        };
-        Step {
-            taken,
-            input,
-            mark,
-            is_lasting,
-            is_last_line,
-            is_again,
-        }
+    let taker = Taker {
+        options,
+        rule,
+        on_text,
     };
+    let chunks = sent_ahead(move || records.next_raw())?;
     sent_ahead(move || {
         // The last thing it sends is an empty chunk or an error, unless it panics.
-        let raw = raw
+        let chunk = chunks
             .recv()
             .expect("the thread that reads the input goes on to its end")?;
-        Ok(parallel::map_each(raw, &turn))
+        Ok(parallel::map_each(chunk, |raw| taker.step(raw)))
     })
 }
 
@@ -294,21 +353,158 @@ fn sent_ahead<T: Send + 'static>(
     mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
 ) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
     let (sender, receiver) = mpsc::sync_channel(2);
-    let send_all = move || {
-        loop {
-            let chunk = next();
-            let ended = chunk.as_ref().map_or(true, Vec::is_empty);
-            if sender.send(chunk).is_err() || ended {
-                break;
+    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
+    thread::Builder::new()
+        .name("simdb-read".to_owned())
+        .spawn(move || {
+            loop {
+                let chunk = next();
+                let has_ended = chunk.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(chunk).is_err() || has_ended {
+                    break;
+                }
+            }
+        })
+        .map_err(Error::no_thread)?;
+    Ok(receiver)
+}
+
+/// Inputs that were read before, and are read again to be copied.
+pub(crate) struct StoredRecords {
+    inputs: Inputs,
+    current: Option<Input>,
+    failed: Vec<(PathBuf, Error)>,
+}
+
+impl StoredRecords {
+    /// # Errors
+    ///
+    /// [`Error::Input`] for an input that cannot be read twice.
+    pub(crate) fn open(
+        paths: impl IntoIterator<Item = PathBuf>,
+        options: ReadOptions,
+    ) -> Result<Self> {
+        let mut inputs = Inputs::open(paths.into_iter().collect(), options)?;
+        let failed = inputs.without_unreadable()?;
+        let names = inputs.names();
+        for (path, name) in inputs.paths().iter().zip(names.iter()) {
+            if name.is_none() {
+                return Err(not_readable(
+                    path,
+                    "it can be read only once, but has to be read twice; write it to a file first",
+                ));
             }
         }
-    };
-    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
-    let thread = thread::Builder::new()
-        .name("simdb-read".to_owned())
-        .spawn(send_all);
-    thread.map_err(Error::no_thread)?;
-    Ok(receiver)
+        Ok(Self {
+            inputs,
+            current: None,
+            failed,
+        })
+    }
+
+    /// The inputs that cannot be read, and why. They are left out.
+    pub(crate) fn failed(&self) -> &[(PathBuf, Error)] {
+        &self.failed
+    }
+
+    /// Refuses to go on if there is nothing that can be read.
+    pub(crate) fn ensure_any(&mut self) -> Result<()> {
+        if self.inputs.paths().is_empty() && !self.failed.is_empty() {
+            return Err(self.failed.remove(0).1);
+        }
+        Ok(())
+    }
+
+    /// The paths of the inputs, with the files of directories in their place.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        self.inputs.paths()
+    }
+
+    /// Where the file of an input is.
+    pub(crate) fn place_of(&self, index: usize) -> PathBuf {
+        self.inputs
+            .options()
+            .place_of(&self.paths()[index])
+            .into_owned()
+    }
+
+    /// By what a database knows the inputs again.
+    pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
+        let names = self.inputs.names();
+        let mut known = Vec::with_capacity(names.len());
+        for name in &*names {
+            known.push(name.as_deref().unwrap_or_default().to_vec());
+        }
+        Ok(known)
+    }
+
+    /// The progress of reading from the beginning.
+    pub(crate) fn begin_again(&self) -> Progress {
+        let progress = self.inputs.progress();
+        progress.begin_again();
+        progress
+    }
+
+    /// How an input is cut into records, and how it is packed.
+    pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
+        Ok(match self.inputs.open_input(index)? {
+            Some(input) => input.kind(),
+            None => Default::default(),
+        })
+    }
+
+    /// Opens an input at a place between two records. True if a byte order mark stands before its first one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if it cannot be read, or is not as the source says that it was.
+    pub(crate) fn begin(&mut self, index: usize, place: Place, source: &Source) -> Result<bool> {
+        self.ensure_same(index, source)?;
+        if place != Place::default() {
+            let last = Sample::default();
+            let identity = Identity {
+                last,
+                ..source.identity()
+            };
+            self.inputs.begin_at(index, Mark { place, last }, identity);
+        }
+        self.current = self.inputs.open_input(index)?;
+        let input = self.current.as_ref();
+        Ok(input.is_some_and(Input::is_behind_byte_order_mark))
+    }
+
+    /// The line of the next record. In a web archive, its number among the records.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.current.as_ref().map_or(0, Input::next_number)
+    }
+
+    /// Copies the next record as it is. False at the end.
+    pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
+        match &mut self.current {
+            Some(input) => input.copy_next(to),
+            None => Ok(false),
+        }
+    }
+
+    /// The place before the next record.
+    pub(crate) fn place(&mut self) -> Place {
+        self.current
+            .as_mut()
+            .map_or_else(Place::default, Input::place)
+    }
+
+    /// Refuses an input that has changed since it was read.
+    pub(crate) fn ensure_same(&self, index: usize, source: &Source) -> Result<()> {
+        if self.inputs.standing(index, source)? == Standing::Same {
+            return Ok(());
+        }
+        let path: &Path = &self.paths()[index];
+        let changed = std::io::Error::other(
+            "it has changed since it was read; the same command begins anew when its folder of work is deleted",
+        );
+        debug_assert!(!is_stdin(path));
+        Err(cannot_read(path, None, &changed))
+    }
 }
 
 #[cfg(test)]
@@ -322,7 +518,7 @@ mod tests {
         Ok(records
             .next_chunk(key)?
             .into_iter()
-            .map(|it| it.expect("the records are good"))
+            .map(|key| key.expect("the records are good"))
             .collect())
     }
 

@@ -1,7 +1,13 @@
-//! The page in a record of a web archive: its bytes, its address and its time.
+//! The page in a record of a web archive: its bytes, its address and its time, behind the head of a response of HTTP.
+//!
+//! Archives hold what servers sent, and what programs wrote of it: HTTP/2 and 3 in the form of HTTP/1.1, responses before
+//! the page, fields without a colon. So no more is asked of a head than that it begins with a status. The crate httparse,
+//! which is made for connections, knows the versions 1.0 and 1.1 alone, wants room for a stated number of fields, and has
+//! no answer before the blank line.
+
+use std::borrow::Cow;
 
 use super::body;
-use super::http::Head;
 use super::page::{self, Said};
 use super::parsed::{Parsed, Parts};
 use super::rejected::Reason;
@@ -36,13 +42,11 @@ pub(super) fn parse_warc(
     let Some(content) = page::content(&page, &said)? else {
         return Ok(None);
     };
-    let address = header.get("WARC-Target-URI").unwrap_or_default();
-    // Old writers put it in angle brackets.
-    let address = address
-        .strip_prefix(b"<")
-        .and_then(|it| it.strip_suffix(b">"))
-        .unwrap_or(address);
-    let key = Some(address.to_vec()).filter(|it| !it.is_empty());
+    let address = match header.get("WARC-Target-URI").unwrap_or_default() {
+        // Old writers put it in angle brackets.
+        [b'<', address @ .., b'>'] | address => address,
+    };
+    let key = (!address.is_empty()).then(|| address.to_vec());
     let seen = if times {
         seen_at(&header, &head)?
     } else {
@@ -79,62 +83,186 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
     let date = header.get("WARC-Date").unwrap_or_default();
     if !date.is_empty() && date != b"null" {
         let text = String::from_utf8_lossy(date);
-        return time_of(&text).map(Some).ok_or_else(|| Reason::Warc {
-            problem: format!(
+        let Some(time) = parse_time(&text) else {
+            let problem = format!(
                 "the WARC-Date {text:?} is no time as in WARC 1.1, such as 2016-09-19T12:00:00Z"
-            ),
-        });
+            );
+            return Err(Reason::Warc { problem });
+        };
+        return Ok(Some(time));
     }
-    let answered = head
-        .values("date")
-        .next()
-        .or(header.text("Date").map(Into::into));
-    let time = answered.and_then(|it| jiff::fmt::rfc2822::parse(it.trim()).ok());
-    Ok(time.map(|it| it.timestamp().as_second()))
+    let answered = head.values("date").next();
+    let Some(date) = answered.or(header.text("Date").map(Into::into)) else {
+        return Ok(None);
+    };
+    match jiff::fmt::rfc2822::parse(date.trim()) {
+        Ok(time) => Ok(Some(time.timestamp().as_second())),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The Unix seconds of a date of a record.
-fn time_of(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>()
-        .ok()
-        .or_else(|| lenient_time(text))
-        .map(jiff::Timestamp::as_second)
+fn parse_time(text: &str) -> Option<i64> {
+    let time = match text.parse() {
+        Ok(time) => time,
+        Err(_) => parse_lenient_time(text)?,
+    };
+    Some(jiff::Timestamp::as_second(time))
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
-fn lenient_time(text: &str) -> Option<jiff::Timestamp> {
+fn parse_lenient_time(text: &str) -> Option<jiff::Timestamp> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
-    let text = text.split_once('.').map_or(text, |(whole, _)| whole);
-    let mut rest = text;
+    let mut rest = match text.split_once('.') {
+        Some((whole, _)) => whole,
+        None => text,
+    };
     let year = number(&mut rest, 4)?;
     let mut parts = [1, 1, 0, 0, 0];
     for (part, marks) in parts.iter_mut().zip(["-", "-", "Tt ", ":", ":"]) {
         if rest.is_empty() {
             break;
         }
-        rest = rest.strip_prefix(|it| marks.contains(it)).unwrap_or(rest);
+        if rest.starts_with(|mark| marks.contains(mark)) {
+            rest = &rest[1..];
+        }
         *part = number(&mut rest, 2)?;
     }
-    let [month, day, hour, minute, second] = parts.map(|it| it as i8);
+    if !rest.is_empty() || parts[4] > 60 {
+        return None;
+    }
+    let [month, day, hour, minute, second] = parts.map(|part| part as i8);
     // A leap second is the one before.
     let time =
         jiff::civil::DateTime::new(year, month, day, hour, minute, second.min(59), 0).ok()?;
-    let is_whole = rest.is_empty() && parts[4] <= 60;
-    is_whole
-        .then(|| time.to_zoned(jiff::tz::TimeZone::UTC).ok())
-        .flatten()
-        .map(|it| it.timestamp())
+    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(time.timestamp())
 }
 
 /// Takes a number of so many digits.
 fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     let (number, behind) = rest.split_at_checked(digits)?;
     *rest = behind;
-    number
-        .bytes()
-        .all(|it| it.is_ascii_digit())
-        .then(|| number.parse().ok())
-        .flatten()
+    if number.starts_with(['+', '-']) {
+        return None;
+    }
+    number.parse().ok()
+}
+
+/// The head of a response.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Head<'b> {
+    /// The number that tells what became of the request, such as 200.
+    pub(super) status: u16,
+    fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
+}
+
+impl<'b> Head<'b> {
+    /// The head at the beginning of bytes, and what is behind it. `None` if no head begins there. The heads of interim
+    /// responses, and of the proxy's own, are passed over.
+    pub(super) fn split(mut bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        loop {
+            let (head, rest) = Self::split_first(bytes)?;
+            let next = rest.trim_ascii_start();
+            if !head.may_come_before_another() || status_of(split_line(next).0).is_none() {
+                return Some((head, rest));
+            }
+            bytes = next;
+        }
+    }
+
+    fn split_first(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        let (line, mut rest) = split_line(bytes);
+        let mut head = Self {
+            status: status_of(line)?,
+            fields: Vec::new(),
+        };
+        while !rest.is_empty() {
+            let (line, behind) = split_line(rest);
+            rest = behind;
+            if line.is_empty() {
+                break;
+            }
+            head.add(line);
+        }
+        Some((head, rest))
+    }
+
+    /// Adds a line: a field, or more of the field before. What is neither is left out.
+    fn add(&mut self, line: &'b [u8]) {
+        if matches!(line[0], b' ' | b'\t') {
+            if let Some((_, value)) = self.fields.last_mut() {
+                value.to_mut().push(b' ');
+                value.to_mut().extend_from_slice(line.trim_ascii());
+            }
+        } else if let Some(colon) = memchr::memchr(b':', line) {
+            let name = line[..colon].trim_ascii();
+            let value = line[colon + 1..].trim_ascii();
+            self.fields.push((name, Cow::Borrowed(value)));
+        }
+    }
+
+    /// Whether another head may follow in place of a page: this one is interim (RFC 9110, 15.2), or that of a proxy
+    /// which has made the connection.
+    fn may_come_before_another(&self) -> bool {
+        let is_without_page = self.values("content-type").next().is_none();
+        self.status < 200 || self.status == 200 && is_without_page
+    }
+
+    /// The values of all fields of this name, which is in small letters.
+    pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
+        let fields = self.fields.iter();
+        fields.filter_map(move |(field, value)| {
+            field
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then(|| String::from_utf8_lossy(value))
+        })
+    }
+
+    /// The words of all fields of this name that are lists, in small letters.
+    pub(super) fn words(&self, name: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for value in self.values(name) {
+            for word in value.split(',').map(str::trim) {
+                if !word.is_empty() {
+                    words.push(word.to_ascii_lowercase());
+                }
+            }
+        }
+        words
+    }
+}
+
+/// A line without its end, and what is behind.
+fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (line, rest) = match memchr::memchr(b'\n', bytes) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[][..]),
+    };
+    (line.strip_suffix(b"\r").unwrap_or(line), rest)
+}
+
+/// The status in the first line of a head. `None` if this is none: the name and the version of HTTP, spaces, and three
+/// digits.
+fn status_of(line: &[u8]) -> Option<u16> {
+    let (name, rest) = line.split_at_checked(5)?;
+    if !name.eq_ignore_ascii_case(b"HTTP/") {
+        return None;
+    }
+    let version = rest
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .count();
+    let behind = &rest[version..];
+    let status = behind.trim_ascii_start();
+    let digits = status
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    if version == 0 || digits != 3 || status.len() == behind.len() {
+        return None;
+    }
+    std::str::from_utf8(&status[..digits]).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -162,7 +290,7 @@ mod tests {
             ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
         ] {
             let expected: jiff::Timestamp = expected.parse().expect("it is a time");
-            assert_eq!(time_of(text), Some(expected.as_second()), "{text}");
+            assert_eq!(parse_time(text), Some(expected.as_second()), "{text}");
         }
         for text in [
             "",
@@ -173,7 +301,7 @@ mod tests {
             "12:00",
             "2016-09-19T12:34:56 PM",
         ] {
-            assert_eq!(time_of(text), None, "{text}");
+            assert_eq!(parse_time(text), None, "{text}");
         }
     }
 
@@ -182,7 +310,8 @@ mod tests {
         let seen = |fields: &str, head: &[u8]| {
             let record = format!("WARC/1.0\r\n{fields}\r\n");
             let head = Head::split(head).expect("it is a head").0;
-            seen_at(&WarcHeader::split(record.as_bytes()).0, &head).map_err(|it| it.to_string())
+            seen_at(&WarcHeader::split(record.as_bytes()).0, &head)
+                .map_err(|reason| reason.to_string())
         };
         let answer = b"HTTP/1.1 200\r\nDate: Thu, 01 Jan 1970 00:01:00 GMT\r\n\r\n";
         assert_eq!(seen("WARC-Date: 1970\r\n", answer), Ok(Some(0)));
@@ -196,7 +325,103 @@ mod tests {
         );
         assert_eq!(seen("", b"HTTP/2 200"), Ok(None));
         assert!(
-            seen("WARC-Date: soon\r\n", answer).is_err_and(|it| it.contains("WARC-Date \"soon\""))
+            seen("WARC-Date: soon\r\n", answer)
+                .is_err_and(|reason| reason.contains("WARC-Date \"soon\""))
+        );
+    }
+
+    fn split(text: &[u8]) -> Option<(u16, Vec<String>, &[u8])> {
+        let (head, rest) = Head::split(text)?;
+        Some((
+            head.status,
+            head.values("content-type").map(Cow::into_owned).collect(),
+            rest,
+        ))
+    }
+
+    #[test]
+    fn a_status_is_read_however_it_is_written() {
+        for line in [
+            "HTTP/1.1 200 OK",
+            "HTTP/2 200",
+            "HTTP/3 200 ",
+            "HTTP/2.0 200 OK",
+            "HTTP/1.1  200  OK",
+            "http/1.1 200 ok",
+            "HTTP/1.0\t200",
+            "HTTP/1. 200 \u{440}",
+        ] {
+            for end in ["\r\n", "\n"] {
+                let text = format!("{line}{end}Content-Type: text/html{end}{end}page");
+                assert_eq!(
+                    split(text.as_bytes()),
+                    Some((200, vec!["text/html".into()], &b"page"[..])),
+                    "{line}"
+                );
+            }
+        }
+        for line in [
+            "HTTP/1.1 is a protocol",
+            "HTTP/ 200",
+            "HTTP/1.1 2000",
+            "HTTP/1.1",
+            "HTTP",
+            "",
+            "<p>",
+        ] {
+            assert_eq!(split(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn any_number_of_fields_of_any_shape_is_read() {
+        let many = "x-field: 1\r\n".repeat(2_000) + &format!("x-long: {}\r\n", "y".repeat(100_000));
+        let text = format!(
+            "HTTP/1.1 200\r\nno colon\r\n: no name\r\n{many}CONTENT-TYPE :text/html;\r\n\t charset=x\r\n\r\n"
+        );
+        let text = [text.as_bytes(), b"page"].concat();
+        assert_eq!(
+            split(&text),
+            Some((200, vec!["text/html; charset=x".into()], &b"page"[..]))
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 200\r\nx: \xff\xfe\r\n\r\n"),
+            Some((200, vec![], &b""[..]))
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 200\r\nContent-Type: a"),
+            Some((200, vec!["a".into()], &b""[..]))
+        );
+        assert_eq!(split(b"HTTP/1.1 200"), Some((200, vec![], &b""[..])));
+        let two = Head::split(b"HTTP/1.1 200\nContent-Encoding: GZIP,br\ncontent-encoding: x\n\n")
+            .expect("a head");
+        assert_eq!(two.0.words("content-encoding"), ["gzip", "br", "x"]);
+    }
+
+    #[test]
+    fn what_comes_before_the_page_is_passed_over() {
+        let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\npage";
+        for before in [
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
+            "HTTP/1.0 200 Connection established\r\nProxy-Agent: x\r\n\r\n",
+        ] {
+            let text = format!("{before}{page}");
+            assert_eq!(
+                split(text.as_bytes()),
+                Some((200, vec!["text/html".into()], &b"page"[..])),
+                "{before}"
+            );
+        }
+        // A page may tell of heads.
+        let tells = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{page}");
+        assert_eq!(
+            split(tells.as_bytes()).map(|head| head.2),
+            Some(page.as_bytes())
+        );
+        assert_eq!(
+            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|head| head.0),
+            Some(301)
         );
     }
 }

@@ -12,10 +12,11 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::inputs::{Batches, bad_input, files_of, open};
-use super::output::{Existing, Output, write_failed};
+use super::output::{Output, write_failed};
 use super::typed::{Kind, ensure_types, fingerprint, number};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
+use crate::files::Existing;
 use crate::fingerprint::Fingerprint;
 
 /// The columns that are read.

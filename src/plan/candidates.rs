@@ -24,21 +24,18 @@ impl<'a> Candidates<'a> {
 
     /// The number of candidates in the range of a probe.
     pub(crate) fn within(self, probe: &Probe) -> u64 {
-        self.0
-            .iter()
-            .filter(|&&row| (probe.first..=probe.last).contains(&row))
-            .count() as u64
+        let range = probe.first..=probe.last;
+        self.0.iter().filter(|row| range.contains(row)).count() as u64
     }
 
     /// The number of candidates in the range of a probe that are within `max_distance` of its query.
     pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
+        let range = probe.first..=probe.last;
         let within = compare::within(self.0, probe.query.bits(), max_distance);
-        within
-            .filter(|(row, _)| (probe.first..=probe.last).contains(row))
-            .count() as u64
+        within.filter(|(row, _)| range.contains(row)).count() as u64
     }
 
-    /// The candidates within `max_distance` of the query. This is the only way to a [`Near`] fingerprint:
+    /// The candidates within `max_distance` of the query. This is the only way to a [`NearFingerprint`]:
     /// it computes the distance of each candidate.
     ///
     /// `query` is permuted as the candidates are. The distance of permuted fingerprints is the same, so
@@ -49,9 +46,9 @@ impl<'a> Candidates<'a> {
         query: Permuted,
         max_distance: u32,
         permutation: &'a Permutation,
-    ) -> impl Iterator<Item = Near> + use<'a> {
+    ) -> impl Iterator<Item = NearFingerprint> + use<'a> {
         let within = compare::within(self.0, query.bits(), max_distance);
-        within.map(|(row, distance)| Near {
+        within.map(|(row, distance)| NearFingerprint {
             distance,
             fingerprint: permutation.invert(Permuted::from_bits(row)),
         })
@@ -61,7 +58,7 @@ impl<'a> Candidates<'a> {
 /// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint. So one
 /// set both removes repeats and sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Near {
+pub(crate) struct NearFingerprint {
     pub(crate) distance: u32,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -87,21 +84,21 @@ mod tests {
             .collect();
         let rows: Vec<u64> = fingerprints
             .iter()
-            .map(|&it| permutation.apply(it).bits())
+            .map(|&fingerprint| permutation.apply(fingerprint).bits())
             .collect();
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
                 let candidates = Candidates::new(&rows[first..]);
-                let found: Vec<Near> = candidates.near(query, max_distance, &permutation).collect();
-                let near = fingerprints[first..].iter().map(|&fingerprint| Near {
-                    distance: fingerprint.bits().count_ones(),
-                    fingerprint,
-                });
-                assert_eq!(
-                    found,
-                    near.filter(|it| it.distance <= max_distance)
-                        .collect::<Vec<_>>()
-                );
+                let found: Vec<NearFingerprint> =
+                    candidates.near(query, max_distance, &permutation).collect();
+                let near = fingerprints[first..]
+                    .iter()
+                    .map(|&fingerprint| NearFingerprint {
+                        distance: fingerprint.bits().count_ones(),
+                        fingerprint,
+                    });
+                let expected = near.filter(|near| near.distance <= max_distance);
+                assert_eq!(found, expected.collect::<Vec<_>>());
             }
         }
     }

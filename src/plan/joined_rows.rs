@@ -290,7 +290,9 @@ mod tests {
                 );
                 if max_distance == 3 {
                     assert!(
-                        sides.blocks(max_distance).is_some_and(|it| it.len() > 1),
+                        sides
+                            .blocks(max_distance)
+                            .is_some_and(|blocks| blocks.len() > 1),
                         "{bits:x} is not cut"
                     );
                 }
@@ -302,7 +304,7 @@ mod tests {
     fn sides_that_are_far_apart_are_not_compared() {
         let (a, b): (Vec<u64>, Vec<u64>) = (
             (0..2_000).collect(),
-            (0..2_000).map(|it| it | 0xff << 50).collect(),
+            (0..2_000).map(|row| row | 0xff << 50).collect(),
         );
         assert_eq!(Sides { a: &a, b: Some(&b) }.blocks(7), Some(Vec::new()));
         assert!(found(Sides { a: &a, b: Some(&b) }, 7).is_empty());
@@ -319,12 +321,12 @@ mod tests {
         ] {
             let cut = parts_of(mask, parts);
             assert_eq!(cut.iter().fold(0, |all, part| all | part), mask);
-            let counts: Vec<u32> = cut.iter().map(|it| it.count_ones()).collect();
+            let counts: Vec<u32> = cut.iter().map(|part| part.count_ones()).collect();
             assert_eq!(counts.iter().sum::<u32>(), mask.count_ones());
             assert!(
                 counts
                     .iter()
-                    .all(|it| it.abs_diff(mask.count_ones() / parts) <= 1),
+                    .all(|count| count.abs_diff(mask.count_ones() / parts) <= 1),
                 "{counts:?}"
             );
         }

@@ -19,7 +19,7 @@ mod plan;
 mod planner;
 mod probes;
 
-pub(crate) use candidates::{Candidates, Near};
+pub(crate) use candidates::{Candidates, NearFingerprint};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use compare::pairs_within;

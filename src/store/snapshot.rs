@@ -1,11 +1,11 @@
-//! Reader: a snapshot, which is what was committed at one moment.
+//! StoredSnapshot: what was committed at one moment.
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::Read;
+use super::read::Reader;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -14,15 +14,13 @@ use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{
-    CountedSnapshot, Counters, State, View, Written, by_row, damaged_document,
-};
+use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SortedSet;
+use crate::store::sorted_set::{SetLevel, SortedSet};
 
 /// A snapshot: what is committed at one moment.
-pub(crate) struct Reader {
+pub(crate) struct StoredSnapshot {
     view: Arc<View>,
     _counted: CountedSnapshot,
 }
@@ -40,32 +38,30 @@ pub(crate) struct SetLevels {
 }
 
 impl SetLevels {
-    fn of<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let recent_rows = set
-            .recent
-            .iter()
-            .chain(&set.frozen)
-            .map(|run| run.len() as u64)
-            .sum();
-        let levels = set
-            .levels
-            .iter()
-            .map(|it| (it.level.blocks() as u64, it.level.rows()))
-            .collect();
+    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
+        let mut levels = Vec::with_capacity(set.levels.len());
+        for SetLevel { level, .. } in &set.levels {
+            levels.push((level.blocks() as u64, level.rows()));
+        }
         Self {
             name,
-            recent_rows,
+            recent_rows: set.memory_rows(),
             levels,
         }
     }
 }
 
-impl Reader {
+impl StoredSnapshot {
     pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
         Self {
             view,
             _counted: counted,
         }
+    }
+
+    /// Reads what is committed.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.view)
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -87,22 +83,19 @@ impl Reader {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
-        let documents = match stored.read() {
-            Ok(live) => live
-                .iter()
-                .filter(|it| is_wanted(it.fingerprint))
-                .map(|it| {
-                    let number = DocumentNumber(it.number);
-                    (
-                        number,
-                        it.to_document()
-                            .map_err(|problem| damaged_document(number, problem)),
-                    )
-                })
-                .collect(),
+        let mut documents = Vec::new();
+        match stored.read() {
+            Ok(live) => {
+                for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
+                    let number = DocumentNumber(stored.number);
+                    let document = stored.to_document();
+                    let document = document.map_err(|problem| damaged_document(number, problem));
+                    documents.push((number, document));
+                }
+            }
             // The block as a whole counts as one damaged document.
-            Err(error) => vec![(last, Err(error))],
-        };
+            Err(error) => documents.push((last, Err(error))),
+        }
         Ok(Some((documents, last.next())))
     }
 
@@ -121,18 +114,19 @@ impl Reader {
         let next = DocumentNumber(stored.last()).next();
         let live = stored.read()?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
-        let wanted: Vec<_> = live.iter().map(|it| wanted(it.fingerprint)).collect();
-        let seen = live.iter().zip(wanted).filter_map(|(it, wanted)| {
-            let wanted = wanted?;
-            let number = DocumentNumber(it.number);
-            let document = it
-                .to_document()
-                .map_err(|problem| damaged_document(number, problem));
-            document
-                .map(|document| see(wanted, number, &document))
-                .transpose()
-        });
-        Ok(Some((seen.collect::<Result<_>>()?, next)))
+        let wanted: Vec<_> = live
+            .iter()
+            .map(|stored| wanted(stored.fingerprint))
+            .collect();
+        let mut seen = Vec::new();
+        for (stored, wanted) in live.iter().zip(wanted) {
+            let Some(wanted) = wanted else { continue };
+            let number = DocumentNumber(stored.number);
+            let document = stored.to_document();
+            let document = document.map_err(|problem| damaged_document(number, problem))?;
+            seen.extend(see(wanted, number, &document));
+        }
+        Ok(Some((seen, next)))
     }
 
     /// The source of this name. `None` if there is none.
@@ -168,7 +162,7 @@ impl Reader {
     }
 
     /// The part of the commit that is kept in memory.
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         self.view.state()
     }
 
@@ -181,7 +175,7 @@ impl Reader {
     pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
         let sets = &self.view.state().sets;
         sets.sets()
-            .map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
+            .map(|any| by_row!(any, id => SetLevels::new(id.table().to_string(), &sets[id])))
     }
 
     /// The memory that the directories take once all of them are read, in bytes.
@@ -195,23 +189,9 @@ impl Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for StoredSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
-
-impl Read for Reader {
-    fn view(&self) -> &View {
-        &self.view
-    }
-
-    fn written(&self) -> Option<&Written> {
-        None
-    }
-
-    fn counters(&self) -> Counters {
-        self.view.state().counters
+        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
     }
 }
 
@@ -245,12 +225,14 @@ mod tests {
         let after = store.begin_read()?;
         for _ in 0..2 {
             assert!(
-                after.scope_number("late")?.is_some() && after.scope_number("early")?.is_some()
+                after.reader().scope_number("late")?.is_some()
+                    && after.reader().scope_number("early")?.is_some()
             );
             assert!(
-                before.scope_number("late")?.is_none() && before.scope_number("early")?.is_some()
+                before.reader().scope_number("late")?.is_none()
+                    && before.reader().scope_number("early")?.is_some()
             );
-            assert!(after.scope_number("never")?.is_none());
+            assert!(after.reader().scope_number("never")?.is_none());
         }
         Ok(())
     }

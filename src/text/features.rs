@@ -1,10 +1,13 @@
-//! The features of a text: words with their weights, or pairs of neighbouring words. And its shingles.
+//! The features of a text: words with their weights, or pairs of neighbouring words, and those that the caller brings.
+//! And the shingles of a text.
 
 use std::collections::HashSet;
+use std::mem;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::tokens::{is_unspaced, tokens};
+use super::unicode::{is_unspaced, tokens};
+use crate::error::{Error, Result};
 
 /// The tokens of a shingle.
 const SHINGLE: usize = 4;
@@ -39,7 +42,7 @@ pub(super) struct Features {
 impl Features {
     /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
     /// `shingle_seed`. It goes through the tokens once.
-    pub(super) fn of(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
+    pub(super) fn new(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
         let most = text.len() / 6;
         let mut features = Self {
             hashes: Vec::with_capacity(most),
@@ -52,7 +55,7 @@ impl Features {
             two_before: None,
             joined: String::new(),
         };
-        let mut symbols = Symbols::of(text);
+        let mut symbols = Symbols::new(text);
         let Some(shingle_seed) = shingle_seed else {
             for token in tokens(text) {
                 symbols.add(token);
@@ -127,12 +130,13 @@ struct Symbols<'t> {
 }
 
 impl<'t> Symbols<'t> {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         // A token and what parts it from the next take two bytes, or the token takes three.
         let most_tokens = text.len() / 2 + 1;
-        let enough = (1..)
-            .find(|&symbols| !are_few(symbols, most_tokens))
-            .unwrap_or(usize::MAX);
+        let mut enough = 1;
+        while are_few(enough, most_tokens) {
+            enough += 1;
+        }
         Self {
             seen: Vec::with_capacity(enough),
             enough,
@@ -159,6 +163,7 @@ impl<'t> Symbols<'t> {
     fn shingles(&self, text: &str) -> usize {
         let all = self.all_shingles();
         let mut is_there = vec![false; all];
+        let mut count = 0;
         let mut shingle = 0;
         for (at, token) in tokens(text).enumerate() {
             let digit = self
@@ -167,11 +172,11 @@ impl<'t> Symbols<'t> {
                 .position(|seen| *seen == token)
                 .unwrap_or_default();
             shingle = (shingle * self.seen.len() + digit) % all;
-            if at + 1 >= SHINGLE {
-                is_there[shingle] = true;
+            if at + 1 >= SHINGLE && !mem::replace(&mut is_there[shingle], true) {
+                count += 1;
             }
         }
-        is_there.into_iter().filter(|is_there| *is_there).count()
+        count
     }
 }
 
@@ -217,22 +222,14 @@ impl<'t> Collector<'t> {
 
     fn add_pair(&mut self, token: &'t str, hashes: &mut Vec<u64>) {
         let hash = xxh3_64_with_seed(token.as_bytes(), self.seed);
-        if let (
-            Some(
-                first @ Token {
-                    is_unspaced: true, ..
-                },
-            ),
-            Some(second),
-        ) = (self.two_before, self.before)
+        if let Some(first) = self.two_before
+            && first.is_unspaced
+            && let Some(second) = self.before
         {
             hashes.push(hash_of(&[first.hash, second.hash, hash], self.seed));
         }
-        if let Some(
-            first @ Token {
-                is_unspaced: false, ..
-            },
-        ) = self.before
+        if let Some(first) = self.before
+            && !first.is_unspaced
         {
             hashes.push(hash_of(&[first.hash, hash], self.seed));
         }
@@ -250,11 +247,83 @@ impl<'t> Collector<'t> {
 fn hash_of(hashes: &[u64], seed: u64) -> u64 {
     let mut bytes = [[0; 8]; SHINGLE];
     let bytes = &mut bytes[..hashes.len()];
-    bytes
-        .iter_mut()
-        .zip(hashes)
-        .for_each(|(bytes, hash)| *bytes = hash.to_le_bytes());
+    for (bytes, hash) in bytes.iter_mut().zip(hashes) {
+        *bytes = hash.to_le_bytes();
+    }
     xxh3_64_with_seed(bytes.as_flattened(), seed)
+}
+
+/// The units of a weight of 1. Weights are whole numbers of units, so that no sum depends on its order, and every
+/// machine makes the same fingerprint.
+const UNITS: f64 = 16.0;
+
+/// The largest sum of the weights of a text. Minwise samples take a hash for each unit.
+const MOST_WEIGHT: f64 = (1u64 << 20) as f64;
+
+/// Distinct features by their hash, each with its weight in units.
+pub(super) struct Weighted {
+    features: Vec<(u64, u32)>,
+}
+
+impl Weighted {
+    /// These features, hashed with `seed`. The weights of a feature that comes several times are added.
+    pub(super) fn new<F: AsRef<[u8]>>(
+        features: impl IntoIterator<Item = (F, f64)>,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut units = Vec::new();
+        let mut sum = 0.0;
+        for (feature, weight) in features {
+            sum += weight;
+            // What is not a number fails both comparisons.
+            if !(weight > 0.0 && sum <= MOST_WEIGHT) {
+                return Err(Error::FeatureWeight {
+                    given: weight,
+                    most: MOST_WEIGHT,
+                });
+            }
+            let hash = xxh3_64_with_seed(feature.as_ref(), seed);
+            units.push((hash, (weight * UNITS).round().max(1.0) as u32));
+        }
+        units.sort_unstable();
+        units.dedup_by(|again, first| {
+            let is_same = again.0 == first.0;
+            first.1 += if is_same { again.1 } else { 0 };
+            is_same
+        });
+        Ok(Self { features: units })
+    }
+
+    /// The number of distinct features.
+    pub(super) fn len(&self) -> usize {
+        self.features.len()
+    }
+
+    /// Each feature with its weight in units.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u32)> + Clone {
+        self.features.iter().copied()
+    }
+
+    /// A hash for each unit of each feature, made with `seed`. The similarity of two sets of units is the weighted
+    /// similarity of the features: the sum of the lesser weights, divided by the sum of the greater ones.
+    ///
+    /// # References
+    ///
+    /// Haveliwala, Gionis, Indyk: Scalable Techniques for Clustering the Web, WebDB 2000, section 4. It is
+    /// consistent weighted sampling (Manasse, McSherry, Talwar 2010) for whole weights, without logarithms, which
+    /// differ between machines.
+    pub(super) fn units(&self, seed: u64) -> Vec<u64> {
+        let mut hashes = Vec::new();
+        for &(feature, units) in &self.features {
+            for unit in 0..units {
+                let mut bytes = [0; 12];
+                bytes[..8].copy_from_slice(&feature.to_le_bytes());
+                bytes[8..].copy_from_slice(&unit.to_le_bytes());
+                hashes.push(xxh3_64_with_seed(&bytes, seed));
+            }
+        }
+        hashes
+    }
 }
 
 #[cfg(test)]
@@ -262,11 +331,11 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Features {
-        Features::of(text, FeatureKind::Words, 7, None)
+        Features::new(text, FeatureKind::Words, 7, None)
     }
 
     fn pairs(text: &str) -> Features {
-        Features::of(text, FeatureKind::Pairs, 7, None)
+        Features::new(text, FeatureKind::Pairs, 7, None)
     }
 
     fn hashes(features: &[&str]) -> Vec<u64> {
@@ -332,11 +401,11 @@ mod tests {
 
     #[test]
     fn shingles_are_four_tokens_or_all() {
-        let shingles = |text: &str| Features::of(text, FeatureKind::Words, 1, Some(7)).shingles;
+        let shingles = |text: &str| Features::new(text, FeatureKind::Words, 1, Some(7)).shingles;
         let shingle = |tokens: &[&str]| {
             let hashes: Vec<u64> = tokens
                 .iter()
-                .map(|it| xxh3_64_with_seed(it.as_bytes(), 7))
+                .map(|token| xxh3_64_with_seed(token.as_bytes(), 7))
                 .collect();
             hash_of(&hashes, 7)
         };
@@ -420,5 +489,43 @@ mod tests {
         for (count, expected) in [(1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (1000, 10)] {
             assert_eq!(weight(count), [(hash, expected)], "{count} times");
         }
+    }
+
+    #[test]
+    fn weights_of_a_feature_are_added_and_counted_in_sixteenths() -> Result<()> {
+        let made = Weighted::new([("a", 1.0), ("b", 0.5), ("a", 2.0), ("c", 1e-9)], 7)?;
+        let mut units: Vec<u32> = made.iter().map(|(_, units)| units).collect();
+        units.sort_unstable();
+        assert_eq!((units, made.len()), (vec![1, 8, 48], 3));
+        let mut units = made.units(9);
+        assert_eq!(units.len(), 57);
+        units.sort_unstable();
+        units.dedup();
+        assert_eq!(units.len(), 57, "units differ");
+        // What has more weight has the units of what has less.
+        let more = Weighted::new([("a", 4.0)], 7)?.units(9);
+        assert!(
+            Weighted::new([("a", 3.0)], 7)?
+                .units(9)
+                .iter()
+                .all(|unit| more.contains(unit))
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn impossible_weights_are_refused() {
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, MOST_WEIGHT + 1.0] {
+            let refused = Weighted::new([("a", 1.0), ("b", weight)], 7).err();
+            assert!(
+                matches!(refused, Some(Error::FeatureWeight { .. })),
+                "{weight}"
+            );
+        }
+        let many = (0..=1 << 20).map(|i: u32| (i.to_le_bytes(), 1.0));
+        assert!(matches!(
+            Weighted::new(many, 7),
+            Err(Error::FeatureWeight { .. })
+        ));
     }
 }

@@ -49,7 +49,7 @@ impl ClusterSet {
         progress: Progress<'_>,
     ) -> Result<Self> {
         let reader = snapshot.reader()?;
-        let query = clustering.pair_query(reader);
+        let query = clustering.pair_query(reader)?;
         query.check_conditions(reader)?;
         let reference_matches = match reference {
             None => ReferenceMatches::default(),

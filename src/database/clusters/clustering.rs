@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::database::near::Near;
 use crate::database::pairs::PairQuery;
 use crate::document::Document;
-use crate::store::{DocumentNumber, Read, ScopeNames};
-use crate::unix_seconds::UnixSeconds;
+use crate::error::Result;
+use crate::store::{DocumentNumber, Reader};
 
 /// How near-duplicates are put together, and which of each cluster survives.
 ///
@@ -16,14 +17,11 @@ use crate::unix_seconds::UnixSeconds;
 /// ```
 /// use simdb::{Clustering, Survivor};
 ///
-/// let clustering = Clustering::new().max_distance(3).survivor([Survivor::Rank, Survivor::ShortestKey]);
+/// let clustering = Clustering::new().near(3).survivor([Survivor::Rank, Survivor::ShortestKey]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clustering {
-    max_distance: Option<u32>,
-    min_similarity: Option<f64>,
-    since: Option<UnixSeconds>,
-    scopes: Option<ScopeNames>,
+    near: Near,
     survivor: Option<Vec<Survivor>>,
     connected: bool,
 }
@@ -50,33 +48,11 @@ impl Clustering {
         Self::default()
     }
 
-    /// The distance, inclusive, at which documents are near. Default: that of the database.
+    /// Which documents are near. Default: [`Near::new`]. Of a document without a sketch nothing is near, unless the least
+    /// similarity is 0.
     #[must_use]
-    pub fn max_distance(mut self, max_distance: u32) -> Self {
-        self.max_distance = Some(max_distance);
-        self
-    }
-
-    /// The least similarity of near documents, 0 to 1. Default: that of the database. Of a document without a sketch
-    /// nothing is near, unless the least similarity is 0.
-    #[must_use]
-    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.min_similarity = Some(min_similarity);
-        self
-    }
-
-    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later. Default:
-    /// all.
-    #[must_use]
-    pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
-        self.since = Some(since.into());
-        self
-    }
-
-    /// Only documents of these scopes. Default: of all.
-    #[must_use]
-    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.scopes = Some(ScopeNames::new(scopes));
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.near = near.into();
         self
     }
 
@@ -102,14 +78,14 @@ impl Clustering {
     /// The distance that was given.
     #[cfg(feature = "ingest")]
     pub(crate) fn wanted_distance(&self) -> Option<u32> {
-        self.max_distance
+        self.near.max_distance
     }
 
     /// The fields of records on which nothing depends.
     #[cfg(feature = "ingest")]
     pub(crate) fn fields_not_needed(&self) -> Vec<&'static str> {
         let mut fields = vec!["group"];
-        if self.since.is_none()
+        if self.near.since.is_none()
             && !self.looks_at(Survivor::Earliest)
             && !self.looks_at(Survivor::Latest)
         {
@@ -118,7 +94,7 @@ impl Clustering {
         if !self.looks_at(Survivor::Rank) {
             fields.push("rank");
         }
-        if self.scopes.is_none() {
+        if self.near.scopes.is_none() {
             fields.push("scope");
         }
         if !self.looks_at(Survivor::Longest) {
@@ -148,27 +124,13 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn pair_query(&self, reader: &impl Read) -> PairQuery {
-        let settings = reader.settings();
-        let min_similarity = self.min_similarity.or(settings.min_similarity);
-        let mut query = PairQuery::new(self.max_distance.unwrap_or(settings.max_distance));
-        query.min_similarity = min_similarity.filter(|&least| least != 0.0);
-        query.since = self.since;
-        query.scopes = self.scopes.clone();
-        query
+    pub(super) fn pair_query(&self, reader: Reader<'_>) -> Result<PairQuery> {
+        PairQuery::new(&self.near, reader.settings())
     }
 
     /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        let is_recent = match self.since {
-            None => true,
-            Some(since) => document.seen() >= since.unchecked(),
-        };
-        let is_of_scopes = match &self.scopes {
-            None => true,
-            Some(scopes) => scopes.has(document.scope()),
-        };
-        is_recent && is_of_scopes
+        self.near.counts(document)
     }
 
     /// The worth of a document, beside others.

@@ -11,7 +11,7 @@ use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
-use crate::store::{DocumentNumber, Read, Reader};
+use crate::store::{DocumentNumber, Reader};
 
 /// An event of [`Snapshot::clusters`].
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl Snapshot {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint, Scheme};
+    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint, Near, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
@@ -119,7 +119,7 @@ impl Snapshot {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_rank([rank]))?;
     /// }
     /// txn.commit()?;
-    /// let clustering = Clustering::new().max_distance(1).min_similarity(0.0);
+    /// let clustering = Clustering::new().near(Near::within(1).min_similarity(0.0));
     /// let totals = database.snapshot()?.clusters(&clustering, |event| {
     ///     if let ClusterEvent::Cluster(cluster) = event {
     ///         assert_eq!(cluster.documents.len(), 3);
@@ -152,7 +152,7 @@ impl Snapshot {
         let set = ClusterSet::find(self, None, clustering, true, progress)?;
         (totals.connected, totals.largest_connected) = set.components.unwrap_or_default();
         let reader = self.reader()?;
-        let query = clustering.pair_query(reader);
+        let query = clustering.pair_query(reader)?;
         let all = set.len() as u64;
         let mut done = 0;
 
@@ -219,7 +219,7 @@ impl ReadClusters {
         indexes: Range<usize>,
         set: &ClusterSet,
         query: &PairQuery,
-        reader: &Reader,
+        reader: Reader<'_>,
     ) -> Result<Self> {
         let mut read = Self::default();
         let mut numbers: Vec<(DocumentNumber, usize)> = Vec::new();

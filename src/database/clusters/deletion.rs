@@ -9,7 +9,7 @@ use crate::database::snapshot::Snapshot;
 use crate::database::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::{DocumentNumber, Read};
+use crate::store::DocumentNumber;
 
 /// An event of [`Database::delete_duplicates`].
 #[derive(Clone, Debug, PartialEq)]

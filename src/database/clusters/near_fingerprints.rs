@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::grouping::Places;
-use crate::database::near::{NearQuery, NearSearch};
+use crate::database::near_search::{NearQuery, NearSearch};
 use crate::database::pairs::{FingerprintPairs, Keys, MemberEvent, PairQuery, PairsOfUnit};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
@@ -138,7 +138,7 @@ impl NearFingerprints {
         }
         let bits = self.fingerprints[place];
         // To compare with all near fingerprints takes less time than to find many in the tables.
-        let few = snapshot.store.sizes().compared_per_query;
+        let few = snapshot.store.sizes.compared_per_query;
         if self.len() <= few + few / FOUND_PER_QUERY * self.degrees[place] as usize {
             for (_, near) in pairs_within(&[bits], Some(&self.fingerprints), max_distance) {
                 if near != index {

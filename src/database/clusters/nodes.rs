@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::sketch::Sketch;
-use crate::store::{DocumentNumber, Read};
+use crate::store::DocumentNumber;
 
 /// The nodes whose fingerprints are near to others, or that have several documents. They are in the order of the
 /// indexes of their fingerprints. Near fingerprints have near indexes, so that what is read together lies together.
@@ -53,7 +53,7 @@ impl Nodes {
         progress: Progress<'_>,
     ) -> Result<Self> {
         let reader = snapshot.reader()?;
-        let min_similarity = clustering.pair_query(reader).min_similarity;
+        let min_similarity = clustering.pair_query(reader)?.min_similarity;
         let documents = DocumentReader {
             snapshot,
             clustering,
@@ -300,7 +300,7 @@ struct DocumentReader<'r> {
 impl DocumentReader<'_> {
     /// The documents of a part that count, in the order in which they were written.
     fn read(&self, part: Range<DocumentNumber>) -> Result<Vec<Seen>> {
-        let reader = self.snapshot.reader()?;
+        let reader = self.snapshot.stored()?;
         let mut seen = Vec::new();
         let mut next = part.start;
         while next < part.end {

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use super::search::PairQuery;
 use super::units::{Units, Way};
 use crate::database::snapshot::Snapshot;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::NearPair;
@@ -95,8 +95,8 @@ impl PairQuery {
     ) -> Result<()> {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
-        let way = Way::cheapest(reader, self.checked_distance()?, false)?;
-        let part_rows = snapshot.store.sizes().part_rows;
+        let way = Way::cheapest(reader, self.max_distance, false)?;
+        let part_rows = snapshot.store.sizes.part_rows;
         let units = Units::new(reader, None, self.max_distance, &way, part_rows, None)?;
         let all = units.len() as u64;
         let mut last = None;
@@ -124,13 +124,5 @@ impl PairQuery {
                 observe(FingerprintPairs::Progress { done, all })
             },
         )
-    }
-
-    /// The max distance, if there is such a distance.
-    pub(super) fn checked_distance(&self) -> Result<u32> {
-        match self.max_distance {
-            given if given > Fingerprint::BITS => Err(Error::MaxDistance { given }),
-            max_distance => Ok(max_distance),
-        }
     }
 }

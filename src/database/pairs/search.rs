@@ -7,14 +7,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::members::{Keys, Member, Members, MembersOf, Together};
 use super::units::{PAIRS_TOGETHER, PairPosition, Units, Way};
+use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
-use crate::store::{DocumentNumber, Read, ReadRecent, Reader, ScopeNames, ScopeNumber};
-use crate::unix_seconds::UnixSeconds;
+use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber, Settings};
 
 /// The pairs that are asked for.
 #[derive(Clone, Debug)]
@@ -25,8 +25,9 @@ pub(in crate::database) struct PairQuery {
     /// Whether the distance alone decides for documents of another side that have no sketch, as it does for queries
     /// without a sketch.
     pub(super) takes_unsketched: bool,
-    pub(in crate::database) since: Option<UnixSeconds>,
-    pub(in crate::database) scopes: Option<ScopeNames>,
+    /// From when on documents count, if not all do.
+    since: Option<i64>,
+    scopes: Option<ScopeNames>,
     pub(super) each_document: bool,
     pub(super) from: Option<PairPosition>,
 }
@@ -50,16 +51,17 @@ pub(in crate::database) enum MemberEvent {
 }
 
 impl PairQuery {
-    pub(in crate::database) fn new(max_distance: u32) -> Self {
-        Self {
-            max_distance,
-            min_similarity: None,
+    pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
+        let bounds = near.checked(settings)?;
+        Ok(Self {
+            max_distance: bounds.max_distance,
+            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             takes_unsketched: false,
-            since: None,
-            scopes: None,
+            since: bounds.since,
+            scopes: near.scopes.clone(),
             each_document: false,
             from: None,
-        }
+        })
     }
 
     /// Finds all pairs, each once, and gives them to `observe`, until it fails: the pairs of a snapshot, or of a
@@ -95,14 +97,14 @@ impl PairQuery {
             min_similarity: self.min_similarity,
             takes_unsketched: self.takes_unsketched && other.is_some(),
         };
-        let digest = xxh3_64(&self.identity(&search, reader, other)?);
+        let digest = xxh3_64(&self.identity(&search, reader, other));
         let way = match &self.from {
             Some(from) if !from.is_of(digest) => return Err(Error::PairPosition),
             Some(from) => from.way.clone(),
             None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
         let from = self.from.as_ref().map(|from| from.next);
-        let part_rows = snapshot.store.sizes().part_rows;
+        let part_rows = snapshot.store.sizes.part_rows;
         let units = Units::new(reader, other, self.max_distance, &way, part_rows, from)?;
 
         let all = units.len() as u64;
@@ -138,10 +140,10 @@ impl PairQuery {
     fn identity(
         &self,
         search: &Search<'_>,
-        reader: &Reader,
-        other: Option<&Reader>,
-    ) -> Result<Vec<u8>> {
-        let mut bytes = self.query_bytes(search.takes_unsketched, &search.members.scopes)?;
+        reader: Reader<'_>,
+        other: Option<Reader<'_>>,
+    ) -> Vec<u8> {
+        let mut bytes = self.query_bytes(search.takes_unsketched, &search.members.scopes);
         let contents = [Some(reader), other];
         for reader in contents.into_iter().flatten() {
             let counters = reader.counters();
@@ -154,17 +156,16 @@ impl PairQuery {
         for table in reader.settings().plan.tables() {
             bytes.extend(table.permutation.positions());
         }
-        Ok(bytes)
+        bytes
     }
 
     /// The query as bytes, in an order of its own: a version, the max distance, the least similarity, a byte of flags,
     /// the time, and the scopes with their count in front. Numbers are little-endian, and what is not given is 0.
-    fn query_bytes(&self, takes_unsketched: bool, scopes: &[ScopeNumber]) -> Result<Vec<u8>> {
-        let since = self.since()?;
+    fn query_bytes(&self, takes_unsketched: bool, scopes: &[ScopeNumber]) -> Vec<u8> {
         let mut flags = 0;
         for (bit, is_set) in [
             self.min_similarity.is_some(),
-            since.is_some(),
+            self.since.is_some(),
             takes_unsketched,
             self.each_document,
         ]
@@ -178,20 +179,19 @@ impl PairQuery {
         bytes.extend(self.max_distance.to_le_bytes());
         bytes.extend(self.min_similarity.unwrap_or_default().to_le_bytes());
         bytes.push(flags);
-        bytes.extend(since.unwrap_or_default().to_le_bytes());
+        bytes.extend(self.since.unwrap_or_default().to_le_bytes());
         bytes.extend((scopes.len() as u32).to_le_bytes());
         // The names of scopes stand for their numbers here.
         for scope in scopes {
             bytes.extend(scope.get().to_le_bytes());
         }
-        Ok(bytes)
+        bytes
     }
 
     /// Looks up the documents of a snapshot.
-    fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r>> {
-        self.checked_distance()?;
+    fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
         let scopes = self.scopes_of(reader)?;
-        let since = match self.since()? {
+        let since = match self.since {
             None => None,
             Some(since) => {
                 // Without any such document, nothing has a number that is large enough.
@@ -207,22 +207,10 @@ impl PairQuery {
         Ok(Members::new(reader, scopes, since, together, keys))
     }
 
-    /// From when on documents count, if not all do.
-    fn since(&self) -> Result<Option<i64>> {
-        self.since.map(UnixSeconds::checked).transpose()
-    }
-
-    /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
-    pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
-        self.since()?;
-        let Some(least) = self.min_similarity else {
-            return Ok(());
-        };
-        if !(0.0..=1.0).contains(&least) {
-            return Err(Error::MinSimilarity { given: least });
-        }
+    /// Refuses a least similarity if the documents have no sketches.
+    pub(in crate::database) fn check_conditions(&self, reader: Reader<'_>) -> Result<()> {
         match reader.settings().sketch_size {
-            SketchSize::None => Err(Error::SketchSizes {
+            SketchSize::None if self.min_similarity.is_some() => Err(Error::SketchSizes {
                 stored: 0,
                 given: 0,
             }),
@@ -232,7 +220,7 @@ impl PairQuery {
 
     /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes. If the other side has
     /// no sketches at all, the distance alone may decide.
-    fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
+    fn ensure_alike(&self, reader: Reader<'_>, other: Reader<'_>) -> Result<()> {
         let ours = reader.settings();
         let theirs = other.settings();
         if ours.scheme != theirs.scheme {
@@ -251,7 +239,7 @@ impl PairQuery {
     }
 
     /// The scopes whose documents count.
-    pub(super) fn scopes_of(&self, reader: &Reader) -> Result<Arc<[ScopeNumber]>> {
+    pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
         match &self.scopes {
             None => Ok(ScopeNumber::ALL_DOCUMENTS.into()),
             Some(names) => names.numbers(reader),
@@ -428,10 +416,18 @@ mod tests {
 
     /// Positions are kept in files. So what they hold for must be the same in each release.
     #[test]
-    fn a_query_is_the_same_bytes_in_each_release() -> Result<()> {
-        let mut query = PairQuery::new(3);
+    fn a_query_is_the_same_bytes_in_each_release() {
+        let mut query = PairQuery {
+            max_distance: 3,
+            min_similarity: None,
+            takes_unsketched: false,
+            since: None,
+            scopes: None,
+            each_document: false,
+            from: None,
+        };
         assert_eq!(
-            query.query_bytes(false, &[ScopeNumber::EMPTY])?,
+            query.query_bytes(false, &[ScopeNumber::EMPTY]),
             [
                 &[1, 3, 0, 0, 0][..],
                 &[0; 8 + 1 + 8],
@@ -441,10 +437,10 @@ mod tests {
         );
 
         query.min_similarity = Some(0.5);
-        query.since = Some(UnixSeconds::from(0x0102_0304));
+        query.since = Some(0x0102_0304);
         query.each_document = true;
         assert_eq!(
-            query.query_bytes(true, ScopeNumber::ALL_DOCUMENTS)?,
+            query.query_bytes(true, ScopeNumber::ALL_DOCUMENTS),
             [
                 &[1, 3, 0, 0, 0][..],
                 &[0, 0, 0, 0, 0, 0, 0xe0, 0x3f],
@@ -455,6 +451,5 @@ mod tests {
             ]
             .concat()
         );
-        Ok(())
     }
 }

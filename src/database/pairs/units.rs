@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::{Join, NearPair, Part, Permuted, ProbedPrefix};
-use crate::store::{Read, ReadParts, Reader, ScopeNumber};
+use crate::store::{Reader, ScopeNumber};
 
 /// How far a search for all pairs is. As text, it can be kept and parsed again.
 ///
@@ -54,7 +54,7 @@ pub(super) struct Way {
 /// A unit of a table finds the pairs whose lesser row it has. So which pairs come in the units before a unit depends on
 /// the first row of that unit alone, however the rows before it were cut.
 pub(super) struct Units<'r> {
-    reader: &'r Reader,
+    reader: Reader<'r>,
     other: Option<OtherSide<'r>>,
     join: Join<'r>,
     /// For each pass of the join, the parts of its table.
@@ -70,7 +70,7 @@ pub(super) const PAIRS_TOGETHER: usize = 4096;
 
 impl Way {
     /// The cheapest way at this commit.
-    pub(super) fn cheapest(reader: &Reader, max_distance: u32, is_turned: bool) -> Result<Self> {
+    pub(super) fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
         let tables = reader.settings().plan.tables();
         let cost_model = reader.cost_model(false)?;
         Ok(Self {
@@ -90,8 +90,8 @@ impl Unit {
 impl<'r> Units<'r> {
     /// Of parts with no more than `part_rows` rows. `from` is one of them, if it has rows.
     pub(super) fn new(
-        reader: &'r Reader,
-        other: Option<&'r Reader>,
+        reader: Reader<'r>,
+        other: Option<Reader<'r>>,
         max_distance: u32,
         way: &Way,
         part_rows: u64,
@@ -281,7 +281,7 @@ const PARTS_OF_SLICE: u64 = 128;
 
 /// The fingerprints of the other side, in slices that fit into memory.
 struct OtherSide<'r> {
-    reader: &'r Reader,
+    reader: Reader<'r>,
     /// Parts of its first table.
     slices: Vec<Part>,
     /// The slices that were sorted last. Threads that end a pass need another one than those that begin the next.
@@ -297,7 +297,7 @@ struct SortedSlice {
 
 impl<'r> OtherSide<'r> {
     /// In slices of parts with no more than `part_rows` rows. `kept` is one of the slices, if it has rows.
-    fn new(reader: &'r Reader, part_rows: u64, kept: Option<Part>) -> Result<Self> {
+    fn new(reader: Reader<'r>, part_rows: u64, kept: Option<Part>) -> Result<Self> {
         Ok(Self {
             reader,
             slices: reader.table_parts(0, PARTS_OF_SLICE * part_rows, kept)?,
@@ -306,7 +306,7 @@ impl<'r> OtherSide<'r> {
     }
 
     /// The fingerprints of a slice, in the order of a table of `searched`.
-    fn sorted(&self, searched: &Reader, slice: Part, table: usize) -> Result<Arc<Vec<u64>>> {
+    fn sorted(&self, searched: Reader<'_>, slice: Part, table: usize) -> Result<Arc<Vec<u64>>> {
         // The others wait here, since they need the same.
         let mut sorted = self.sorted.lock();
         for known in &*sorted {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
+use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
+use crate::store::engine::OpenFile;
 use crate::store::file::View;
 use crate::store::sizes::Sizes;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::copy::{self, Copied, CopyProgress, Memory};
 use crate::error::{Error, Result};
+use crate::files::{NewFile, Temporary, is_same_file, names_of, sync_name};
 use crate::plan::Plan;
-use crate::store::engine::{NewFile, OpenFile, Temporary, is_same_file, names_of, sync_directory};
+use crate::store::engine::OpenFile;
 use crate::store::file::{Shared, View};
 
 /// The most memory for sorting. With more, little is gained.
@@ -28,7 +29,7 @@ pub(crate) fn compact(
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.settings().for_another_file();
+    let mut settings = shared.current_settings().for_another_file();
     if let Some(plan) = plan {
         settings.plan = plan;
     }
@@ -74,7 +75,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
     shared.swap(open.clone(), copied);
     // Some file systems ask for the first sync too, since the file had no name when it was synced.
     open.file.sync_all().map_err(failed)?;
-    sync_directory(&shared.target).map_err(|error| match error {
+    sync_name(&shared.target).map_err(|error| match error {
         Error::Io { source, .. } => Error::Io {
             path: shared.path.clone(),
             source,

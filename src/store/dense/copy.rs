@@ -10,9 +10,10 @@ use std::sync::Arc;
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
+use crate::files::{NewFile, available_bytes, directory_of};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
-use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, directory_of};
+use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
     self, FIXED, KEYS, Set, SetRow, Settings, SourceRows, State, View, by_row, permuted,
 };

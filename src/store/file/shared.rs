@@ -2,7 +2,7 @@
 //! file.
 
 use std::fs;
-use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,20 +12,18 @@ use parking_lot::{Condvar, Mutex};
 use super::cache_limit::{CacheLimit, CacheUse};
 use super::edit::Edit;
 use super::meta::Settings;
-use super::now::Now;
-use super::opening;
-use super::pins::{CountedSnapshot, Pins};
-use super::progress::Progress;
-use super::state::State;
+use super::pins::{CountedSnapshot, Gauges, Pins};
+use super::state::{State, read_settings, read_state};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::events;
+use crate::files::{is_same_file, names_of};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
-use crate::store::engine::{OpenFile, is_same_file, names_of};
+use crate::store::engine::OpenFile;
 use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.
@@ -48,8 +46,8 @@ pub(crate) struct Shared {
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
     pub(crate) limit: CacheLimit,
-    /// Whether somebody was told that the tables do not fit into the cache.
-    told: AtomicBool,
+    /// Whether the event was reported that the tables do not fit into the cache.
+    has_warned: AtomicBool,
     /// The last commit. `None` while pages are checked, and after that if the file cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by every commit, from reading the last state to publishing the next.
@@ -89,8 +87,8 @@ impl Shared {
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let txn = open.engine.begin_read()?;
-        let settings = Arc::new(opening::read_settings(&txn, path)?);
-        let state = opening::read_state(&txn, &settings)?;
+        let settings = Arc::new(read_settings(&txn, path)?);
+        let state = read_state(&txn, &settings)?;
         let view = Arc::new(View::new(
             &open,
             txn,
@@ -108,7 +106,7 @@ impl Shared {
             sizes,
             cache,
             limit,
-            told: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             current: Mutex::new(Some(view.clone())),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -141,6 +139,12 @@ impl Shared {
         self.process.is_here()
     }
 
+    /// The metadata of the file, such as its size.
+    pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
+        self.ensure_usable()?;
+        self.open()?.file.metadata().map_err(Error::io(&self.path))
+    }
+
     /// The last commit.
     pub(crate) fn view(&self) -> Result<Arc<View>> {
         let view = self.current_view()?;
@@ -165,8 +169,8 @@ impl Shared {
     /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         let txn = open.engine.begin_read()?;
-        let settings = self.settings();
-        let state = opening::read_state(&txn, &settings)?;
+        let settings = self.current_settings();
+        let state = read_state(&txn, &settings)?;
         Ok(View::new(open, txn, state, settings, self.cache.clone()))
     }
 
@@ -183,11 +187,14 @@ impl Shared {
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
         change(&mut edit, view.blocks())?;
         drop(view);
-        let (gone, freed_bytes) = (std::mem::take(&mut edit.gone), edit.freed_bytes);
+        let gone = mem::take(&mut edit.gone);
+        let freed_bytes = edit.freed_bytes;
         match self.publish(edit) {
             Ok(view) => {
                 // The cache would otherwise fill up with blocks that nobody asks for.
-                gone.into_iter().for_each(|id| self.cache.forget(id));
+                for id in gone {
+                    self.cache.forget(id);
+                }
                 self.limit.look_now_and_then();
                 self.share_cache(view.state());
                 self.replace_current(view, freed_bytes);
@@ -222,7 +229,7 @@ impl Shared {
             open,
             txn,
             state,
-            self.settings(),
+            self.current_settings(),
             self.cache.clone(),
         ))
     }
@@ -242,9 +249,9 @@ impl Shared {
     /// Makes a view the last commit. It frees some bytes of the file when nobody reads the commits before it.
     fn replace_current(&self, view: View, freed_bytes: u64) {
         let before = self.current.lock().replace(Arc::new(view));
-        before
-            .iter()
-            .for_each(|before| self.pins.note(before, self.meters.freed_bytes.get()));
+        if let Some(before) = &before {
+            self.pins.note(before, self.meters.freed_bytes.get());
+        }
         self.meters.freed_bytes.add(freed_bytes);
     }
 
@@ -265,16 +272,12 @@ impl Shared {
         if self.target.as_os_str().is_empty() {
             return Ok(());
         }
-        let failed = |source: io::Error| Error::Io {
-            path: self.path.clone(),
-            source: source.into(),
-        };
         let open = self.open()?;
-        if names_of(&open.file).map_err(failed)? > 0 {
+        if names_of(&open.file).map_err(Error::io(&self.path))? > 0 {
             return Ok(());
         }
         // Some file systems do not count names. There the path tells.
-        let metadata = open.file.metadata().map_err(failed)?;
+        let metadata = open.file.metadata().map_err(Error::io(&self.path))?;
         if fs::metadata(&self.target).is_ok_and(|there| is_same_file(&metadata, &there)) {
             return Ok(());
         }
@@ -306,6 +309,7 @@ impl Shared {
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
+        self.ensure_usable()?;
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.ensure_certain()?;
@@ -350,14 +354,11 @@ impl Shared {
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
             return Ok(false);
         }
-        let of_failure = self
-            .failed
-            .lock()
-            .as_ref()
-            .map_or(0, |failure| failure.generation);
-        let generation = current
-            .as_ref()
-            .map_or(of_failure, |view| view.state().generation());
+        let generation = match (&*current, &*self.failed.lock()) {
+            (Some(view), _) => view.state().generation(),
+            (None, Some(failure)) => failure.generation,
+            (None, None) => 0,
+        };
         // Until the file is read, nothing is known of it.
         *current = None;
         let opened = open
@@ -404,21 +405,18 @@ impl Shared {
     }
 
     /// How the open file stands now.
-    pub(crate) fn now(&self) -> Now {
+    pub(crate) fn gauges(&self) -> Result<Gauges> {
+        self.ensure_usable()?;
         // No view is kept meanwhile. Somebody could need the database for itself.
-        let current = self.current.lock();
-        let mut now = current
-            .as_ref()
-            .map(|view| Now::of(view.state()))
-            .unwrap_or_default();
-        drop(current);
-        (now.cache_bytes, now.cache_limit_bytes) = (
-            now.cache_bytes + self.cache.bytes(),
-            self.limit.bytes() as u64,
-        );
-        now.snapshots = self.pins.snapshots() as u64;
-        now.pinned = self.pins.pinned(self.meters.freed_bytes.get());
-        now
+        let mut gauges = match &*self.current.lock() {
+            Some(view) => Gauges::new(view.state()),
+            None => Gauges::default(),
+        };
+        gauges.cache_bytes += self.cache.bytes();
+        gauges.cache_limit_bytes = self.limit.bytes() as u64;
+        gauges.snapshots = self.pins.snapshots() as u64;
+        gauges.pinned = self.pins.pinned(self.meters.freed_bytes.get());
+        Ok(gauges)
     }
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
@@ -428,17 +426,17 @@ impl Shared {
             self.cache.set_capacity(left);
         }
         let needs = self.cache_use(state);
-        if !needs.tables_fit() && !self.told.swap(true, Ordering::Relaxed) {
+        if !needs.tables_fit() && !self.has_warned.swap(true, Ordering::Relaxed) {
             events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
         }
     }
 
     /// What the cache takes, and what it would need for the data of a commit.
     pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
-        CacheUse::of(
+        CacheUse::new(
             &self.limit,
             state,
-            &self.settings().plan,
+            &self.current_settings().plan,
             self.cache.bytes(),
             &self.sizes,
         )
@@ -446,12 +444,14 @@ impl Shared {
 
     /// Sets another limit of the cache.
     pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
+        self.ensure_usable()?;
         self.limit.set(cache);
         self.share_cache(self.current_view()?.state());
         Ok(())
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    /// The settings, with the plan that the last compaction has chosen.
+    pub(crate) fn current_settings(&self) -> Arc<Settings> {
         self.settings.lock().clone()
     }
 
@@ -460,15 +460,27 @@ impl Shared {
         self.open.lock().clone().ok_or(Error::Closed)
     }
 
+    /// Refuses to write to a file that is open for reading only.
+    pub(crate) fn ensure_writable(&self) -> Result<()> {
+        self.ensure_usable()?;
+        self.open()?.engine.ensure_writable()
+    }
+
     /// Whether the file is open to write, and not closed.
     pub(crate) fn is_writable(&self) -> bool {
-        self.open()
-            .is_ok_and(|open| open.engine.ensure_writable().is_ok())
+        self.ensure_writable().is_ok()
+    }
+
+    /// Makes everything that is done with the file fail from now on, or no longer.
+    #[cfg(test)]
+    pub(crate) fn set_broken(&self, is_broken: bool) {
+        let open = self.open().expect("the file is not closed");
+        open.engine.set_broken(is_broken);
     }
 
     /// Closes the file. The caller has the turn to write, and nothing is merged any more. Snapshots can read nothing
     /// from then on, and every call is [`Error::Closed`].
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close_file(&self) -> Result<()> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.is_closed.store(true, Ordering::Release);
@@ -505,10 +517,7 @@ fn target_of(path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Ok(PathBuf::new());
     }
-    fs::canonicalize(path).map_err(|source: io::Error| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })
+    fs::canonicalize(path).map_err(Error::io(path))
 }
 
 /// The innermost cause of an error.
@@ -518,4 +527,53 @@ fn innermost(error: &Error) -> String {
         error = cause;
     }
     error.to_string()
+}
+
+/// What the merging thread and the transactions tell each other.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// The number of commits. A thread that waits for a commit compares it, and so misses none.
+    pub(crate) commits: u64,
+    /// Whether the thread is to end.
+    pub(crate) stop: bool,
+    /// Why the last merge failed.
+    pub(crate) failure: Option<MergeFailure>,
+}
+
+/// Why the last merge failed.
+pub(crate) struct MergeFailure {
+    /// Whether the file is damaged. Otherwise the disk may be full, for example.
+    damage: bool,
+    reason: String,
+}
+
+impl MergeFailure {
+    pub(crate) fn new(error: &Error) -> Self {
+        let reason = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        Self {
+            damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)),
+            reason,
+        }
+    }
+
+    /// Nothing can be merged, since the system gives no thread.
+    pub(crate) fn without_thread(error: &std::io::Error) -> Self {
+        Self {
+            damage: false,
+            reason: error.to_string(),
+        }
+    }
+
+    /// The error for a transaction that waits for the merge.
+    pub(crate) fn to_error(&self) -> Error {
+        let cause = format!("levels could not be merged: {}", self.reason);
+        if self.damage {
+            Error::corrupted(cause)
+        } else {
+            Error::storage(cause)
+        }
+    }
 }

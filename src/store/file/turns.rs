@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::shared::Shared;
 use crate::error::{Error, Result};
 
 /// How long somebody who wants to write waits for the turn.
@@ -32,13 +33,13 @@ pub(crate) struct Turns {
 struct Line {
     is_taken: bool,
     /// Who waits, the first first.
-    waiting: VecDeque<Arc<Place>>,
+    waiting: VecDeque<Arc<Waiter>>,
 }
 
-/// A place in the line.
-struct Place {
+/// Somebody who waits in the line.
+struct Waiter {
     thread: u64,
-    /// Signalled when the turn has come. Each place has one of its own, so that nobody else wakes up.
+    /// Signalled when the turn has come. Each waiter has one of its own, so that nobody else wakes up.
     called: Condvar,
 }
 
@@ -75,20 +76,24 @@ impl Turns {
         if self.is_used_here() {
             return Err(Error::WouldDeadlock);
         }
-        let place = Arc::new(Place {
+        let waiter = Arc::new(Waiter {
             thread: this_thread(),
             called: Condvar::new(),
         });
-        line.waiting.push_back(place.clone());
-        // Whoever gives the turn back takes the place out of the line.
-        while let Some(index) = line.waiting.iter().position(|it| Arc::ptr_eq(it, &place)) {
+        line.waiting.push_back(waiter.clone());
+        // Whoever gives the turn back takes the waiter out of the line.
+        while let Some(index) = line
+            .waiting
+            .iter()
+            .position(|other| Arc::ptr_eq(other, &waiter))
+        {
             match patience {
                 Patience::Until(end) if Instant::now() >= end => {
                     line.waiting.remove(index);
                     return Ok(false);
                 }
-                Patience::Until(end) => _ = place.called.wait_until(&mut line, end),
-                Patience::Endless | Patience::None => place.called.wait(&mut line),
+                Patience::Until(end) => _ = waiter.called.wait_until(&mut line, end),
+                Patience::Endless | Patience::None => waiter.called.wait(&mut line),
             }
         }
         Ok(true)
@@ -123,5 +128,40 @@ impl Turns {
     /// Whether somebody has the turn.
     pub(crate) fn is_taken(&self) -> bool {
         self.line.lock().is_taken
+    }
+}
+
+/// The right to write. It is given back when this is dropped.
+pub(crate) struct Turn(Arc<Shared>);
+
+impl Turn {
+    /// Waits until no other transaction writes. `None` if that does not come in time. It is an error if this
+    /// thread has the turn.
+    pub(crate) fn take(shared: &Arc<Shared>, patience: Patience) -> Result<Option<Self>> {
+        Ok(shared.turns.take(patience)?.then(|| Self(shared.clone())))
+    }
+
+    /// Waits until no other transaction writes, however long it takes.
+    pub(crate) fn wait(shared: &Arc<Shared>) -> Result<Self> {
+        let turn = Self::take(shared, Patience::Endless)?;
+        Ok(turn.expect("endless patience ends with the turn"))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// Notes that this thread has the transaction now.
+    pub(crate) fn use_here(&self) {
+        self.0.turns.use_here();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // A forked process has a copy of a turn that is not its own, and the line may be locked for ever.
+        if self.0.is_here() {
+            self.0.turns.give_back();
+        }
     }
 }

@@ -4,16 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::meta::Settings;
+use super::edit::Edit;
+use super::meta::{Counters, Settings};
 use super::overlays::Overlays;
-use super::sources::ChangedSources;
-use super::view::damaged_document;
+use super::schema::{DOCUMENTS, permuted};
+use super::view::ChangedSources;
+use super::view::{View, damaged_document};
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::blocks::{DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
-use crate::store::engine::{SpillFile, SpilledBytes, directory_of};
+use crate::files::directory_of;
+use crate::plan::{Candidates, Probe};
+use crate::store::blocks::{
+    Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
+};
+use crate::store::engine::{BlockBytes, SpillFile, SpilledBytes};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
+use crate::store::sorted_set::Run;
 
 /// What a transaction has written so far.
 pub(crate) struct Written {
@@ -22,17 +29,19 @@ pub(crate) struct Written {
     /// The scopes that are new, with their numbers.
     pub(crate) scopes: BTreeMap<String, ScopeNumber>,
     pub(crate) sources: ChangedSources,
+    /// Those of the file, with what was written.
+    pub(crate) counters: Counters,
 }
 
 impl Written {
-    /// Nothing is written yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
+    /// Nothing is written yet. `counters` are those of the file.
+    pub(crate) fn new(settings: &Settings, counters: Counters) -> Self {
         Self {
             overlays: Overlays::new(&settings.plan),
-            documents,
-            scopes,
+            documents: WrittenDocuments::new(settings.file),
+            scopes: BTreeMap::new(),
             sources: ChangedSources::new(),
+            counters,
         }
     }
 }
@@ -79,13 +88,11 @@ impl WrittenDocuments {
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
         self.latest = self.latest.max(document.seen());
-        match self
-            .latest_of_groups
-            .last_mut()
-            .filter(|_| !self.newest.len().is_multiple_of(GROUP))
-        {
-            Some(latest) => *latest = document.seen().max(*latest),
-            None => self.latest_of_groups.push(document.seen()),
+        match self.latest_of_groups.last_mut() {
+            Some(latest) if !self.newest.len().is_multiple_of(GROUP) => {
+                *latest = document.seen().max(*latest);
+            }
+            _ => self.latest_of_groups.push(document.seen()),
         }
         self.newest.push(number.0, document);
     }
@@ -143,32 +150,33 @@ impl WrittenDocuments {
         if self.latest < since || self.first.is_none_or(|first| first.0 > last) {
             return None;
         }
-        let may = |latest: &&i64| **latest >= since;
         let mut end = self.newest.before(last.saturating_add(1));
         while let Some(index) = end.checked_sub(1) {
             let group = index / GROUP;
-            if may(&&self.latest_of_groups[group]) {
-                let seen = |&index: &usize| self.newest.get(index).seen >= since;
-                if let Some(found) = (group * GROUP..end).rev().find(seen) {
-                    return Some(self.newest.get(found).number);
+            if self.latest_of_groups[group] >= since {
+                for index in (group * GROUP..end).rev() {
+                    let document = self.newest.get(index);
+                    if document.seen >= since {
+                        return Some(document.number);
+                    }
                 }
             }
             end = group * GROUP;
         }
         let reaching = self.spilled.partition_point(|block| block.high < last);
-        let mut blocks = self.spilled[..(reaching + 1).min(self.spilled.len())]
-            .iter()
-            .rev();
-        let may = |block: &&Packed<_, _>| {
-            block
-                .extent
-                .is_some_and(|extent| extent.greatest_seen >= since)
-        };
-        blocks.find(may).map(|block| block.high.min(last))
+        let end = (reaching + 1).min(self.spilled.len());
+        for block in self.spilled[..end].iter().rev() {
+            if let Some(extent) = block.extent
+                && extent.greatest_seen >= since
+            {
+                return Some(block.high.min(last));
+            }
+        }
+        None
     }
 
     /// Takes the blocks outside memory. Their documents come before those in memory.
-    pub(crate) fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
+    fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
         std::mem::take(&mut self.spilled)
     }
 
@@ -180,23 +188,125 @@ impl WrittenDocuments {
 
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
-        let damaged = |problem| damaged_document(number, problem);
         if let Some(index) = self.newest.find(number.0) {
-            return Some(self.newest.get(index).to_document().map_err(damaged));
+            return Some(document_of(&self.newest, index, number));
+        }
+        if self.first.is_none_or(|first| first > number) {
+            return None;
         }
         let index = self.spilled.partition_point(|block| block.high < number.0);
-        let block = self
-            .spilled
-            .get(index)
-            .filter(|_| self.first.is_some_and(|first| first <= number))?;
-        let read = || {
-            let block = DocumentBlock::decode(&block.bytes.load()?).map_err(damaged)?;
-            block
-                .find(number.0)
-                .map(|index| block.get(index).to_document().map_err(damaged))
-                .transpose()
+        let block = self.spilled.get(index)?;
+        spilled_document(block, number).transpose()
+    }
+}
+
+fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
+    let document = block.get(index).to_document();
+    document.map_err(|problem| damaged_document(number, problem))
+}
+
+fn spilled_document(
+    block: &Packed<u64, SpilledBytes>,
+    number: DocumentNumber,
+) -> Result<Option<Document>> {
+    let block = DocumentBlock::decode(&block.bytes.load()?);
+    let block = block.map_err(|problem| damaged_document(number, problem))?;
+    match block.find(number.0) {
+        Some(index) => document_of(&block, index, number).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The fingerprints that a transaction has written. Some may have no document any more.
+pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
+
+impl<'w> WrittenFingerprints<'w> {
+    pub(crate) fn new(overlays: &'w Overlays) -> Self {
+        Self(overlays)
+    }
+
+    /// Those that are not sorted yet, as rows of the first table.
+    pub(crate) fn unsorted(&self) -> Candidates<'w> {
+        Candidates::new(self.0[permuted(0)].puts().1)
+    }
+
+    /// Those that are sorted, as rows of the first table, in parts.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        self.0[permuted(0)]
+            .puts()
+            .0
+            .iter()
+            .map(|run| Candidates::new(run.puts()))
+    }
+
+    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
+    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        let first = probe.first;
+        let last = probe.last;
+        let runs = self.0[permuted(probe.table)].puts().0.iter();
+        let puts = runs
+            .map(Run::indexed_puts)
+            .filter(move |puts| puts.may_have(first, last));
+        puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
+    }
+}
+
+/// If the last block of documents has less than this number of sixteenths of its most bytes, the next
+/// commit fills it up.
+const FULL_SIXTEENTHS: usize = 13;
+
+/// New blocks of documents at the end of the file.
+pub(crate) struct Appended {
+    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
+    /// `blocks`.
+    tail: Option<Entry<u64>>,
+    blocks: Vec<Packed<u64, BlockBytes>>,
+}
+
+impl Appended {
+    pub(crate) fn new(
+        view: &View,
+        written: &mut WrittenDocuments,
+        block_bytes: usize,
+    ) -> Result<Self> {
+        let spilled = written.take_spilled();
+        let mut tail = None;
+        let of = view.document_blocks();
+        if let Some(entry) = view.state().documents.last(of)?
+            && spilled.is_empty()
+        {
+            let block = of.documents(entry)?;
+            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
+                tail = Some((entry.clone(), block));
+            }
+        }
+        let before = tail.iter().flat_map(|(_, block)| block.documents());
+        let documents: Vec<_> = before.chain(written.live()).collect();
+        let packed = pack_documents(&documents, block_bytes, view.settings().file);
+        let mut blocks = Vec::with_capacity(spilled.len() + packed.len());
+        for block in spilled {
+            blocks.push(block.with_bytes(BlockBytes::from));
+        }
+        for block in packed {
+            blocks.push(block.with_bytes(BlockBytes::from));
+        }
+        Ok(Self {
+            tail: tail.map(|(entry, _)| entry),
+            blocks,
+        })
+    }
+
+    pub(crate) fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
+        let Self { tail, blocks } = self;
+        let level = edit.state.documents.clone();
+        let end = level.end();
+        // Only transactions change the last block, and there is one transaction at a time.
+        let from = match tail {
+            Some(entry) => level.find(entry.high, of.of_table(DOCUMENTS.table))?,
+            None => end,
         };
-        read().transpose()
+        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
+        Ok(())
     }
 }
 

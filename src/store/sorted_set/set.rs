@@ -57,6 +57,12 @@ impl<R: Row> SortedSet<R> {
         }
     }
 
+    /// The number of rows in memory that are not in a level yet, with marks.
+    pub(crate) fn memory_rows(&self) -> u64 {
+        let runs = self.recent.iter().chain(&self.frozen);
+        runs.map(|run| run.len() as u64).sum()
+    }
+
     /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short` rows.
     pub(crate) fn push(&mut self, run: Run<R>, short: usize) {
         push_run_soon(&mut self.recent, run, short, self.rules);

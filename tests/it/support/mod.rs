@@ -1,8 +1,5 @@
 //! Helpers that several tests need.
 
-#[cfg(feature = "parquet")]
-pub(crate) mod int96;
-
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;
@@ -198,6 +195,16 @@ pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
 /// The program under test.
 pub(crate) fn simdb() -> Command {
     Command::new(env!("CARGO_BIN_EXE_simdb"))
+}
+
+/// The program that measures. `cargo test` builds it with all examples; so does `cargo build --example bench`.
+pub(crate) fn bench() -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_simdb")).with_file_name("examples");
+    Command::new(
+        program
+            .join("bench")
+            .with_extension(std::env::consts::EXE_EXTENSION),
+    )
 }
 
 /// The exit code and the output of a run of the program.

@@ -1,0 +1,444 @@
+//! Unicode folding. Texts that look the same to a reader, apart from case, become the same text, and letters that readers
+//! hold to be one become one.
+//!
+//! A text is decomposed before it is folded and composed behind it, so each fold is said once, of a letter or a
+//! mark. `ranges.rs` has the folds of one character to one, as they are between composed characters.
+//!
+//! * Case: the full case folding of `CaseFolding.txt` (status C and F).
+//! * `I`, `i`, dotless `ı` and `İ` are one: which of them is the capital of which depends on the language
+//!   (`SpecialCasing.txt`). A dot above an `i` or a `j` goes, which Lithuanian keeps below accents.
+//! * Greek letters lose their accents, breathings and diaereses, as they do in capitals: the transform `el-Upper` of
+//!   CLDR. The circumflex, the tilde and the inverted breve are there because some write them for a perispomeni, as
+//!   ICU has them in its upper-casing of Greek.
+//! * Comma below and cedilla are one: Romanian ș and ț are also written ş and ţ. Lucene's `RomanianNormalizer`
+//!   folds them.
+//! * Arabic letters for one in several languages. Each is folded by a normaliser in wide use:
+//!   - the yehs ي ی (Lucene's `PersianNormalizer`, `SoraniNormalizer`) and ى (`ArabicNormalizer`, `SoraniNormalizer`).
+//!     In Arabic, ى is also a letter of its own, the alef maksura, and few words differ in it alone;
+//!   - the kafs ك ک (`PersianNormalizer`, `SoraniNormalizer`);
+//!   - the hehs ه ہ (`PersianNormalizer`), ھ ە (`SoraniNormalizer`, of ە at the end of a word; the normaliser of Hazm
+//!     everywhere). In Urdu, ھ is a letter of its own, but where a text has ه, nothing says which is meant;
+//!   - the teh marbutas ة ۃ: Hazm takes the second and `ArabicNormalizer` the first for a heh. They are one here, but
+//!     no heh;
+//!   - the two rows of Arabic digits (`DecimalDigitFilter`; one weight in the collation of Unicode).
+//! * What the default table of the Unicode Collation Algorithm (`allkeys.txt`) holds equal but for the third level,
+//!   that of capitals and variants: a Malayalam chillu and its consonant with a virama, a Bengali khanda ta and ta with
+//!   a virama, a Yiddish digraph and its two letters. With a joiner, which is not seen, the former are how a chillu and
+//!   a khanda ta were written before they were encoded (Lucene's `IndicNormalizer` composes them). So a chillu is also
+//!   one with a consonant whose virama is seen, though a few words differ in nothing else.
+//! * A tatweel and the lajanyalan of N'Ko only stretch a word. `allkeys.txt` ignores both.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+use super::properties::{Class, Properties};
+use super::ranges::FOLDINGS;
+
+/// Returns `text` without what nobody sees, decomposed to Unicode normalisation form KD, folded, and composed to form
+/// C. Full-width letters, ligatures, composed accents, capitals, and letters with two codes become one form.
+/// White space stays, because features do not contain any.
+pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            Cow::Owned(text.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(text)
+        };
+    }
+    let mut folded = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        // Plain ASCII stays the same, except that its last letter may compose with an accent behind it.
+        // Nothing before an ASCII character composes with it.
+        let ascii = match rest.bytes().position(|byte| !byte.is_ascii()) {
+            Some(at) => at.saturating_sub(1),
+            None => rest.len(),
+        };
+        let (plain, other) = rest.split_at(ascii);
+        let start = folded.len();
+        folded.push_str(plain);
+        folded[start..].make_ascii_lowercase();
+        let first = other.chars().next().map_or(0, char::len_utf8);
+        let end = match other[first..].bytes().position(|byte| byte.is_ascii()) {
+            Some(at) => first + at,
+            None => other.len(),
+        };
+        let (other, behind) = other.split_at(end);
+        fold_into(other, &mut folded);
+        rest = behind;
+    }
+    Cow::Owned(folded)
+}
+
+/// Normalises and folds a piece that is mostly not ASCII.
+///
+/// Two kinds of characters stay the same and compose with nothing. Han characters do so by their nature. The
+/// others are those that are not in the version of Unicode that the schemes have. A later version of the
+/// normalising crate knows some of them, and no fingerprint may depend on that.
+fn fold_into(text: &str, folded: &mut String) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (same, other) = rest.split_at(rest.find(|c| !stays(c)).unwrap_or(rest.len()));
+        folded.push_str(same);
+        let (piece, behind, properties) = piece(other);
+        let is_composed = !properties.folds_to_several()
+            && (!properties.changes() || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
+        if is_composed {
+            folded.extend(piece.chars().map(fold));
+        } else if properties.folds_to_several() || !compose_and_fold(piece, folded) {
+            decompose_and_fold(piece, folded);
+        }
+        rest = behind;
+    }
+}
+
+fn stays(c: char) -> bool {
+    stays_by(c, Properties::new(c))
+}
+
+fn stays_by(c: char, properties: Properties) -> bool {
+    let is_unknown = !properties.is_assigned() && !properties.is_dropped();
+    matches!(c, '\u{4E00}'..='\u{9FFF}') || is_unknown
+}
+
+/// Cuts a text before the first character that stays. With what is true of some character before that.
+fn piece(text: &str) -> (&str, &str, Properties) {
+    let mut all = Properties::new(' ');
+    for (at, c) in text.char_indices() {
+        let properties = Properties::new(c);
+        if stays_by(c, properties) {
+            return (&text[..at], &text[at..], all);
+        }
+        all = all.or(properties);
+    }
+    (text, "", all)
+}
+
+/// Composes a piece, and folds its characters one by one. That takes half of the time of the plain algorithm. Returns
+/// false, with nothing added, where that may be another text: where a character folds to several, where a mark may be
+/// lost on its letter, or compose with the folded letter.
+fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
+    let start = folded.len();
+    let mut base_folds = false;
+    for c in piece.nfkc() {
+        let properties = Properties::new(c);
+        let is_mark_that_matters = properties.changes()
+            && (base_folds || properties.folds() || matches!(c, '\u{300}'..='\u{36f}'));
+        if is_mark_that_matters || properties.folds_to_several() || properties.is_dropped() {
+            folded.truncate(start);
+            return false;
+        }
+        if properties.class() != Class::Mark {
+            base_folds = properties.folds();
+        }
+        folded.push(fold(c));
+    }
+    true
+}
+
+/// The plain algorithm, of a piece or of a whole text.
+fn decompose_and_fold(text: &str, folded: &mut String) {
+    let mut folding = Folding::default();
+    let seen = text.chars().filter(|&c| !Properties::new(c).is_dropped());
+    folded.extend(seen.nfkd().flat_map(|c| folding.next(c)).nfc());
+}
+
+/// The one character that a character folds to, apart from those that fold to several.
+fn fold(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_lowercase();
+    }
+    if !Properties::new(c).folds() {
+        return c;
+    }
+    let code = u32::from(c);
+    let (_, _, _, distance) = FOLDINGS[FOLDINGS.partition_point(|&(_, last, ..)| last < code)];
+    code.checked_add_signed(distance)
+        .and_then(char::from_u32)
+        .unwrap_or(c)
+}
+
+/// Folds the characters of a decomposed text, one after another.
+#[derive(Default)]
+struct Folding {
+    /// The last character that is no mark, folded.
+    base: char,
+}
+
+impl Folding {
+    /// What a character becomes behind those before it.
+    fn next(&mut self, c: char) -> impl Iterator<Item = char> + use<> {
+        let [first, second] = self.folded(c);
+        first.into_iter().chain(second)
+    }
+
+    fn folded(&mut self, c: char) -> [Option<char>; 2] {
+        let properties = Properties::new(c);
+        if properties.is_dropped() {
+            return [None; 2];
+        }
+        if properties.class() == Class::Mark && is_lost_on(self.base, c) {
+            return [None; 2];
+        }
+        if let Some((first, second)) = two_letters(c) {
+            self.base = first;
+            return [Some(first), Some(second)];
+        }
+        let folded = fold(c);
+        if Properties::new(folded).class() != Class::Mark {
+            self.base = folded;
+        }
+        [Some(folded), None]
+    }
+}
+
+/// Whether a mark says nothing on this letter. The letter is folded.
+const fn is_lost_on(base: char, mark: char) -> bool {
+    match base {
+        'i' | 'j' => mark == '\u{307}',
+        // Grave, acute, circumflex, tilde, macron, breve, diaeresis, inverted breve, psili, dasia, perispomeni.
+        '\u{370}'..='\u{3ff}' => matches!(
+            mark,
+            '\u{300}'
+                ..='\u{304}'
+                    | '\u{306}'
+                    | '\u{308}'
+                    | '\u{311}'
+                    | '\u{313}'
+                    | '\u{314}'
+                    | '\u{342}'
+        ),
+        _ => false,
+    }
+}
+
+/// The letters that one is written for.
+const fn two_letters(c: char) -> Option<(char, char)> {
+    const MALAYALAM_VIRAMA: char = '\u{d4d}';
+    Some(match c {
+        'ß' | 'ẞ' => ('s', 's'),
+        '\u{5f0}' => ('\u{5d5}', '\u{5d5}'),
+        '\u{5f1}' => ('\u{5d5}', '\u{5d9}'),
+        '\u{5f2}' => ('\u{5d9}', '\u{5d9}'),
+        '\u{9ce}' => ('\u{9a4}', '\u{9cd}'),
+        '\u{d54}' => ('\u{d2e}', MALAYALAM_VIRAMA),
+        '\u{d55}' => ('\u{d2f}', MALAYALAM_VIRAMA),
+        '\u{d56}' => ('\u{d34}', MALAYALAM_VIRAMA),
+        '\u{d7a}' => ('\u{d23}', MALAYALAM_VIRAMA),
+        '\u{d7b}' => ('\u{d28}', MALAYALAM_VIRAMA),
+        '\u{d7c}' => ('\u{d30}', MALAYALAM_VIRAMA),
+        '\u{d7d}' => ('\u{d32}', MALAYALAM_VIRAMA),
+        '\u{d7e}' => ('\u{d33}', MALAYALAM_VIRAMA),
+        '\u{d7f}' => ('\u{d15}', MALAYALAM_VIRAMA),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_is_folded_in_and_outside_ascii() {
+        assert_eq!(normalize("Hello WORLD"), "hello world");
+        assert_eq!(
+            normalize("ÄÖÜ Σίσυφος ΣΊΣΥΦΟΣ ΣΙΣΥΦΟΣ"),
+            "äöü σισυφοσ σισυφοσ σισυφοσ"
+        );
+        assert_eq!(normalize("ПРИВЕТ"), "привет");
+    }
+
+    #[test]
+    fn compatible_forms_become_one() {
+        assert_eq!(normalize("ＡＢＣ１２３ ﬁn e\u{301}"), "abc123 fin é");
+        assert_eq!(normalize("漢字かな"), "漢字かな");
+    }
+
+    /// All ways to write a word become one.
+    fn assert_one(ways: &[&str]) {
+        for way in ways {
+            assert_eq!(
+                normalize(way),
+                normalize(ways[0]),
+                "{way:?} is {:?}",
+                ways[0]
+            );
+        }
+    }
+
+    #[test]
+    fn what_nobody_sees_goes() {
+        let hidden = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{180b}\u{180e}\u{200c}\u{200d}\u{200e}\u{200f}\
+                      \u{202e}\u{2060}\u{2069}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{1bca0}\u{e0041}\u{e0100}\u{e0fff}";
+        for c in hidden.chars() {
+            assert_one(&["plain text", &format!("pl{c}ain t{c}{c}ext{c}")]);
+            assert_one(&["é", &format!("e{c}\u{301}"), &format!("{c}é{c}")]);
+            assert_one(&["文字한국어", &format!("文{c}字한{c}국{c}어")]);
+        }
+        assert_eq!(
+            normalize("a\u{200b}b"),
+            "a\u{200b}b",
+            "a zero-width space is a space"
+        );
+    }
+
+    #[test]
+    fn letters_with_two_codes_are_one() {
+        assert_one(&["می‌خواهم کتاب ۱۲۳", "ميخواهم كتاب ١٢٣", "مىخواهم كتاب ۱۲۳"]);
+        assert_one(&["محمد", "محـــمد", "مـحـمـد", "ﻣﺤﻤﺪ"]);
+        assert_one(&["ہے", "هے"]);
+        assert_one(&["\u{6c0}", "\u{6d5}\u{654}", "\u{647}\u{654}", "\u{6c2}"]);
+        assert_one(&["ئ", "\u{64a}\u{654}", "\u{6cc}\u{654}"]);
+        assert_one(&[
+            "ştiinţă",
+            "știință",
+            "s\u{326}tiint\u{327}a\u{306}",
+            "ȘTIINŢĂ",
+        ]);
+        assert_one(&["അവൻ", "അവന്\u{200d}"]);
+        assert_one(&["\u{9ce}", "\u{9a4}\u{9cd}\u{200d}"]);
+        assert_one(&["ייִד װ", "ײִד וו"]);
+    }
+
+    #[test]
+    fn capitals_of_every_language_are_one_with_small_letters() {
+        assert_one(&[
+            "Işık ılık İzmir",
+            "IŞIK ILIK IZMIR",
+            "ışık ılık i\u{307}zmir",
+            "IŞIK ILIK İZMİR",
+        ]);
+        assert_one(&["Straße", "STRASSE", "STRAẞE", "Strasse"]);
+        assert_one(&[
+            "Ἀθῆναι ᾍδης Μάιος",
+            "ΑΘΗΝΑΙ ΑΙΔΗΣ ΜΑΪΟΣ",
+            "Αθήναι ΑΙΔΗΣ ΜΑΙΟΣ",
+        ]);
+        assert_one(&["և", "եւ", "ԵՒ"]);
+        assert_one(&["i\u{307}\u{301} į\u{307} j\u{307}", "Í Į J"]);
+        assert_one(&["ŉ ǰ ﬁ ǆ", "ʼN J\u{30c} FI Ǆ", "ʼn ǰ Fi ǅ"]);
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+            let [small, capital] = [
+                c.to_lowercase().collect::<String>(),
+                c.to_uppercase().collect(),
+            ];
+            assert_one(&[&c.to_string(), &small, &capital]);
+        }
+    }
+
+    proptest::proptest! {
+        /// The plain algorithm folds the whole text at once.
+        #[test]
+        fn normalising_piece_by_piece_equals_the_whole(
+            text in concat!(
+                "([a-cA-CiIjJst ]|[\u{300}-\u{30f}\u{323}-\u{328}\u{345}]|[éÅﬁＡ가中文，々\u{3099}か]|[άᾴΐΣİıßẞșţ]",
+                "|[\u{ad}\u{200b}-\u{200d}\u{640}\u{fe0f}\u{e0065}]|[يیکهۀ\u{654}\u{64b}ൻണ\u{d4d}ײ]",
+                "|[\u{1100}-\u{1105}\u{1161}-\u{1165}\u{11a8}-\u{11ac}]|\\PC){0,40}"
+            ),
+        ) {
+            let mut whole = String::new();
+            decompose_and_fold(&text, &mut whole);
+            let normalized = normalize(&text).into_owned();
+            proptest::prop_assert_eq!(&normalized, &whole);
+            proptest::prop_assert_eq!(&normalize(&normalized), &whole, "once is enough");
+        }
+    }
+
+    /// What a character becomes by itself is in a table, apart from the plain algorithm.
+    #[test]
+    fn every_character_folds_as_in_the_plain_algorithm() {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+            let mut plain = String::new();
+            decompose_and_fold(c.encode_utf8(&mut [0; 4]), &mut plain);
+            assert_eq!(normalize(c.encode_utf8(&mut [0; 4])), plain, "{c:?}");
+        }
+    }
+
+    /// Another digest would be another fingerprint of some text. A later release of the normalising crate
+    /// that changes one character of this version of Unicode fails here.
+    #[test]
+    fn what_the_schemes_know_of_unicode_never_changes() {
+        let mut digest = xxhash_rust::xxh3::Xxh3::new();
+        let mut beside = String::new();
+        for c in '\0'..=char::MAX {
+            digest.update(normalize(c.encode_utf8(&mut [0; 4])).as_bytes());
+            digest.update(&[Properties::new(c).bits()]);
+            if Properties::new(c).is_assigned() {
+                // How accents are sorted, and what composes.
+                digest.update(&[unicode_normalization::char::canonical_combining_class(c)]);
+                beside.clear();
+                beside.extend(std::iter::once(c).nfd());
+                digest.update(normalize(&beside).as_bytes());
+            }
+        }
+        assert_eq!(format!("{:016x}", digest.digest()), "2c767fe97e3d1a85");
+    }
+
+    /// U+0378 has no character in the version that the schemes have.
+    #[test]
+    fn characters_of_later_versions_stay_and_compose_with_nothing() {
+        assert!(!Properties::new('\u{378}').is_assigned());
+        assert_eq!(
+            normalize("Å\u{378}\u{30a}Ａ\u{378}"),
+            "å\u{378}\u{30a}a\u{378}"
+        );
+        // The crate may know some of them as accents, which would be sorted, or as letters that decompose.
+        let later = ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::new(c).is_assigned());
+        for c in later {
+            assert_eq!(normalize(&format!("é{c}\u{301}")), format!("é{c}\u{301}"));
+        }
+    }
+
+    #[test]
+    fn ascii_in_lower_case_is_not_copied() {
+        assert!(matches!(normalize("already plain"), Cow::Borrowed(_)));
+    }
+
+    /// The standard library knows lower case and not folding. So this leaves out the letters that fold to
+    /// another letter than their lower case: those of one kind, Greek ones with accents, and Cherokee, which
+    /// folds to upper case.
+    #[test]
+    fn letters_fold_to_their_lower_case() {
+        let version = char::UNICODE_VERSION;
+        let mut changed = 0;
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+            let folded = fold(c);
+            changed += usize::from(folded != c && !c.is_ascii());
+            let mut lower = c.to_lowercase();
+            if let (Some(lower), None) = (lower.next(), lower.next())
+                && lower != c
+                && folded != c
+                && fold(lower) == lower
+                && !matches!(c, '\u{13a0}'..='\u{13f5}' | '\u{370}'..='\u{3ff}')
+            {
+                assert_eq!(folded, lower, "{c:?}, standard library {version:?}");
+            }
+            assert_eq!(fold(folded), folded, "{c:?}");
+        }
+        assert_eq!(changed, 1325);
+    }
+
+    #[test]
+    fn some_letters_fold_to_another_than_their_lower_case() {
+        for (c, folded) in [
+            ('ς', 'σ'),
+            ('Ά', 'α'),
+            ('ϋ', 'υ'),
+            ('İ', 'i'),
+            ('ı', 'i'),
+            ('Ș', 'ş'),
+            ('\u{ab70}', '\u{13a0}'),
+            ('ᏸ', 'Ᏸ'),
+            ('ک', 'ك'),
+            ('ی', 'ي'),
+            ('ى', 'ي'),
+            ('۴', '٤'),
+        ] {
+            assert_eq!(fold(c), folded);
+        }
+        for same in ['ß', 'é', '文', 'ʼ', 'أ', 'ں'] {
+            assert_eq!(fold(same), same);
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! Parquet files as inputs: their rows are records like lines of JSON, and survive a cleaning unchanged.
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int64Array,
+    RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
+use parquet::file::properties::WriterProperties;
+use simdb::ingest::{Event, Ingest, ReadOptions, Records};
+use simdb::{CreateOptions, Database};
+
+use crate::int96::write_int96;
+use crate::support::{Folder, TestResult, run, run_with_input, simdb};
+
+/// A text of which others differ in some words.
+fn text(i: u64) -> String {
+    let word = |j: u64| ((i / 3 + 1) * 7919 + j * 104_729) % 5_003;
+    (0..80)
+        .map(|j| {
+            if j == i % 3 * 20 + 5 {
+                format!("other{i} ")
+            } else {
+                format!("w{} ", word(j))
+            }
+        })
+        .collect()
+}
+
+fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
+    let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
+    vec![
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(
+                (0..rows).map(|i| i as i64 + 1_000),
+            )),
+        ),
+        (
+            "quality",
+            Arc::new(Float64Array::from_iter_values(
+                (0..rows).map(|i| i as f64 / 3.0),
+            )),
+        ),
+        (text_column, Arc::new(StringArray::from_iter(texts))),
+        (
+            "seen",
+            Arc::new(TimestampMicrosecondArray::from_iter_values(
+                (0..rows).map(|i| i as i64 * 1_500_000),
+            )),
+        ),
+        (
+            "good",
+            Arc::new(BooleanArray::from_iter((0..rows).map(|i| Some(i % 2 == 1)))),
+        ),
+    ]
+}
+
+/// The same records as lines.
+fn lines(rows: u64) -> String {
+    let line = |i: u64| {
+        let text = if i % 50 == 7 {
+            serde_json::Value::Null
+        } else {
+            text(i).into()
+        };
+        serde_json::json!({"id": i + 1_000, "text": text, "seen": i * 3 / 2}).to_string() + "\n"
+    };
+    (0..rows).map(line).collect()
+}
+
+fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) -> TestResult {
+    let batch = RecordBatch::try_from_iter(columns)?;
+    let properties = WriterProperties::builder()
+        .set_compression(compression)
+        .set_max_row_group_row_count(Some(700))
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            "made.by".to_owned(),
+            "a test".to_owned(),
+        )]))
+        .build();
+    let mut writer = ArrowWriter::try_new(File::create(path)?, batch.schema(), Some(properties))?;
+    writer.write(&batch)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// All rows of a file, each as a text, with what the file says of itself.
+fn rows(path: &Path) -> Result<(Vec<String>, String), Box<dyn std::error::Error>> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+    let metadata = builder.metadata();
+    let texts = metadata
+        .file_metadata()
+        .key_value_metadata()
+        .cloned()
+        .unwrap_or_default();
+    let packing: Vec<Vec<Compression>> = metadata
+        .row_groups()
+        .iter()
+        .map(|it| {
+            it.columns()
+                .iter()
+                .map(ColumnChunkMetaData::compression)
+                .collect()
+        })
+        .collect();
+    let told = format!("{:?} {:?} {texts:?}", builder.schema(), packing.first());
+    let mut rows = Vec::new();
+    for batch in builder.build()? {
+        let batch = batch?;
+        rows.extend(
+            (0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1).columns())),
+        );
+    }
+    Ok((rows, told))
+}
+
+#[test]
+fn rows_are_ingested_as_lines_of_json_are() -> TestResult {
+    let folder = Folder::new()?;
+    let [parquet, other, jsonl] = ["a.parquet", "b.parquet", "a.jsonl"].map(|it| folder.path(it));
+    write(&parquet, columns(2_000, "text"), Compression::SNAPPY)?;
+    write(
+        &other,
+        columns(2_000, "content"),
+        Compression::GZIP(Default::default()),
+    )?;
+    fs::write(&jsonl, lines(2_000))?;
+    let dump = |name: &str| -> Result<String, Box<dyn std::error::Error>> {
+        let dump = run!("dump", folder.path(name)).expect(0).out;
+        Ok(dump
+            .split_once('\n')
+            .map_or(String::new(), |it| it.1.to_owned()))
+    };
+    for (name, input, field) in [
+        ("1.simdb", &parquet, "text"),
+        ("2.simdb", &other, "content"),
+        ("3.simdb", &jsonl, "text"),
+    ] {
+        run!("ingest", folder.path(name), input, "--text-field", field)
+            .expect(0)
+            .says("35 more");
+    }
+    assert_eq!(dump("1.simdb")?, dump("3.simdb")?);
+    assert_eq!(dump("2.simdb")?, dump("3.simdb")?);
+
+    // Stopped after a batch, it goes on behind it.
+    let database = Database::create(folder.path("4.simdb"), &CreateOptions::new())?;
+    let mut commits = 0;
+    loop {
+        let records = Records::open([&parquet], ReadOptions::new())?;
+        let before = commits;
+        Ingest::new(&database)
+            .batch(300)
+            .run(records, |event| match event {
+                Event::Committed { .. } => {
+                    commits += 1;
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            })?;
+        if commits == before {
+            break;
+        }
+    }
+    drop(database);
+    assert!(commits > 5, "{commits} commits");
+    assert_eq!(dump("4.simdb")?, dump("3.simdb")?);
+    Ok(())
+}
+
+#[test]
+fn rows_that_survive_are_copied_unchanged() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, jsonl, output] =
+        ["in.parquet", "in.jsonl", "out.parquet"].map(|it| folder.path(it));
+    let [removed, of_lines] = ["removed.jsonl", "of-lines.jsonl"].map(|it| folder.path(it));
+    write(
+        &input,
+        columns(3_000, "text"),
+        Compression::ZSTD(Default::default()),
+    )?;
+    fs::write(&jsonl, lines(3_000))?;
+    run!(
+        "dedup",
+        &input,
+        "--output",
+        &output,
+        "--removed",
+        &removed,
+        "--report",
+        folder.path("r.html")
+    )
+    .expect(0);
+    run!(
+        "dedup",
+        &jsonl,
+        "--output",
+        folder.path("out.jsonl"),
+        "--removed",
+        &of_lines
+    )
+    .expect(0);
+    // The same records are removed as of lines.
+    let list = |path: &Path, place: &str| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+        let lines = fs::read_to_string(path)?;
+        let numbers = lines.lines().map(|line| -> Result<u64, serde_json::Error> {
+            Ok(serde_json::from_str::<serde_json::Value>(line)?[place]
+                .as_u64()
+                .unwrap_or(0))
+        });
+        Ok(numbers.collect::<Result<_, _>>()?)
+    };
+    let gone = list(&removed, "row")?;
+    assert_eq!(gone, list(&of_lines, "line")?);
+    assert!(gone.len() > 1_500 && !gone.contains(&0));
+    let ((all, told), (kept, told_of_kept)) = (rows(&input)?, rows(&output)?);
+    let expected: Vec<String> = (1..)
+        .zip(all)
+        .filter(|(row, _)| !gone.contains(row))
+        .map(|it| it.1)
+        .collect();
+    assert!(
+        kept == expected,
+        "{} rows, {} expected",
+        kept.len(),
+        expected.len()
+    );
+    assert_eq!(told_of_kept, told);
+    assert!(fs::read_to_string(folder.path("r.html"))?.contains("<del>[-other"));
+
+    // Two files into one, and into a directory. The second is all duplicates.
+    let both = folder.path("both.parquet");
+    let again = folder.path("again.parquet");
+    fs::copy(&input, &again)?;
+    run!("dedup", &input, &again, "--output", &both).expect(0);
+    let (of_both, _) = rows(&both)?;
+    // Rows without a text cannot be judged.
+    assert_eq!(of_both.len(), expected.len() + 60);
+    assert_eq!(of_both[..expected.len()], expected);
+    fs::create_dir(folder.path("tree"))?;
+    run!("dedup", &input, &again, "--output", folder.path("tree")).expect(0);
+    assert!(rows(&folder.path("tree/in.parquet"))?.0 == expected);
+    assert_eq!(rows(&folder.path("tree/again.parquet"))?.0.len(), 60);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_read_of_a_parquet_file_is_said() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, other, output] =
+        ["in.parquet", "other.parquet", "out.parquet"].map(|it| folder.path(it));
+    write(&input, columns(30, "body"), Compression::SNAPPY)?;
+    run!("dedup", &input, "--output", &output)
+        .expect(2)
+        .says("--text-field")
+        .says("quality, body, seen");
+    // The right command is not taken for another run.
+    run!("dedup", &input, "--output", &output, "--text-field", "body").expect(0);
+    run!(
+        "ingest",
+        folder.path("d.simdb"),
+        &input,
+        "--text-field",
+        "body",
+        "--input-format",
+        "tsv"
+    )
+    .expect(2)
+    .says("is a Parquet file");
+    // Files of other columns do not fit into one.
+    write(&other, columns(30, "text"), Compression::SNAPPY)?;
+    let both = run!(
+        "dedup",
+        &input,
+        &other,
+        "--output",
+        folder.path("2.parquet"),
+        "--text-field",
+        "body"
+    );
+    both.expect(2).says("other.parquet");
+    let jsonl = folder.file("a.jsonl", lines(9))?;
+    run!(
+        "dedup",
+        &other,
+        &jsonl,
+        "--output",
+        folder.path("3.parquet")
+    )
+    .expect(2)
+    .says("let the output be a directory");
+    // A text that is no UTF-8 is rejected, and its row stays.
+    let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values([
+        &b"\xff\xfe no text"[..],
+        text(1).as_bytes(),
+    ]));
+    let odd = folder.path("odd.parquet");
+    write(&odd, vec![("text", texts)], Compression::SNAPPY)?;
+    let ran = run!("dedup", &odd, "--output", folder.path("odd.out"));
+    ran.expect(0).says("UTF-8").says("odd.parquet, line 1");
+    assert_eq!(rows(&folder.path("odd.out"))?.0.len(), 2);
+    // Damage and cut files are errors.
+    let bytes = fs::read(&other)?;
+    for (name, bytes) in [
+        ("cut.parquet", &bytes[..bytes.len() / 2]),
+        ("four.parquet", &bytes[..4]),
+    ] {
+        let path = folder.file(name, bytes)?;
+        run!("dedup", &path, "--output", folder.path("cut.out"))
+            .expect(2)
+            .says(name);
+    }
+    // Nothing at all is fine.
+    let none = folder.path("none.parquet");
+    write(&none, columns(0, "text"), Compression::SNAPPY)?;
+    run!("dedup", &none, "--output", folder.path("none.out"))
+        .expect(0)
+        .says("");
+    assert!(rows(&folder.path("none.out")).is_ok() || folder.path("none.out").exists());
+    Ok(())
+}
+
+/// Each row was once rejected by itself, since such a column is passed over.
+#[test]
+fn a_file_of_which_no_row_could_be_a_document_is_refused_once() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let lists = || -> ArrayRef {
+        let mut builder = ListBuilder::new(StringBuilder::new());
+        for row in 0..3u64 {
+            builder.values().append_value(text(row));
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    };
+    let texts = || Arc::new(StringArray::from(vec![text(0), text(3), text(6)])) as ArrayRef;
+    let ids = || Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+    let floats = || Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5])) as ArrayRef;
+    let decimals = || -> Result<ArrayRef, Box<dyn std::error::Error>> {
+        Ok(Arc::new(
+            Decimal128Array::from(vec![1, 2, 3]).with_precision_and_scale(20, 0)?,
+        ))
+    };
+    let list = "its column `text` is a list (type List";
+    let no_key = "number (type ";
+    type Columns<'c> = Vec<(&'c str, ArrayRef)>;
+    let refused: [(Columns<'_>, &[&str], &str); 6] = [
+        (vec![("id", ids()), ("text", lists())], &[], list),
+        (
+            vec![("id", ids()), ("text", floats())],
+            &[],
+            "its column `text` is a floating-point number (type Float64",
+        ),
+        (
+            vec![("id", ids()), ("text", texts()), ("body", lists())],
+            &["--text-field", "body"],
+            "its column `body`",
+        ),
+        (vec![("id", decimals()?), ("text", texts())], &[], no_key),
+        (vec![("id", floats()), ("text", texts())], &[], no_key),
+        (
+            vec![("name", lists()), ("text", texts())],
+            &["--key-field", "name"],
+            "its column `name` is a list",
+        ),
+    ];
+    for (columns, arguments, says) in refused {
+        write(&input, columns, Compression::SNAPPY)?;
+        let database = folder.path("d.simdb");
+        let mut command = simdb();
+        command
+            .arg("ingest")
+            .arg(&database)
+            .arg(&input)
+            .args(arguments);
+        let ran = run_with_input(&mut command, b"")?.expect(2);
+        assert_eq!(ran.err.matches(says).count(), 1, "{}", ran.err);
+        assert!(ran.err.contains("-field` names another of"), "{}", ran.err);
+    }
+    // What is beside a column that can be read does not matter, nor do keys where places name the records.
+    write(
+        &input,
+        vec![
+            ("id", ids()),
+            ("key", decimals()?),
+            ("text", texts()),
+            ("html", lists()),
+        ],
+        Compression::SNAPPY,
+    )?;
+    run!("ingest", folder.path("d.simdb"), &input).expect(0);
+    write(
+        &input,
+        vec![("id", decimals()?), ("text", texts())],
+        Compression::SNAPPY,
+    )?;
+    run!("dedup", &input, "--output", folder.path("out.parquet")).expect(0);
+    Ok(())
+}
+
+#[test]
+fn what_only_has_the_name_of_a_parquet_file_or_is_encrypted_is_told() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.path("d.simdb");
+    run!("ingest", &database, folder.file("empty.parquet", "")?)
+        .expect(2)
+        .says("Parquet file, but is empty");
+    run!("ingest", &database, folder.file("text.parquet", "a\n")?)
+        .expect(2)
+        .says("does not begin as one");
+    let encrypted = folder.file("secret.parquet", b"PARE....PARE")?;
+    run!("ingest", &database, &encrypted)
+        .expect(2)
+        .says("is an encrypted Parquet file");
+    Ok(())
+}
+
+/// Such a column ended `dedup` by a panic when its rows were to be written.
+#[test]
+fn a_column_of_int96_is_refused_before_the_cleaning() -> TestResult {
+    let folder = Folder::new()?;
+    let [input, output] = ["in.parquet", "out.parquet"].map(|it| folder.path(it));
+    let texts = [text(0), text(3)];
+    let rows = [
+        ("a", 1, texts[0].as_str(), 16_725_225_600),
+        ("b", 2, texts[1].as_str(), -62_135_596_800),
+    ];
+    write_int96(&input, &rows)?;
+    run!("dedup", &input, "--output", &output)
+        .expect(2)
+        .says("in.parquet: its column `seen` is of the old type INT96")
+        .says("TIMESTAMP_MICROS");
+    assert!(!output.exists());
+    // Reading is no problem.
+    run!("dedup", &input, "--list").expect(0);
+    run!("ingest", folder.path("d.simdb"), &input).expect(0);
+    for (key, _, _, seen) in rows {
+        assert!(
+            run!("get", folder.path("d.simdb"), key)
+                .expect(0)
+                .out
+                .contains(&seen.to_string()),
+            "{key}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn whole_numbers_of_every_width_are_keys() -> TestResult {
+    let folder = Folder::new()?;
+    let input = folder.path("in.parquet");
+    let texts = || Arc::new(StringArray::from(vec![text(0), text(3)])) as ArrayRef;
+    let ids: [(ArrayRef, [&str; 2]); 2] = [
+        (
+            Arc::new(UInt64Array::from(vec![7, u64::MAX])),
+            ["7", "18446744073709551615"],
+        ),
+        (Arc::new(Int8Array::from(vec![-8, 9])), ["-8", "9"]),
+    ];
+    for (column, keys) in ids {
+        write(
+            &input,
+            vec![("id", column), ("text", texts())],
+            Compression::SNAPPY,
+        )?;
+        run!("ingest", folder.path("d.simdb"), &input).expect(0);
+        for key in keys {
+            run!("get", folder.path("d.simdb"), "--", key).expect(0);
+        }
+    }
+    Ok(())
+}
+
+/// Spark writes `_SUCCESS` beside its files, which was taken for a text without words.
+#[test]
+fn the_marks_of_a_job_are_no_documents() -> TestResult {
+    let folder = Folder::new()?;
+    fs::create_dir(folder.path("job"))?;
+    write(
+        &folder.path("job/part-0.parquet"),
+        columns(40, "text"),
+        Compression::SNAPPY,
+    )?;
+    for name in [
+        "_SUCCESS",
+        "_committed_1",
+        "_started_1",
+        ".part-0.parquet.crc",
+    ] {
+        fs::write(folder.path("job").join(name), "")?;
+    }
+    run!("ingest", folder.path("d.simdb"), folder.path("job")).expect(0);
+    let sources = run!("sources", folder.path("d.simdb")).expect(0).out;
+    assert!(
+        sources.lines().count() == 1 && sources.contains("part-0.parquet"),
+        "{sources}"
+    );
+    run!(
+        "dedup",
+        folder.path("job"),
+        "--output",
+        folder.path("clean")
+    )
+    .expect(0);
+    assert_eq!(fs::read_dir(folder.path("clean"))?.count(), 1);
+    Ok(())
+}
