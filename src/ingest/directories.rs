@@ -21,7 +21,7 @@ const AS_SHELLS: MatchOptions = MatchOptions {
 };
 
 /// An input, and why it cannot be read if that is known already.
-pub(super) type Listed = (PathBuf, Option<String>);
+type Listed = (PathBuf, Option<String>);
 
 /// The inputs, with the files of a directory in its place, in the order of their names. What cannot be looked at is
 /// among them: links that lead nowhere or in a circle, directories that cannot be listed or have nothing in them.

@@ -445,11 +445,11 @@ pub(super) struct Origin {
     pub(super) index: usize,
     pub(super) path: Arc<Path>,
     /// The length of the input as it is stored. `None` if it is not known.
-    pub(super) length: Option<u64>,
+    length: Option<u64>,
     /// Its first bytes.
-    pub(super) first: Sample,
+    first: Sample,
     /// By what it is known again as it is stored. `None` if it is no file.
-    pub(super) stamp: Option<Stamp>,
+    stamp: Option<Stamp>,
 }
 
 impl Origin {

@@ -43,7 +43,7 @@ impl fmt::Debug for Stdin {
 }
 
 /// The names of the sources, in the order of the inputs. `None` for an input that cannot be known again.
-pub(super) type Names = Arc<[Option<Arc<[u8]>>]>;
+type Names = Arc<[Option<Arc<[u8]>>]>;
 
 /// Where the reading of an input begins.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Inputs {
     }
 
     /// Why an input cannot be read, if that is known before it is opened.
-    pub(super) fn problem(&self, index: usize) -> Option<&str> {
+    fn problem(&self, index: usize) -> Option<&str> {
         match &self.begins[index] {
             Begin::Failed(failed) => Some(&failed.reason),
             _ => None,

@@ -354,8 +354,7 @@ impl RecordId {
 
 impl<'k> NumberedKey<'k> {
     /// The longest key for which there is room behind the rest.
-    pub(super) const MAX_KEY_BYTES: usize =
-        Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
+    const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut flags = 0;

@@ -169,7 +169,7 @@ impl Whole {
     }
 
     /// The hash, if so many bytes were read.
-    pub(super) fn hash_of(&self, length: u64) -> Option<u64> {
+    fn hash_of(&self, length: u64) -> Option<u64> {
         let whole = self.0.lock();
         (whole.1 == length).then(|| whole.0.digest())
     }

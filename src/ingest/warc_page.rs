@@ -153,7 +153,7 @@ fn number(rest: &mut &str, digits: usize) -> Option<i16> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
-    pub(super) status: u16,
+    status: u16,
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
 }
 
@@ -210,7 +210,7 @@ impl<'b> Head<'b> {
     }
 
     /// The values of all fields of this name, which is in small letters.
-    pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
         let fields = self.fields.iter();
         fields.filter_map(move |(field, value)| {
             field

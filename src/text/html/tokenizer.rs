@@ -461,6 +461,6 @@ pub(super) fn is_blank(text: &[u8]) -> bool {
 }
 
 /// Whether a byte parts what is within a tag.
-pub(super) fn is_space(byte: u8) -> bool {
+fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
 }
