@@ -7,9 +7,9 @@
     )
 )]
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 mod admin;
-#[cfg(feature = "admin")]
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -31,6 +31,8 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod process;
+#[cfg(feature = "serve")]
+mod serve;
 mod sketch;
 pub mod source;
 mod store;
@@ -38,8 +40,6 @@ mod streaming;
 mod text;
 mod unix_seconds;
 
-#[cfg(feature = "admin")]
-pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
     CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, FingerprintGroup, Match,
@@ -52,6 +52,8 @@ pub use error::{Error, Holder, Result};
 pub use fingerprint::Fingerprint;
 pub use memory::Cache;
 pub use plan::Prefer;
+#[cfg(feature = "serve")]
+pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use store::FORMAT_VERSION;
 pub use text::Scheme;
