@@ -279,6 +279,7 @@ impl fmt::Debug for Writer {
 ///
 /// A [`Document`] becomes one, and so does a pair of a document and a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Submission {
     /// The document.
     pub document: Document,
