@@ -194,16 +194,15 @@ impl NewFile {
     fn beside(path: &Path) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
-        let create = || {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&name)?;
-            Self::new(file, Some(TempPath::try_from_path(&name)?))
-        };
-        create().map_err(Error::io(path))
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&name)
+            .map_err(Error::io(path))?;
+        let name = TempPath::try_from_path(&name).map_err(Error::io(path))?;
+        Self::new(file, Some(name)).map_err(Error::io(path))
     }
 
     /// An empty file that is to replace the file `path`. It has the same owner, group, mode and access list
@@ -221,13 +220,10 @@ impl NewFile {
     /// An empty file in `directory` for a copy. It can be read by those who can read the original, as far
     /// as the user's umask allows, and by nobody else but the user.
     pub(crate) fn copy_of(directory: &Path, original: &File) -> Result<Self> {
-        let create = || {
-            let usual = Self::with_mode(directory, 0o666)?;
-            let new = Self::with_mode(directory, 0o600)?;
-            take_part(&new.file, original, &usual.file)?;
-            Ok(new)
-        };
-        create().map_err(Error::io(directory))
+        let usual = Self::create(directory)?;
+        let new = Self::with_mode(directory, 0o600).map_err(Error::io(directory))?;
+        take_part(&new.file, original, &usual.file).map_err(Error::io(directory))?;
+        Ok(new)
     }
 
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {

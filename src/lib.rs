@@ -35,8 +35,8 @@ mod process;
 mod serve;
 mod sketch;
 pub mod source;
+mod sql_join;
 mod store;
-mod streaming;
 mod text;
 mod unix_seconds;
 
@@ -81,7 +81,7 @@ pub mod inspect {
 
 /// The search for all pairs as statements in SQL, for fingerprints that stand in a database of another kind.
 pub mod sql {
-    pub use crate::plan::{SqlDialect, SqlJob, SqlWork};
+    pub use crate::sql_join::{SqlDialect, SqlJob, SqlWork};
 }
 
 #[doc = include_str!("../docs/format.md")]

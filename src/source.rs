@@ -61,14 +61,13 @@ impl Source {
             ended,
         } = reached;
         let now = UnixSeconds::now().unchecked();
-        let (name, place, identity, ended) = (name.to_vec(), *place, *identity, *ended);
         // What became of its records is not known here.
         Self {
-            name,
+            name: name.to_vec(),
             record: SourceRecord {
-                place,
-                identity,
-                ended,
+                place: *place,
+                identity: *identity,
+                ended: *ended,
                 failed: None,
                 updated: now,
                 ..old

@@ -47,7 +47,7 @@ mod writer_tests;
 
 pub use check::{CheckReport, Problem};
 #[cfg(feature = "ingest")]
-pub(crate) use clusters::BesideEvent;
+pub(crate) use clusters::DuplicateEvent;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
     Survivor,

@@ -349,23 +349,15 @@ impl Snapshot {
         let reader = self.reader()?;
         let parts = reader.posted_parts(POSTINGS_COUNTED_TOGETHER, None)?;
         let mut all = 0;
-        let mut failed = None;
-        let count = |part: usize| reader.posted_fingerprints(parts[part]);
-        parallel::in_order(parts.len(), count, |part, count| {
-            match count {
-                Ok(count) => all += count,
-                Err(error) => failed = Some(error),
-            }
-            if failed.is_none() && progress(part as u64 + 1, parts.len() as u64).is_break() {
-                failed = Some(Error::Interrupted);
-            }
-            if failed.is_none() {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        });
-        failed.map_or(Ok(all), Err)
+        parallel::in_order(
+            parts.len(),
+            |part| reader.posted_fingerprints(parts[part]),
+            |part, count| {
+                all += count;
+                Error::if_broken(progress(part as u64 + 1, parts.len() as u64))
+            },
+        )?;
+        Ok(all)
     }
 
     /// The contents and the size of the database.

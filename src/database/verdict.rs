@@ -192,10 +192,8 @@ impl WriteTxn {
         documents: &[(&Document, &Policy)],
         mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<()> {
-        match self.insert_each(documents, |verdict| Error::if_broken(each(verdict))) {
-            Err(Error::Interrupted) => Ok(()),
-            inserted => inserted,
-        }
+        let each = |verdict| Error::if_broken(each(verdict));
+        Error::unless_interrupted(self.insert_each(documents, each))
     }
 
     fn insert_each(
@@ -208,17 +206,11 @@ impl WriteTxn {
         let together = to_insert.len() / (PARTS_PER_CORE * parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
-        let search = |part: usize| find_committed(Reader::new(&view), parts[part]);
-        let mut outcome = Ok(());
-        parallel::in_order(parts.len(), search, |part, committed| {
-            outcome =
-                committed.and_then(|committed| self.decide_all(parts[part], committed, &mut each));
-            match outcome {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        });
-        outcome
+        parallel::in_order(
+            parts.len(),
+            |part| find_committed(Reader::new(&view), parts[part]),
+            |part, committed| self.decide_all(parts[part], committed, &mut each),
+        )
     }
 
     fn decide_all(

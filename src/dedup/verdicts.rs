@@ -13,7 +13,7 @@ use super::events::{DedupEvent, DedupTotals};
 use super::layout::Layout;
 use super::removed::Unjudged;
 use super::work::{IDS, REMOVED, UNJUDGED, Work, write_durably};
-use crate::database::{BesideEvent, Database, Duplicate};
+use crate::database::{Database, Duplicate, DuplicateEvent};
 use crate::error::Result;
 use crate::ingest::{NumberedKey, RecordId};
 
@@ -49,21 +49,20 @@ pub(super) fn decide(
     let known = known.map(Database::snapshot).transpose()?;
     let (mut verdicts, mut totals) = (Verdicts::default(), DedupTotals::default());
     let stop = dedup.stop();
-    snapshot.duplicates_beside(known.as_ref(), &dedup.clustering, &mut |event| {
+    snapshot.duplicates_with_reference(known.as_ref(), &dedup.clustering, &mut |event| {
         match event {
-            BesideEvent::Duplicate {
+            DuplicateEvent::Duplicate {
                 duplicate,
-                is_beside,
+                is_of_reference: is_known,
             } => {
                 totals.removed_as_equal += u64::from(duplicate.distance == 0);
-                totals.removed_as_known += u64::from(is_beside);
-                verdicts.add(&duplicate, is_beside);
+                totals.removed_as_known += u64::from(is_known);
+                verdicts.add(&duplicate, is_known);
             }
-            BesideEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
+            DuplicateEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
         }
-        stop.flow()
+        stop.ensure_wanted()
     })?;
-    stop.ensure_wanted()?;
     totals.removed_as_equal += verdicts.add_short(database)?;
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;
@@ -100,13 +99,13 @@ pub(super) fn decide(
 }
 
 impl Verdicts {
-    fn add(&mut self, duplicate: &Duplicate, is_beside: bool) {
+    fn add(&mut self, duplicate: &Duplicate, is_known: bool) {
         let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
             return;
         };
         let key = own.key.map(|key| self.keep(key));
         let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
-            Some(numbered) if !is_beside => {
+            Some(numbered) if !is_known => {
                 (Some(numbered.id), numbered.key.map(|key| self.keep(key)))
             }
             _ => (None, Some(self.keep(&duplicate.survivor))),

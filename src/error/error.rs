@@ -348,6 +348,15 @@ impl Error {
         }
     }
 
+    /// The result of work that the caller may end at any time, and that is a success then too: an operation whose
+    /// interface says so does what was asked for.
+    pub(crate) fn unless_interrupted(result: Result<()>) -> Result<()> {
+        match result {
+            Err(Self::Interrupted) => Ok(()),
+            result => result,
+        }
+    }
+
     /// An output cannot be written, for this reason.
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn output(path: &Path, reason: &str) -> Self {

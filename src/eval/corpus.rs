@@ -41,8 +41,8 @@ impl Corpus {
     /// The most documents of an evaluation. All their pairs are compared.
     pub const MAX_DOCUMENTS: usize = 20_000;
 
-    /// Reads documents with their keys, and with their groups where records have a field `group`. Tells
-    /// `rejected` of the records that cannot be used. Of documents with the same key, the first counts.
+    /// Reads documents with their keys, and with their groups where records have a field `group`. Calls
+    /// `rejected` with the records that cannot be used. Of documents with the same key, the first counts.
     ///
     /// # Errors
     ///
@@ -157,35 +157,34 @@ impl Corpus {
     /// For each document, the number of its group. A document without a group is one of its own.
     pub(super) fn groups(&self) -> Vec<u32> {
         let mut numbers = HashMap::new();
-        let groups =
-            self.documents
-                .iter()
-                .enumerate()
-                .map(|(index, document)| match &document.group {
-                    Some(group) => *numbers.entry(group).or_insert(index as u32),
-                    None => index as u32,
-                });
-        groups.collect()
+        let mut groups = Vec::with_capacity(self.len());
+        for (index, document) in (0u32..).zip(&self.documents) {
+            groups.push(match &document.group {
+                Some(group) => *numbers.entry(group).or_insert(index),
+                None => index,
+            });
+        }
+        groups
     }
 
     /// The hashes of the distinct shingles of `length` tokens of each document, in order. A text that is
     /// shorter has one shingle, of all its tokens. A text without tokens has none.
     pub(super) fn shingles(&self, length: usize) -> Vec<Vec<u64>> {
-        let of = |document: &Entry| {
-            let hashes: Vec<[u8; 8]> = document
-                .tokens
-                .iter()
-                .map(|&word| self.word_hash(word).to_le_bytes())
-                .collect();
+        let mut all = Vec::with_capacity(self.len());
+        for document in &self.documents {
+            let mut hashes = Vec::with_capacity(document.tokens.len());
+            for &word in &document.tokens {
+                hashes.push(self.word_hash(word).to_le_bytes());
+            }
             let windows = hashes.windows(length.min(hashes.len()).max(1));
             let mut shingles: Vec<u64> = windows
                 .map(|window| xxh3_64_with_seed(window.as_flattened(), length as u64))
                 .collect();
             shingles.sort_unstable();
             shingles.dedup();
-            shingles
-        };
-        self.documents.iter().map(of).collect()
+            all.push(shingles);
+        }
+        all
     }
 
     /// The hash of a word.
@@ -206,19 +205,20 @@ impl Corpus {
 
     /// A corpus of texts, whose keys are their indexes.
     #[cfg(test)]
-    pub(super) fn of(texts: &[&str]) -> Self {
-        Self::of_pages(texts.iter().map(|text| Page::Text((*text).to_owned())))
+    pub(super) fn from_texts(texts: &[&str]) -> Self {
+        Self::from_pages(texts.iter().map(|text| Page::Text((*text).to_owned())))
     }
 
     /// The same, of HTML.
     #[cfg(test)]
-    pub(super) fn of_html(pages: &[String]) -> Self {
-        Self::of_pages(pages.iter().map(|html| Page::Html(html.clone())))
+    pub(super) fn from_html(pages: &[String]) -> Self {
+        Self::from_pages(pages.iter().map(|html| Page::Html(html.clone())))
     }
 
     #[cfg(test)]
-    fn of_pages(pages: impl Iterator<Item = Page>) -> Self {
-        let (mut corpus, mut numbers) = (Self::empty(), HashMap::new());
+    fn from_pages(pages: impl Iterator<Item = Page>) -> Self {
+        let mut corpus = Self::empty();
+        let mut numbers = HashMap::new();
         for (index, page) in pages.enumerate() {
             corpus.add(index.to_string().into_bytes(), None, page, &mut numbers);
         }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn shingles_are_distinct_and_short_texts_have_one() {
-        let corpus = Corpus::of(&["a b c d a b c d", "A B c d", "a b", ""]);
+        let corpus = Corpus::from_texts(&["a b c d a b c d", "A B c d", "a b", ""]);
         let shingles = corpus.shingles(4);
         assert_eq!(
             shingles.iter().map(Vec::len).collect::<Vec<_>>(),
@@ -264,21 +264,18 @@ mod tests {
     /// by hand, is 1 of 3 + 6 - 1.
     #[test]
     fn resemblance_is_that_of_the_example_of_broder() {
-        let corpus = Corpus::of(&[
+        let corpus = Corpus::from_texts(&[
             "a rose is a rose is a rose",
             "a rose is a flower which is a rose",
         ]);
         for (size, both, either) in [(1, 3, 5), (2, 3, 6), (3, 3, 7), (4, 1, 8)] {
             let shingles = corpus.shingles(size);
-            let shared = shingles[0]
-                .iter()
-                .filter(|it| shingles[1].contains(it))
-                .count();
-            assert_eq!(
-                (shared, shingles[0].len() + shingles[1].len() - shared),
-                (both, either),
-                "{size}"
-            );
+            let [a, b] = &shingles[..] else {
+                panic!("there are two texts");
+            };
+            let shared = a.iter().filter(|shingle| b.contains(shingle)).count();
+            assert_eq!(shared, both, "{size}");
+            assert_eq!(a.len() + b.len() - shared, either, "{size}");
         }
     }
 }

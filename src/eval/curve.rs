@@ -90,11 +90,13 @@ pub struct EstimateError {
 
 impl EstimateError {
     /// The error of estimates, given with the similarities. `None` if there are none.
-    pub(super) fn of(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
-        let add = |(count, sum), (estimate, similarity): (f64, f64)| {
-            (count + 1, sum + (estimate - similarity).powi(2))
-        };
-        let (pairs, squares) = pairs.fold((0, 0.0), add);
+    pub(super) fn from_estimates(estimates: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
+        let mut pairs = 0;
+        let mut squares = 0.0;
+        for (estimate, similarity) in estimates {
+            pairs += 1;
+            squares += (estimate - similarity).powi(2);
+        }
         (pairs > 0).then(|| Self {
             pairs,
             rmse: (squares / pairs as f64).sqrt(),
@@ -121,7 +123,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// What a threshold of this method is: `k` for a distance, `similarity`, or `equal` parts.
+    /// The name of a threshold of this method: `k` for a distance, `similarity`, or `equal` parts.
     pub fn threshold_name(&self) -> &'static str {
         match self.scale {
             Scale::Distance(_) => "k",
@@ -132,19 +134,23 @@ impl Curve {
 
     /// The loosest point with at most one false match in a million unrelated pairs.
     pub fn at_one_false(&self) -> Option<&Point> {
-        self.points
-            .iter()
-            .rev()
-            .find(|point| point.false_per_million().is_some_and(|it| it <= 1.0))
+        let loosest_first = self.points.iter().rev();
+        let mut with_share =
+            loosest_first.filter_map(|point| Some((point, point.false_per_million()?)));
+        Some(with_share.find(|&(_, share)| share <= 1.0)?.0)
     }
 
     /// The point with the best F1 over the judged pairs.
     pub fn best_f1(&self) -> Option<(&Point, f64)> {
-        let scored = self
-            .points
-            .iter()
-            .filter_map(|point| Some((point, point.verdicts?.f1()?)));
-        scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
+        let mut best: Option<(&Point, f64)> = None;
+        for point in &self.points {
+            let f1 = point.verdicts.and_then(|verdicts| verdicts.f1());
+            // None is less than any.
+            if f1 > best.map(|best| best.1) {
+                best = f1.map(|f1| (point, f1));
+            }
+        }
+        best
     }
 }
 
@@ -155,9 +161,13 @@ mod tests {
     /// By hand: the differences are 0.3 and 0.1, and the mean of their squares is 0.05.
     #[test]
     fn the_error_is_the_root_of_the_mean_square() {
-        let error = EstimateError::of([(0.9, 0.6), (0.5, 0.6)].into_iter());
-        assert!(error.is_some_and(|it| it.pairs == 2 && (it.rmse - 0.05f64.sqrt()).abs() < 1e-12));
-        assert_eq!(EstimateError::of(std::iter::empty()), None);
+        let error = EstimateError::from_estimates([(0.9, 0.6), (0.5, 0.6)].into_iter());
+        assert!(
+            error.is_some_and(
+                |error| error.pairs == 2 && (error.rmse - 0.05f64.sqrt()).abs() < 1e-12
+            )
+        );
+        assert_eq!(EstimateError::from_estimates(std::iter::empty()), None);
     }
 
     /// By hand: of 10 pairs that are the same, 6 matched, and 2 others beside them.
@@ -172,9 +182,12 @@ mod tests {
         };
         assert_eq!(verdicts.same.recall(), Some(0.6));
         assert_eq!(verdicts.precision(), Some(0.75));
-        let (precision, recall) = (0.75, 0.6);
-        let f1 = 2.0 * precision * recall / (precision + recall);
-        assert!(verdicts.f1().is_some_and(|it| (it - f1).abs() < 1e-12));
+        let expected = 2.0 * 0.75 * 0.6 / (0.75 + 0.6);
+        assert!(
+            verdicts
+                .f1()
+                .is_some_and(|f1| (f1 - expected).abs() < 1e-12)
+        );
         assert_eq!(Verdicts::default().precision(), None);
         assert_eq!(Verdicts::default().f1(), None);
     }

@@ -19,21 +19,23 @@ pub struct Judgements {
 
 impl Default for Judgements {
     fn default() -> Self {
-        let owned = |names: [&str; 5]| names.map(str::to_owned).to_vec();
+        let same = ["same", "1", "yes", "true", "duplicate"];
+        let different = ["different", "0", "no", "false", "distinct"];
         Self {
-            same: owned(["same", "1", "yes", "true", "duplicate"]),
-            different: owned(["different", "0", "no", "false", "distinct"]),
+            same: same.map(str::to_owned).to_vec(),
+            different: different.map(str::to_owned).to_vec(),
         }
     }
 }
 
 impl Judgements {
     fn judge(&self, label: &str) -> Option<bool> {
-        let names = |list: &[String]| list.iter().any(|it| it.eq_ignore_ascii_case(label));
-        match (names(&self.same), names(&self.different)) {
-            (true, _) => Some(true),
-            (_, different) => different.then_some(false),
+        for (names, same) in [(&self.same, true), (&self.different, false)] {
+            if names.iter().any(|name| name.eq_ignore_ascii_case(label)) {
+                return Some(same);
+            }
         }
+        None
     }
 }
 
@@ -81,7 +83,9 @@ impl Labels {
         corpus: &Corpus,
         judgements: &Judgements,
     ) -> Result<Self, (Option<u64>, String)> {
-        let (mut labels, mut columns, mut seen) = (Self::default(), None, HashSet::new());
+        let mut labels = Self::default();
+        let mut columns = None;
+        let mut seen = HashSet::new();
         for (number, line) in (1..).zip(lines) {
             let at = |reason: String| (Some(number), reason);
             let line = line.map_err(|error| at(format!("it cannot be read: {error}")))?;
@@ -92,7 +96,7 @@ impl Labels {
             let columns = match &columns {
                 Some(columns) => columns,
                 None => {
-                    let found = Columns::of(&fields).map_err(at)?;
+                    let found = Columns::find(&fields).map_err(at)?;
                     let columns = columns.insert(found);
                     if columns.has_header {
                         labels.has_j4 = columns.j4.is_some();
@@ -113,24 +117,24 @@ impl Labels {
                 )));
             }
             let [Some(a), Some(b)] = keys.map(|key| corpus.index(key.as_bytes())) else {
-                let missing = keys
-                    .into_iter()
-                    .find(|key| corpus.index(key.as_bytes()).is_none());
-                labels
-                    .unknown_keys
-                    .push((number, missing.unwrap_or_default().to_owned()));
+                let first_is_known = corpus.index(keys[0].as_bytes()).is_some();
+                let missing = keys[usize::from(first_is_known)];
+                labels.unknown_keys.push((number, missing.to_owned()));
                 continue;
             };
             if a == b {
-                return Err(at(format!(
-                    "a document is paired with itself: {:?}",
-                    keys[0]
-                )));
+                let key = keys[0];
+                return Err(at(format!("a document is paired with itself: {key:?}")));
             }
-            let (a, b) = (a.min(b), a.max(b));
-            if seen.insert((a, b)) {
+            let pair = Labelled {
+                a: a.min(b),
+                b: a.max(b),
+                same,
+                j4,
+            };
+            if seen.insert((pair.a, pair.b)) {
                 labels.unjudged += usize::from(same.is_none());
-                labels.pairs.push(Labelled { a, b, same, j4 });
+                labels.pairs.push(pair);
             }
         }
         labels.checked()
@@ -160,19 +164,19 @@ impl Labels {
     /// Labels of these pairs with their similarities.
     #[cfg(test)]
     pub(super) fn with_j4(pairs: impl Iterator<Item = (usize, usize, f64)>) -> Self {
-        let pairs = pairs
-            .map(|(a, b, j4)| Labelled {
+        let mut labels = Self {
+            has_j4: true,
+            ..Self::default()
+        };
+        for (a, b, j4) in pairs {
+            labels.pairs.push(Labelled {
                 a,
                 b,
                 same: None,
                 j4: Some(j4),
-            })
-            .collect();
-        Self {
-            pairs,
-            has_j4: true,
-            ..Self::default()
+            });
         }
+        labels
     }
 
     /// Whether the file gives the Jaccard similarity of the pairs.
@@ -190,10 +194,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(first: &[&str]) -> Result<Self, String> {
+    /// Finds them in the first line.
+    fn find(first: &[&str]) -> Result<Self, String> {
         let place = |names: &[&str]| first.iter().position(|field| names.contains(field));
         if let (Some(a), Some(b)) = (place(&["id_a", "key_a"]), place(&["id_b", "key_b"])) {
-            let (label, j4) = (place(&["label"]), place(&["j4", "j4_text"]));
+            let label = place(&["label"]);
+            let j4 = place(&["j4", "j4_text"]);
             return match (label, j4) {
                 (None, None) => Err("the header has neither label nor j4".to_owned()),
                 _ => Ok(Self {
@@ -216,25 +222,33 @@ impl Columns {
 
     /// The keys, the label (empty if there is no such column) and the similarity.
     fn read<'l>(&self, fields: &[&'l str]) -> Result<([&'l str; 2], &'l str, Option<f64>), String> {
-        let field = |index: usize| {
-            fields
-                .get(index)
-                .copied()
-                .ok_or_else(|| format!("column {} is missing", index + 1))
+        let label = match self.label {
+            None => "",
+            Some(index) => match field(fields, index)? {
+                "" => return Err("the label is empty".to_owned()),
+                label => label,
+            },
         };
-        let label = self.label.map_or(Ok(""), field)?;
-        if self.label.is_some() && label.is_empty() {
-            return Err("the label is empty".to_owned());
-        }
-        let similarity = |text: &str| {
-            let number = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
-            number.ok_or_else(|| format!("{text:?} is not a similarity from 0 to 1"))
+        let j4 = match self.j4 {
+            None => None,
+            Some(index) => Some(similarity(field(fields, index)?)?),
         };
-        let j4 = self
-            .j4
-            .map(|index| field(index).and_then(similarity))
-            .transpose()?;
-        Ok(([field(self.keys[0])?, field(self.keys[1])?], label, j4))
+        let keys = [field(fields, self.keys[0])?, field(fields, self.keys[1])?];
+        Ok((keys, label, j4))
+    }
+}
+
+fn field<'l>(fields: &[&'l str], index: usize) -> Result<&'l str, String> {
+    match fields.get(index) {
+        Some(field) => Ok(field),
+        None => Err(format!("column {} is missing", index + 1)),
+    }
+}
+
+fn similarity(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(similarity) if (0.0..=1.0).contains(&similarity) => Ok(similarity),
+        _ => Err(format!("{text:?} is not a similarity from 0 to 1")),
     }
 }
 
@@ -243,7 +257,7 @@ mod tests {
     use super::*;
 
     fn labels(text: &str) -> Result<Labels, (Option<u64>, String)> {
-        let corpus = Corpus::of(&["a", "b", "c"]);
+        let corpus = Corpus::from_texts(&["a", "b", "c"]);
         Labels::from_lines(
             text.lines().map(|line| Ok(line.to_owned())),
             &corpus,
@@ -274,7 +288,7 @@ mod tests {
         );
         let plain = labels("0\t1\tDIFFERENT\n\n1\t2\t1\n1\t9\t1\n")?;
         assert_eq!(
-            plain.pairs.iter().map(|it| it.same).collect::<Vec<_>>(),
+            plain.pairs.iter().map(|pair| pair.same).collect::<Vec<_>>(),
             [Some(false), Some(true)]
         );
         assert_eq!(plain.unknown_keys, [(4, "9".to_owned())]);
@@ -297,7 +311,11 @@ mod tests {
             ("id_a\tid_b\tlabel\n0\t1\t\n", Some(2)),
         ];
         for (text, line) in bad {
-            assert_eq!(labels(text).err().map(|it| it.0), Some(line), "{text:?}");
+            assert_eq!(
+                labels(text).err().map(|(line, _)| line),
+                Some(line),
+                "{text:?}"
+            );
         }
     }
 }

@@ -1,7 +1,171 @@
-//! What a method of comparing documents is to an evaluation.
+//! Methods of comparing documents: what each gives to an evaluation, their names, and their settings.
+
+use std::fmt;
+use std::str::FromStr;
 
 use super::corpus::Corpus;
+use super::methods::{
+    BottomK, Exact, Fingerprints, Henzinger, IMatch, MinwiseHash, RandomProjection, SpotSigs,
+    Supershingles, Texts,
+};
 use super::overlap::Scored;
+use crate::sketch::SketchSize;
+use crate::text::{Fingerprinter, Scheme, TextMeasure};
+
+/// The settings of the methods.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The largest distance of fingerprints. 16 by default.
+    pub max_distance: u32,
+    /// The largest distance of the candidates whose sketches are compared. By default 10 for simhash, 8 for
+    /// the other schemes.
+    pub candidate_distance: Option<u32>,
+    /// The hash functions of minwise hashing, and the hashes that bottom-k keeps. 128 by default.
+    pub functions: u32,
+    /// The bits of random projection. 384 by default.
+    pub bits: u32,
+    /// The random lexica of I-Match. 10 by default.
+    pub lexica: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_distance: 16,
+            candidate_distance: None,
+            functions: 128,
+            bits: 384,
+            lexica: 10,
+        }
+    }
+}
+
+/// A method, by its name. Made with [`all`](Self::all) or from a string.
+///
+/// Each text scheme is a method under its own name, such as `minwise-1`, and two more with sketches of 16 and 32
+/// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Others are `exact`, `minwise-hash`, `bottom-k`,
+/// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`, `words` and `cosine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodName(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exact,
+    /// The fingerprints of a text scheme, with sketches unless these have no size.
+    Scheme(Scheme, SketchSize),
+    MinwiseHash,
+    BottomK,
+    Supershingles,
+    IMatch,
+    IMatchK,
+    RandomProjection,
+    SpotSigs,
+    Henzinger,
+    /// Texts compared exactly.
+    Texts(TextMeasure),
+}
+
+impl MethodName {
+    /// All methods.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let mut all = vec![Kind::Exact];
+        for &size in SketchSize::ALL {
+            for &scheme in Scheme::ALL {
+                if Fingerprinter::new(scheme).is_ok() {
+                    all.push(Kind::Scheme(scheme, size));
+                }
+            }
+        }
+        all.extend([
+            Kind::MinwiseHash,
+            Kind::BottomK,
+            Kind::Supershingles,
+            Kind::IMatch,
+            Kind::IMatchK,
+            Kind::RandomProjection,
+            Kind::SpotSigs,
+            Kind::Henzinger,
+            Kind::Texts(TextMeasure::Words),
+            Kind::Texts(TextMeasure::Cosine),
+        ]);
+        all.into_iter().map(Self)
+    }
+
+    pub(super) fn method(self, settings: &Settings) -> Box<dyn Method> {
+        let Settings {
+            functions,
+            bits,
+            lexica,
+            ..
+        } = *settings;
+        match self.0 {
+            Kind::Exact => Box::new(Exact),
+            Kind::Scheme(scheme, size) => Box::new(fingerprints(scheme, size, settings)),
+            Kind::MinwiseHash => Box::new(MinwiseHash { functions }),
+            Kind::BottomK => Box::new(BottomK { kept: functions }),
+            Kind::Supershingles => Box::new(Supershingles),
+            Kind::IMatch => Box::new(IMatch { lexica: 0 }),
+            Kind::IMatchK => Box::new(IMatch { lexica }),
+            Kind::RandomProjection => Box::new(RandomProjection { bits }),
+            Kind::SpotSigs => Box::new(SpotSigs),
+            Kind::Henzinger => Box::new(Henzinger),
+            Kind::Texts(measure) => Box::new(Texts(measure)),
+        }
+    }
+}
+
+fn fingerprints(scheme: Scheme, size: SketchSize, settings: &Settings) -> Fingerprints {
+    let fingerprinter = Fingerprinter::new(scheme).expect("only text schemes are methods");
+    let max_distance = match size {
+        SketchSize::None => settings.max_distance,
+        SketchSize::Bytes16 | SketchSize::Bytes32 => {
+            // The distance at which docs/benchmarks.md finds nearly all pairs of 0.8 and above.
+            let of_scheme = if scheme.method() == "simhash" { 10 } else { 8 };
+            settings.candidate_distance.unwrap_or(of_scheme)
+        }
+    };
+    Fingerprints {
+        fingerprinter: fingerprinter.with_sketch_size(size),
+        max_distance,
+    }
+}
+
+/// The name on the command line.
+impl fmt::Display for MethodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Exact => "exact",
+            Kind::Scheme(scheme, SketchSize::None) => scheme.name(),
+            Kind::Scheme(scheme, SketchSize::Bytes16) => return write!(f, "{scheme}+sketch"),
+            Kind::Scheme(scheme, SketchSize::Bytes32) => return write!(f, "{scheme}+sketch32"),
+            Kind::MinwiseHash => "minwise-hash",
+            Kind::BottomK => "bottom-k",
+            Kind::Supershingles => "supershingles",
+            Kind::IMatch => "i-match",
+            Kind::IMatchK => "i-match-k",
+            Kind::RandomProjection => "random-projection",
+            Kind::SpotSigs => "spotsigs",
+            Kind::Henzinger => "henzinger",
+            Kind::Texts(measure) => measure.name(),
+        })
+    }
+}
+
+impl FromStr for MethodName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let mut known = Vec::new();
+        for method in Self::all() {
+            if method.to_string() == name {
+                return Ok(method);
+            }
+            known.push(method.to_string());
+        }
+        let known = known.join(", ");
+        Err(format!("there is no method {name:?}; there are {known}"))
+    }
+}
 
 /// A method. It describes each document in some bytes, and scores pairs by their descriptions.
 pub(super) trait Method {
@@ -54,15 +218,39 @@ pub(super) enum Scale {
 impl Scale {
     /// Similarities from 1 down to `least`, in steps of 0.05.
     pub(super) fn twentieths(least: u32) -> Self {
-        Self::Similarity((least..=20).rev().map(|it| f64::from(it) / 20.0).collect())
+        let twentieths = (least..=20).rev();
+        Self::Similarity(twentieths.map(|step| f64::from(step) / 20.0).collect())
     }
 
     /// The least score at each threshold.
     pub(super) fn scores(&self) -> Vec<f64> {
         match self {
-            Self::Distance(most) => (0..=*most).map(|it| -f64::from(it)).collect(),
+            Self::Distance(most) => (0..=*most).map(|distance| -f64::from(distance)).collect(),
             Self::Similarity(scores) => scores.clone(),
             Self::Equal(most, least) => (*least..=*most).rev().map(f64::from).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_scheme_is_a_method_alone_and_with_sketches_of_each_size() -> Result<(), String> {
+        for scheme in Scheme::ALL
+            .iter()
+            .filter(|scheme| **scheme != Scheme::External)
+        {
+            for name in [
+                scheme.to_string(),
+                format!("{scheme}+sketch"),
+                format!("{scheme}+sketch32"),
+            ] {
+                assert_eq!(name.parse::<MethodName>()?.to_string(), name);
+            }
+        }
+        assert!("external".parse::<MethodName>().is_err());
+        Ok(())
     }
 }

@@ -24,7 +24,6 @@ mod curve;
 mod labels;
 mod method;
 mod methods;
-mod names;
 mod overlap;
 mod plot;
 #[cfg(test)]
@@ -34,6 +33,6 @@ mod yardstick;
 pub use corpus::Corpus;
 pub use curve::{Band, Curve, EstimateError, Point, Verdicts};
 pub use labels::{Judgements, Labels};
-pub use names::{MethodName, Settings};
+pub use method::{MethodName, Settings};
 pub use plot::plot;
 pub use yardstick::Yardstick;

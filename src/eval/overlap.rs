@@ -26,18 +26,18 @@ pub(super) fn jaccard_pairs(sets: &[Vec<u64>], least: f64) -> Vec<Scored> {
     let found = parallel::map(parts, |part| {
         let mut pairs = Vec::new();
         let mut common = vec![0u32; sets.len()];
-        let mut met: Vec<u32> = Vec::new();
+        let mut candidates: Vec<u32> = Vec::new();
         for first in (part..sets.len()).step_by(parts) {
             for element in &sets[first] {
                 let owners = index.get(element).map_or(&[][..], Vec::as_slice);
-                for &second in &owners[owners.partition_point(|&it| it as usize <= first)..] {
+                for &second in &owners[owners.partition_point(|&owner| owner as usize <= first)..] {
                     if common[second as usize] == 0 {
-                        met.push(second);
+                        candidates.push(second);
                     }
                     common[second as usize] += 1;
                 }
             }
-            for second in met.drain(..) {
+            for second in candidates.drain(..) {
                 let both = std::mem::take(&mut common[second as usize]) as usize;
                 let either = sets[first].len() + sets[second as usize].len() - both;
                 let similarity = both as f64 / either as f64;
@@ -66,7 +66,9 @@ pub(super) fn jaccard<T: Ord>(a: &[T], b: &[T]) -> f64 {
 
 /// The number of elements that two sorted sets have in common.
 pub(super) fn common<T: Ord>(a: &[T], b: &[T]) -> usize {
-    let (mut i, mut j, mut both) = (0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut both = 0;
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         both += usize::from(x == y);
         i += usize::from(x <= y);

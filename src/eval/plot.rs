@@ -10,7 +10,7 @@ use super::curve::{Curve, Point};
 
 const SIZE: (u32, u32) = (1120, 640);
 
-/// The fonts of the numbers at the axes, and of what the axes are.
+/// The fonts of the numbers at the axes, and of their names.
 const LABELS: (&str, u32) = ("sans-serif", 14);
 const AXES: (&str, u32) = ("sans-serif", 16);
 
@@ -68,19 +68,18 @@ fn drawn(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (chart, _) = area.split_horizontally(SIZE.0 - LEGEND);
-    let has_verdicts = curves
-        .iter()
-        .flat_map(|it| &it.points)
-        .any(|it| it.verdicts.is_some());
+    let mut points = curves.iter().flat_map(|curve| &curve.points);
+    let has_verdicts = points.any(|point| point.verdicts.is_some());
     let lines = if has_verdicts {
         by_people(&chart, curves, title)?
     } else {
         by_bands(&chart, curves, title)?
     };
     for (index, (curve, line)) in curves.iter().zip(lines).enumerate() {
-        let look = Look::of(index);
+        let look = Look::new(index);
         look.draw(&area, line)?;
-        let (x, y) = ((SIZE.0 - LEGEND) as i32, 56 + 22 * index as i32);
+        let x = (SIZE.0 - LEGEND) as i32;
+        let y = 56 + 22 * index as i32;
         look.draw(&area, vec![(x, y), (x + 24, y), (x + 48, y)])?;
         area.draw(&Text::new(
             curve.method.clone(),
@@ -102,7 +101,7 @@ struct Look {
 }
 
 impl Look {
-    fn of(index: usize) -> Self {
+    fn new(index: usize) -> Self {
         Self {
             color: COLORS[index % COLORS.len()],
             shape: SHAPES[index % SHAPES.len()],
@@ -143,58 +142,55 @@ fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<P
         .label_style(LABELS)
         .axis_desc_style(AXES)
         .draw()?;
-    let at = |point: &Point| {
+    Ok(lines(curves, |point| {
         let verdicts = point.verdicts?;
         Some(chart.backend_coord(&(verdicts.same.recall()?, verdicts.precision()?)))
-    };
-    Ok(curves
-        .iter()
-        .map(|curve| curve.points.iter().filter_map(at).collect())
-        .collect())
+    }))
 }
 
 /// The same.
 fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
-    let points = || curves.iter().flat_map(|it| &it.points);
-    if points().all(|it| it.recall_from_80().is_none()) {
+    let points: Vec<&Point> = curves.iter().flat_map(|curve| &curve.points).collect();
+    if points.iter().all(|point| point.recall_from_80().is_none()) {
         return Err(
             "no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into(),
         );
     }
-    if points().all(|it| it.unrelated.pairs == 0) {
+    let mut unrelated = 0;
+    let mut most: f64 = 10.0;
+    for point in points {
+        unrelated = unrelated.max(point.unrelated.pairs);
+        most = most.max(point.false_per_million().unwrap_or(0.0));
+    }
+    if unrelated == 0 {
         return Err("no two documents are unrelated, so there is nothing to plot".into());
     }
     // One false match is the least that can be seen. What has none stands left of that.
-    let unrelated = points()
-        .map(|it| it.unrelated.pairs)
-        .max()
-        .unwrap_or(0)
-        .max(1);
     let least = (0.5e6 / unrelated as f64).min(0.5);
-    let most = points()
-        .filter_map(Point::false_per_million)
-        .fold(10.0, f64::max);
     let mut chart =
         builder(area, title).build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
     chart
         .configure_mesh()
         .x_desc("false matches in a million unrelated pairs (left edge: none)")
         .y_desc("recall of pairs with a Jaccard similarity of 0.8 or more")
-        .x_label_formatter(&|it: &f64| format!("{it}"))
+        .x_label_formatter(&f64::to_string)
         .light_line_style(WHITE)
         .label_style(LABELS)
         .axis_desc_style(AXES)
         .draw()?;
-    let at = |point: &Point| {
-        Some(chart.backend_coord(&(
-            point.false_per_million()?.max(least),
-            point.recall_from_80()?,
-        )))
-    };
-    Ok(curves
-        .iter()
-        .map(|curve| curve.points.iter().filter_map(at).collect())
-        .collect())
+    Ok(lines(curves, |point| {
+        let falsely = point.false_per_million()?.max(least);
+        Some(chart.backend_coord(&(falsely, point.recall_from_80()?)))
+    }))
+}
+
+/// The places of the points of each curve, but of those that have none.
+fn lines(curves: &[Curve], place: impl Fn(&Point) -> Option<Pixel>) -> Vec<Vec<Pixel>> {
+    let mut lines = Vec::with_capacity(curves.len());
+    for curve in curves {
+        lines.push(curve.points.iter().filter_map(&place).collect());
+    }
+    lines
 }
 
 fn builder<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {

@@ -7,8 +7,7 @@ use std::f64::consts::PI;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::corpus::Corpus;
-use super::method::{Described, Method};
-use super::names::{MethodName, Settings};
+use super::method::{Described, Method, MethodName, Settings};
 use crate::text::{Fingerprinter, Scheme};
 
 /// The words of a text.
@@ -16,7 +15,8 @@ pub(super) type Words = Vec<String>;
 
 /// The Jaccard similarity of the sets of shingles of this many words.
 pub(super) fn resemblance(a: &Words, b: &Words, size: usize) -> f64 {
-    let (a, b) = (shingles(a, size), shingles(b, size));
+    let a = shingles(a, size);
+    let b = shingles(b, size);
     let either = a.union(&b).count();
     if either == 0 {
         0.0
@@ -35,40 +35,42 @@ fn shingles(words: &Words, size: usize) -> HashSet<&[String]> {
 
 /// The random value of each shingle.
 fn hashes(words: &Words, size: usize) -> BTreeSet<u64> {
-    let hash = |shingle: &[String]| {
-        let bytes: Vec<u8> = shingle
-            .iter()
-            .flat_map(|word| xxh3_64(word.as_bytes()).to_le_bytes())
-            .collect();
-        xxh3_64_with_seed(&bytes, size as u64)
-    };
-    shingles(words, size).into_iter().map(hash).collect()
+    let mut hashes = BTreeSet::new();
+    for shingle in shingles(words, size) {
+        let mut bytes = Vec::new();
+        for word in shingle {
+            bytes.extend(xxh3_64(word.as_bytes()).to_le_bytes());
+        }
+        hashes.insert(xxh3_64_with_seed(&bytes, size as u64));
+    }
+    hashes
 }
 
 /// The least value of each random function over the shingles. None of a text without words.
 fn minwise(words: &Words, size: usize, functions: u64) -> Vec<u64> {
     let hashes = hashes(words, size);
-    let least = |function| {
-        hashes
+    let mut least = Vec::new();
+    for function in 0..functions {
+        let values = hashes
             .iter()
-            .map(|it| xxh3_64_with_seed(&it.to_le_bytes(), function))
-            .min()
-    };
-    (0..functions).filter_map(least).collect()
+            .map(|hash| xxh3_64_with_seed(&hash.to_le_bytes(), function));
+        least.extend(values.min());
+    }
+    least
 }
 
 fn minwise_hash(a: &Words, b: &Words, functions: u64) -> f64 {
-    let (a, b) = (minwise(a, 4, functions), minwise(b, 4, functions));
+    let a = minwise(a, 4, functions);
+    let b = minwise(b, 4, functions);
     a.iter().zip(&b).filter(|(x, y)| x == y).count() as f64 / functions as f64
 }
 
 fn bottom_k(a: &Words, b: &Words, kept: usize) -> f64 {
-    let (a, b) = (hashes(a, 4), hashes(b, 4));
+    let a = hashes(a, 4);
+    let b = hashes(b, 4);
     let sample: Vec<&u64> = a.union(&b).take(kept).collect();
-    let both = sample
-        .iter()
-        .filter(|it| a.contains(it) && b.contains(it))
-        .count();
+    let in_both = |hash: &&&u64| a.contains(*hash) && b.contains(*hash);
+    let both = sample.iter().filter(in_both).count();
     if sample.is_empty() {
         0.0
     } else {
@@ -78,7 +80,8 @@ fn bottom_k(a: &Words, b: &Words, kept: usize) -> f64 {
 
 /// The groups of 14 functions of which all least values are equal, in a text that has such values.
 fn supershingles(a: &Words, b: &Words) -> usize {
-    let (a, b) = (minwise(a, 8, 84), minwise(b, 8, 84));
+    let a = minwise(a, 8, 84);
+    let b = minwise(b, 8, 84);
     a.chunks(14)
         .zip(b.chunks(14))
         .filter(|(x, y)| x == y)
@@ -87,23 +90,24 @@ fn supershingles(a: &Words, b: &Words) -> usize {
 
 /// For each lexicon, the words that it leaves of a text.
 fn left(texts: &[Words], text: &Words, lexica: u64) -> Vec<BTreeSet<String>> {
-    let is_in_window = |word: &&String| {
+    let mut first = BTreeSet::new();
+    for word in text {
         let documents = texts.iter().filter(|text| text.contains(word)).count();
         let idf = (texts.len() as f64 / documents as f64).log2() / (texts.len() as f64).log2();
-        (0.2..=0.8).contains(&idf)
-    };
-    let first: BTreeSet<String> = text.iter().filter(is_in_window).cloned().collect();
-    let is_in = |word: &str, lexicon| {
-        !xxh3_64_with_seed(&xxh3_64(word.as_bytes()).to_le_bytes(), lexicon).is_multiple_of(3)
-    };
-    let others = (1..=lexica).map(|lexicon| {
-        first
-            .iter()
-            .filter(|it| is_in(it, lexicon))
-            .cloned()
-            .collect()
-    });
-    [first.clone()].into_iter().chain(others).collect()
+        if (0.2..=0.8).contains(&idf) {
+            first.insert(word.clone());
+        }
+    }
+    let mut left = vec![first.clone()];
+    for lexicon in 1..=lexica {
+        let mut words = first.clone();
+        words.retain(|word| {
+            let hash = xxh3_64(word.as_bytes()).to_le_bytes();
+            !xxh3_64_with_seed(&hash, lexicon).is_multiple_of(3)
+        });
+        left.push(words);
+    }
+    left
 }
 
 /// How many lexica leave the same words of both texts, and some.
@@ -116,16 +120,17 @@ fn i_match(a: &[BTreeSet<String>], b: &[BTreeSet<String>]) -> usize {
 
 /// The bit of a text: the sign of the sum of a random sign for each word.
 fn projection(text: &Words, bit: u32) -> bool {
-    let sign = |word: &String| {
-        let random =
-            xxh3_64_with_seed(&xxh3_64(word.as_bytes()).to_le_bytes(), u64::from(bit / 64));
-        if (random >> (bit % 64)) % 2 == 1 {
+    let mut sum = 0;
+    for word in text {
+        let hash = xxh3_64(word.as_bytes()).to_le_bytes();
+        let random = xxh3_64_with_seed(&hash, u64::from(bit / 64));
+        sum += if (random >> (bit % 64)) % 2 == 1 {
             1
         } else {
             -1
-        }
-    };
-    text.iter().map(sign).sum::<i32>() > 0
+        };
+    }
+    sum > 0
 }
 
 fn random_projection(a: &Words, b: &Words) -> Option<f64> {
@@ -142,15 +147,11 @@ fn spots(text: &Words) -> HashMap<[&str; 3], u32> {
     let mut spots = HashMap::new();
     for begin in 0..text.len() {
         if antecedents.contains(&text[begin].as_str()) {
-            let rest = &text[begin + 1..];
-            let chain: Vec<&String> = rest
-                .iter()
-                .filter(|it| !stop_words.contains(&it.as_str()))
-                .collect();
+            let mut chain: Vec<&str> = text[begin + 1..].iter().map(String::as_str).collect();
+            chain.retain(|word| !stop_words.contains(word));
             if chain.len() >= 2 {
-                *spots
-                    .entry([&*text[begin], chain[0], chain[1]])
-                    .or_insert(0) += 1;
+                let spot = [text[begin].as_str(), chain[0], chain[1]];
+                *spots.entry(spot).or_insert(0) += 1;
             }
         }
     }
@@ -158,38 +159,41 @@ fn spots(text: &Words) -> HashMap<[&str; 3], u32> {
 }
 
 fn spotsigs(a: &Words, b: &Words) -> Option<f64> {
-    let (a, b) = (spots(a), spots(b));
+    let a = spots(a);
+    let b = spots(b);
     let all: HashSet<&[&str; 3]> = a.keys().chain(b.keys()).collect();
-    let counts = |it: &&[&str; 3]| [&a, &b].map(|spots| spots.get(*it).copied().unwrap_or(0));
-    let least: u32 = all
-        .iter()
-        .map(|it| counts(it).into_iter().min().unwrap_or(0))
-        .sum();
-    let most: u32 = all
-        .iter()
-        .map(|it| counts(it).into_iter().max().unwrap_or(0))
-        .sum();
+    let mut least = 0;
+    let mut most = 0;
+    for spot in all {
+        let of_a = a.get(spot).copied().unwrap_or(0);
+        let of_b = b.get(spot).copied().unwrap_or(0);
+        least += of_a.min(of_b);
+        most += of_a.max(of_b);
+    }
     (least > 0).then(|| f64::from(least) / f64::from(most))
 }
 
 /// The common words among all words of two texts, and the cosine of their counts.
 fn words_and_cosine(a: &Words, b: &Words) -> [Option<f64>; 2] {
     let all: BTreeSet<&String> = a.iter().chain(b).collect();
-    let count = |text: &Words, word: &String| text.iter().filter(|it| *it == word).count() as f64;
-    let both = all
-        .iter()
-        .filter(|word| count(a, word) * count(b, word) > 0.0)
-        .count();
-    if both == 0 {
+    let [mut both, mut product, mut square_a, mut square_b] = [0.0; 4];
+    for &word in &all {
+        let of_a = count(a, word);
+        let of_b = count(b, word);
+        both += f64::from(of_a * of_b > 0.0);
+        product += of_a * of_b;
+        square_a += of_a * of_a;
+        square_b += of_b * of_b;
+    }
+    if both == 0.0 {
         return [Some(0.0); 2];
     }
-    let product = |x: &Words, y: &Words| {
-        all.iter()
-            .map(|word| count(x, word) * count(y, word))
-            .sum::<f64>()
-    };
-    let cosine = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    [Some(both as f64 / all.len() as f64), Some(cosine.min(1.0))]
+    let cosine: f64 = product / (square_a * square_b).sqrt();
+    [Some(both / all.len() as f64), Some(cosine.min(1.0))]
+}
+
+fn count(text: &Words, word: &String) -> f64 {
+    text.iter().filter(|other| *other == word).count() as f64
 }
 
 /// Forty texts: of each four, three are edited copies of the first. Some are short, and two are empty.
@@ -226,11 +230,14 @@ fn texts() -> Vec<Words> {
     texts
 }
 
-/// What a method says of all pairs must be what its twin says.
+/// The scores that a method gives all pairs must be those of its twin.
 fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Result<(), String> {
     let texts = texts();
-    let written: Vec<String> = texts.iter().map(|it| it.join(" ").to_uppercase()).collect();
-    let corpus = Corpus::of(&written.iter().map(String::as_str).collect::<Vec<_>>());
+    let written: Vec<String> = texts
+        .iter()
+        .map(|text| text.join(" ").to_uppercase())
+        .collect();
+    let corpus = Corpus::from_texts(&written.iter().map(String::as_str).collect::<Vec<_>>());
     let method: Box<dyn Method> = name.parse::<MethodName>()?.method(&Settings::default());
     let described: Box<dyn Described> = method.describe(&corpus);
     let mut scores = BTreeMap::new();
@@ -245,21 +252,23 @@ fn assert_alike(name: &str, twin: impl Fn(&Words, &Words) -> Option<f64>) -> Res
             scores.insert((a, b), expected);
         }
     }
-    let distinct: BTreeSet<String> = scores.values().map(|it| format!("{it:?}")).collect();
+    let distinct: BTreeSet<String> = scores.values().map(|score| format!("{score:?}")).collect();
     assert!(
         distinct.len() > 1,
         "{name} says the same of all pairs, so nothing was tested"
     );
     for least in [0.1, 0.3, 0.5, 0.9] {
-        let expected: Vec<_> = scores
-            .iter()
-            .filter_map(|(&(a, b), score)| score.filter(|it| *it >= least).map(|it| (a, b, it)))
-            .collect();
-        assert_eq!(
-            described.indexed(least).unwrap_or_else(|| expected.clone()),
-            expected,
-            "{name} from {least}"
-        );
+        let mut expected = Vec::new();
+        for (&(a, b), &score) in &scores {
+            expected.extend(
+                score
+                    .filter(|&score| score >= least)
+                    .map(|score| (a, b, score)),
+            );
+        }
+        if let Some(indexed) = described.indexed(least) {
+            assert_eq!(indexed, expected, "{name} from {least}");
+        }
     }
     Ok(())
 }
@@ -299,8 +308,9 @@ fn schemes_are_those_of_the_public_interface() -> Result<(), Box<dyn std::error:
     {
         let fingerprinter = Fingerprinter::new(scheme)?;
         assert_alike(scheme.name(), |a, b| {
-            let [a, b] = [a, b].map(|it| fingerprinter.fingerprint(&it.join(" ")));
-            Some(-f64::from(a?.distance(b?))).filter(|it| *it >= -16.0)
+            let a = fingerprinter.fingerprint(&a.join(" "))?;
+            let b = fingerprinter.fingerprint(&b.join(" "))?;
+            Some(-f64::from(a.distance(b))).filter(|&score| score >= -16.0)
         })?;
     }
     Ok(())

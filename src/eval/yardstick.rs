@@ -5,15 +5,14 @@ use std::time::Instant;
 use super::corpus::Corpus;
 use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
 use super::labels::{Labelled, Labels};
-use super::method::{Described, Method, Scale};
-use super::names::{MethodName, Settings};
+use super::method::{Described, Method, MethodName, Scale, Settings};
 use super::overlap::jaccard_pairs;
 use crate::parallel;
 
 /// Pairs of different groups below this similarity are unrelated.
 const RELATED: f64 = 0.5;
 
-/// What methods are measured against.
+/// The pairs that methods are measured against.
 ///
 /// The bands hold the pairs of the labels, by the similarity that the labels give. Without such labels, they
 /// hold all pairs of documents by the similarity that is computed. Unrelated pairs are always told by the
@@ -41,36 +40,32 @@ impl<'c> Yardstick<'c> {
     /// The exact similarity of all pairs that have a shingle in common.
     pub fn new(corpus: &'c Corpus, labels: &Labels) -> Self {
         let groups = corpus.groups();
-        let near = jaccard_pairs(&corpus.shingles(4), RELATED);
-        let near: Vec<(usize, usize, f64)> = near
-            .into_iter()
-            .map(|(a, b, similarity)| (a as usize, b as usize, similarity))
-            .collect();
-        let band = |(a, b, similarity): (usize, usize, f64)| {
-            let band = Band::LEAST.iter().position(|least| similarity >= *least)?;
-            Some((a, b, band))
-        };
-        let banded: Vec<(usize, usize, usize)> = if labels.has_j4() {
-            labels
-                .pairs
-                .iter()
-                .filter_map(|pair| band((pair.a, pair.b, pair.j4?)))
-                .collect()
-        } else {
-            near.iter().copied().filter_map(band).collect()
-        };
-        let similarity = |&(a, b, _): &(usize, usize, usize)| {
-            let index = near
-                .binary_search_by_key(&(a, b), |&(a, b, _)| (a, b))
-                .ok()?;
-            Some(near[index])
-        };
-        let computed = banded.iter().filter_map(similarity).collect();
-        let related: Vec<(usize, usize)> = near
-            .iter()
-            .map(|&(a, b, _)| (a, b))
-            .filter(|&(a, b)| groups[a] != groups[b])
-            .collect();
+        let mut near = Vec::new();
+        let mut related = Vec::new();
+        for (a, b, similarity) in jaccard_pairs(&corpus.shingles(4), RELATED) {
+            let a = a as usize;
+            let b = b as usize;
+            near.push((a, b, similarity));
+            if groups[a] != groups[b] {
+                related.push((a, b));
+            }
+        }
+
+        let mut given = Vec::new();
+        for pair in &labels.pairs {
+            given.extend(pair.j4.map(|similarity| (pair.a, pair.b, similarity)));
+        }
+        let mut banded = Vec::new();
+        let mut computed = Vec::new();
+        for &(a, b, similarity) in if labels.has_j4() { &given } else { &near } {
+            let Some(band) = Band::LEAST.iter().position(|&least| similarity >= least) else {
+                continue;
+            };
+            banded.push((a, b, band));
+            if let Ok(index) = near.binary_search_by_key(&(a, b), |&(a, b, _)| (a, b)) {
+                computed.push(near[index]);
+            }
+        }
         let unrelated = pairs_of_different_groups(&groups) - related.len() as u64;
         Self {
             corpus,
@@ -91,7 +86,9 @@ impl<'c> Yardstick<'c> {
     /// The number of pairs in each band.
     pub fn bands(&self) -> [u64; 4] {
         let mut bands = [0; 4];
-        self.banded.iter().for_each(|it| bands[it.2] += 1);
+        for &(_, _, band) in &self.banded {
+            bands[band] += 1;
+        }
         bands
     }
 
@@ -125,9 +122,10 @@ impl<'c> Yardstick<'c> {
         let (matched, cores) = self.matched(described.as_ref(), &scores);
         let comparing = begin.elapsed().as_secs_f64() * cores as f64;
         let points = self.points(described.as_ref(), &scale, &matched);
-        let estimate = |&(a, b, similarity): &(usize, usize, f64)| {
-            Some((described.estimate(a, b)?, similarity))
-        };
+        let estimates = self.computed.iter().filter_map(|&(a, b, similarity)| {
+            let estimate = described.estimate(a, b)?;
+            Some((estimate, similarity))
+        });
         let documents = self.corpus.len() as f64;
         Curve {
             method: name,
@@ -135,7 +133,7 @@ impl<'c> Yardstick<'c> {
             describe_us: 1e6 * describing / documents,
             pair_ns: 1e9 * comparing / self.corpus.pairs() as f64,
             points,
-            estimate_error: EstimateError::of(self.computed.iter().filter_map(estimate)),
+            estimate_error: EstimateError::from_estimates(estimates),
             scale,
         }
     }
@@ -161,18 +159,20 @@ impl<'c> Yardstick<'c> {
             let mut matched = vec![0; scores.len()];
             for a in (part..rows).step_by(parts) {
                 for b in a + 1..rows {
-                    let score = described.score(a, b).filter(|score| *score >= least);
-                    if let Some(score) = score.filter(|_| self.groups[a] != self.groups[b]) {
-                        count(&mut matched, scores, score);
+                    match described.score(a, b) {
+                        Some(score) if score >= least && self.groups[a] != self.groups[b] => {
+                            count(&mut matched, scores, score);
+                        }
+                        _ => {}
                     }
                 }
             }
             matched
         });
         for part in counted {
-            all.iter_mut()
-                .zip(part)
-                .for_each(|(sum, count)| *sum += count);
+            for (sum, count) in all.iter_mut().zip(part) {
+                *sum += count;
+            }
         }
         (all, parallel::cores().min(parts))
     }
@@ -180,94 +180,96 @@ impl<'c> Yardstick<'c> {
     fn points(&self, described: &dyn Described, scale: &Scale, matched: &[u64]) -> Vec<Point> {
         let scores = scale.scores();
         let steps = scores.len();
-        let (mut bands, mut related) = (vec![[0; 4]; steps], vec![0; steps]);
+        // For each threshold, the pairs that match there and at no stricter one.
+        let mut bands = vec![[0; 4]; steps];
+        let mut related = vec![0; steps];
         let mut verdicts = vec![[0; 2]; steps];
-        let step = |a, b| {
-            described
-                .score(a, b)
-                .and_then(|score| step_of(&scores, score))
-        };
+        let step = |a, b| step_of(&scores, described.score(a, b)?);
         for &(a, b, band) in &self.banded {
-            step(a, b).into_iter().for_each(|it| bands[it][band] += 1);
+            if let Some(step) = step(a, b) {
+                bands[step][band] += 1;
+            }
         }
         for &(a, b) in &self.related {
-            step(a, b).into_iter().for_each(|it| related[it] += 1u64);
+            if let Some(step) = step(a, b) {
+                related[step] += 1;
+            }
         }
         for &(a, b, same) in &self.judged {
-            step(a, b)
-                .into_iter()
-                .for_each(|it| verdicts[it][usize::from(same)] += 1);
-        }
-        let in_bands = self.bands();
-        let same = self.judged.iter().filter(|it| it.2).count() as u64;
-        let judged = self
-            .has_verdicts()
-            .then_some((self.judged.len() as u64 - same, same));
-        let (mut found, mut found_unrelated, mut said) = ([0; 4], 0, [0; 2]);
-        let point = |step: usize| {
-            (0..4).for_each(|band| found[band] += bands[step][band]);
-            (0..2).for_each(|it| said[it] += verdicts[step][it]);
-            found_unrelated += matched[step] - related[step];
-            Point {
-                threshold: scores[step].abs(),
-                bands: std::array::from_fn(|it| Band {
-                    pairs: in_bands[it],
-                    found: found[it],
-                }),
-                unrelated: Band {
-                    pairs: self.unrelated,
-                    found: found_unrelated,
-                },
-                verdicts: judged.map(|(different, same)| Verdicts {
-                    same: Band {
-                        pairs: same,
-                        found: said[1],
-                    },
-                    different: Band {
-                        pairs: different,
-                        found: said[0],
-                    },
-                }),
+            if let Some(step) = step(a, b) {
+                verdicts[step][usize::from(same)] += 1;
             }
+        }
+
+        // Those that match at a threshold, as sums over it and the stricter ones.
+        let mut in_bands = self.bands().map(|pairs| Band { pairs, found: 0 });
+        let mut unrelated = Band {
+            pairs: self.unrelated,
+            found: 0,
         };
-        (0..steps).map(point).collect()
+        let mut judged = Verdicts::default();
+        for &(_, _, same) in &self.judged {
+            judged.same.pairs += u64::from(same);
+            judged.different.pairs += u64::from(!same);
+        }
+        let mut points = Vec::with_capacity(steps);
+        for step in 0..steps {
+            for (band, found) in in_bands.iter_mut().zip(bands[step]) {
+                band.found += found;
+            }
+            unrelated.found += matched[step] - related[step];
+            let [different, same] = verdicts[step];
+            judged.different.found += different;
+            judged.same.found += same;
+            points.push(Point {
+                threshold: scores[step].abs(),
+                bands: in_bands,
+                unrelated,
+                verdicts: self.has_verdicts().then_some(judged),
+            });
+        }
+        points
     }
 }
 
 /// The judged pairs, if both judgements occur. Otherwise nothing can be told of precision.
 fn judged(pairs: &[Labelled]) -> Vec<(usize, usize, bool)> {
-    let judged: Vec<_> = pairs
-        .iter()
-        .filter_map(|it| Some((it.a, it.b, it.same?)))
-        .collect();
-    let has = |same: bool| judged.iter().any(|it| it.2 == same);
-    if has(true) && has(false) {
-        judged
-    } else {
-        Vec::new()
+    let mut judged = Vec::new();
+    let mut has = [false; 2];
+    for pair in pairs {
+        if let Some(same) = pair.same {
+            judged.push((pair.a, pair.b, same));
+            has[usize::from(same)] = true;
+        }
     }
+    if has != [true; 2] {
+        judged.clear();
+    }
+    judged
 }
 
 fn pairs_of_different_groups(groups: &[u32]) -> u64 {
     let mut sorted = groups.to_vec();
     sorted.sort_unstable();
-    let pairs = |count: usize| (count as u64) * (count as u64 - 1) / 2;
-    let within: u64 = sorted
-        .chunk_by(|a, b| a == b)
-        .map(|group| pairs(group.len()))
-        .sum();
-    pairs(groups.len()) - within
+    let mut pairs = 0;
+    let mut before = 0;
+    for group in sorted.chunk_by(|a, b| a == b) {
+        pairs += before * group.len() as u64;
+        before += group.len() as u64;
+    }
+    pairs
 }
 
 /// The strictest threshold that a score reaches.
 fn step_of(scores: &[f64], score: f64) -> Option<usize> {
-    Some(scores.partition_point(|least| *least > score)).filter(|step| *step < scores.len())
+    let step = scores.partition_point(|&least| least > score);
+    (step < scores.len()).then_some(step)
 }
 
 fn count(counts: &mut [u64], scores: &[f64], score: f64) {
-    step_of(scores, score)
-        .into_iter()
-        .for_each(|step| counts[step] += 1);
+    if let Some(step) = step_of(scores, score) {
+        counts[step] += 1;
+    }
 }
 
 #[cfg(test)]
@@ -279,12 +281,16 @@ mod tests {
 
     /// Forty texts of a small vocabulary. Four each have much in common, and most share no shingles.
     fn texts() -> Vec<Words> {
-        let text = |seed: usize| {
-            (0..30).map(move |it| {
-                format!("w{}", (seed / 4 * it * it + it + seed % 4 * (it / 28)) % 13)
-            })
-        };
-        (0..40).map(|seed| text(seed).collect()).collect()
+        let mut texts = Vec::new();
+        for seed in 0..40 {
+            let mut text = Words::new();
+            for i in 0..30 {
+                let word = (seed / 4 * i * i + i + seed % 4 * (i / 28)) % 13;
+                text.push(format!("w{word}"));
+            }
+            texts.push(text);
+        }
+        texts
     }
 
     fn pairs() -> impl Iterator<Item = (usize, usize)> {
@@ -292,8 +298,8 @@ mod tests {
     }
 
     fn corpus(texts: &[Words]) -> Corpus {
-        let texts: Vec<String> = texts.iter().map(|it| it.join(" ")).collect();
-        Corpus::of(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+        let texts: Vec<String> = texts.iter().map(|text| text.join(" ")).collect();
+        Corpus::from_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The definition, pair by pair.
@@ -309,17 +315,19 @@ mod tests {
         let fingerprinter = Fingerprinter::new(Scheme::Simhash1)?;
         let fingerprints: Vec<_> = texts
             .iter()
-            .map(|it| fingerprinter.fingerprint(&it.join(" ")))
+            .map(|text| fingerprinter.fingerprint(&text.join(" ")))
             .collect();
         let mut falsely = 0;
         for point in yardstick.measure("simhash-1".parse()?, &settings).points {
-            let (mut unrelated, mut first) = (Band::default(), Band::default());
+            let mut unrelated = Band::default();
+            let mut first = Band::default();
             for (a, b) in pairs() {
                 let similarity = resemblance(&texts[a], &texts[b], 4);
                 let distance = fingerprints[a]
                     .zip(fingerprints[b])
                     .map(|(a, b)| a.distance(b));
-                let found = u64::from(distance.is_some_and(|it| f64::from(it) <= point.threshold));
+                let found =
+                    u64::from(distance.is_some_and(|bits| f64::from(bits) <= point.threshold));
                 for (band, holds) in [
                     (&mut unrelated, similarity < 0.5),
                     (&mut first, similarity >= 0.9),
@@ -348,7 +356,11 @@ mod tests {
     fn the_error_of_the_estimate_is_that_of_every_pair() -> Result<(), Box<dyn std::error::Error>> {
         let texts = texts();
         let corpus = corpus(&texts);
-        let some = Labels::with_j4(pairs().filter(|it| it.0 % 4 == 0).map(|(a, b)| (a, b, 0.6)));
+        let some = Labels::with_j4(
+            pairs()
+                .filter(|(a, _)| a % 4 == 0)
+                .map(|(a, b)| (a, b, 0.6)),
+        );
         for (labels, step) in [(Labels::default(), 1), (some, 4)] {
             let yardstick = Yardstick::new(&corpus, &labels);
             for (name, size) in [
@@ -358,10 +370,11 @@ mod tests {
                 let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
                 let sketches: Vec<_> = texts
                     .iter()
-                    .map(|it| fingerprinter.sketch(&it.join(" ")))
+                    .map(|text| fingerprinter.sketch(&text.join(" ")))
                     .collect();
-                let (mut squares, mut count) = (0.0, 0);
-                for (a, b) in pairs().filter(|it| it.0 % step == 0) {
+                let mut squares = 0.0;
+                let mut count = 0;
+                for (a, b) in pairs().filter(|(a, _)| a % step == 0) {
                     let similarity = resemblance(&texts[a], &texts[b], 4);
                     if let (true, Some(x), Some(y)) = (similarity >= 0.5, sketches[a], sketches[b])
                     {

@@ -24,18 +24,15 @@ impl<'a> Candidates<'a> {
 
     /// The number of candidates in the range of a probe.
     pub(crate) fn within(self, probe: &Probe) -> u64 {
-        self.0
-            .iter()
-            .filter(|&&row| (probe.first..=probe.last).contains(&row))
-            .count() as u64
+        let range = probe.first..=probe.last;
+        self.0.iter().filter(|row| range.contains(row)).count() as u64
     }
 
     /// The number of candidates in the range of a probe that are within `max_distance` of its query.
     pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
+        let range = probe.first..=probe.last;
         let within = compare::within(self.0, probe.query.bits(), max_distance);
-        within
-            .filter(|(row, _)| (probe.first..=probe.last).contains(row))
-            .count() as u64
+        within.filter(|(row, _)| range.contains(row)).count() as u64
     }
 
     /// The candidates within `max_distance` of the query. This is the only way to a [`NearFingerprint`]:
@@ -87,7 +84,7 @@ mod tests {
             .collect();
         let rows: Vec<u64> = fingerprints
             .iter()
-            .map(|&it| permutation.apply(it).bits())
+            .map(|&fingerprint| permutation.apply(fingerprint).bits())
             .collect();
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
@@ -100,11 +97,8 @@ mod tests {
                         distance: fingerprint.bits().count_ones(),
                         fingerprint,
                     });
-                assert_eq!(
-                    found,
-                    near.filter(|it| it.distance <= max_distance)
-                        .collect::<Vec<_>>()
-                );
+                let expected = near.filter(|near| near.distance <= max_distance);
+                assert_eq!(found, expected.collect::<Vec<_>>());
             }
         }
     }

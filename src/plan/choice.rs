@@ -10,7 +10,7 @@ use super::planner::cheaper_than;
 use super::probes::ProbeSet;
 use crate::fingerprint::Fingerprint;
 
-/// What matters in the choice of a plan.
+/// The aim of the choice of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
     /// The fewest tables.
@@ -74,18 +74,24 @@ pub(crate) fn plans_and_estimates(
         }
         fastest = fastest.min(nanos);
     }
-    let rank = |estimate: &PlanEstimate| match prefer {
-        Prefer::Space => estimate.document_bytes,
-        Prefer::Balance => estimate.document_bytes * estimate.query.as_secs_f64(),
-        Prefer::Speed => estimate.query.as_secs_f64(),
-    };
-    if let Some((_, best)) = all
+    let best = all
         .iter_mut()
-        .min_by(|a, b| rank(&a.1).total_cmp(&rank(&b.1)))
-    {
+        .min_by(|(_, a), (_, b)| prefer.rank(a).total_cmp(&prefer.rank(b)));
+    if let Some((_, best)) = best {
         best.preferred = true;
     }
     all
+}
+
+impl Prefer {
+    /// The least is preferred.
+    fn rank(self, estimate: &PlanEstimate) -> f64 {
+        match self {
+            Self::Space => estimate.document_bytes,
+            Self::Balance => estimate.document_bytes * estimate.query.as_secs_f64(),
+            Self::Speed => estimate.query.as_secs_f64(),
+        }
+    }
 }
 
 fn estimate(
@@ -132,11 +138,11 @@ fn tables_in_the_paper(distance: u32, prefix_bits: u32) -> Option<u64> {
     });
     for missing in (1..=prefix_bits as usize).rev() {
         for way in best_ways(std::mem::take(&mut ways[missing])) {
-            for (next, kept) in
-                (distance + 1..=distance + 12).filter_map(|it| way.cut(distance, it))
-            {
-                // A block may be rounded up.
-                ways[missing.saturating_sub(kept.ceil() as usize)].push(next);
+            for blocks in distance + 1..=distance + 12 {
+                if let Some((next, kept)) = way.cut(distance, blocks) {
+                    // A block may be rounded up.
+                    ways[missing.saturating_sub(kept.ceil() as usize)].push(next);
+                }
             }
         }
     }
@@ -158,15 +164,15 @@ impl Way {
         }
         let kept = self.bits * f64::from(blocks - distance) / f64::from(blocks);
         // The choices of the few blocks that are kept are as many as those of the others.
-        let choices =
-            (0..blocks - distance).fold(1, |all, i| all * u64::from(blocks - i) / u64::from(i + 1));
-        Some((
-            Self {
-                tables: self.tables.saturating_mul(choices),
-                bits: self.bits - kept,
-            },
-            kept,
-        ))
+        let mut choices = 1;
+        for i in 0..blocks - distance {
+            choices = choices * u64::from(blocks - i) / u64::from(i + 1);
+        }
+        let way = Self {
+            tables: self.tables.saturating_mul(choices),
+            bits: self.bits - kept,
+        };
+        Some((way, kept))
     }
 }
 
@@ -213,6 +219,13 @@ mod tests {
         assert_eq!(tables_in_the_paper(64, 1), None);
     }
 
+    /// The names of the plans that are preferred.
+    fn preferred(all: &[(Plan, PlanEstimate)]) -> Vec<&str> {
+        let estimates = all.iter().map(|(_, estimate)| estimate);
+        let preferred = estimates.filter(|estimate| estimate.preferred);
+        preferred.map(|estimate| &*estimate.plan).collect()
+    }
+
     /// The search took 0.27 s for the defaults, the same choice each time, and was made lean. The choice must not
     /// change with the search: files of one command would have other tables, and other sizes, than those before.
     #[test]
@@ -250,13 +263,8 @@ mod tests {
             let (distance, prefer, names) = chosen[index];
             for (documents, name) in sizes.into_iter().zip(names.split(' ')) {
                 let all = plans_and_estimates(documents, distance, prefer, &[]);
-                let preferred: Vec<&str> = all
-                    .iter()
-                    .filter(|it| it.1.preferred)
-                    .map(|it| it.1.plan.as_str())
-                    .collect();
                 assert_eq!(
-                    preferred,
+                    preferred(&all),
                     [name],
                     "{documents} documents at distance {distance}, {prefer:?}"
                 );
@@ -272,8 +280,8 @@ mod tests {
             let distance = distance as u32;
             for documents in [0, 1, 100, 1_000_000, u64::MAX] {
                 let all = plans_and_estimates(documents, distance, Prefer::Balance, &[]);
-                let preferred = all.iter().filter(|it| it.1.preferred).count();
-                assert_eq!(preferred, 1, "{documents} documents at distance {distance}");
+                let count = preferred(&all).len();
+                assert_eq!(count, 1, "{documents} documents at distance {distance}");
             }
         });
     }
@@ -281,13 +289,7 @@ mod tests {
     #[test]
     fn more_documents_and_less_room_change_the_choice() {
         let chosen = |documents, prefer| {
-            let all = plans_and_estimates(documents, 3, prefer, &[]);
-            let preferred: Vec<String> = all
-                .into_iter()
-                .filter(|it| it.1.preferred)
-                .map(|it| it.1.plan)
-                .collect();
-            preferred.join(" ")
+            preferred(&plans_and_estimates(documents, 3, prefer, &[])).join(" ")
         };
         assert_eq!(chosen(1_000_000, Prefer::Balance), "4x16");
         assert_eq!(chosen(100_000_000, Prefer::Balance), "6x21");

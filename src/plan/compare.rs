@@ -61,11 +61,11 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
         for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
             if count(rows, row, max_distance) > 0 {
                 let first = first + part * TOGETHER;
-                let near = rows
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, it)| (*it ^ row).count_ones() <= max_distance);
-                near.for_each(|(at, _)| pairs.push((index as u32, (first + at) as u32)));
+                for (at, other) in rows.iter().enumerate() {
+                    if (other ^ row).count_ones() <= max_distance {
+                        pairs.push((index as u32, (first + at) as u32));
+                    }
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
-//! What a probe set costs: the ranges it reads, the candidates it meets, and the time they take.
+//! The cost of a probe set: the ranges it reads, the candidates it meets, and the time they take.
 
+use super::permutation::Table;
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 // Measured on the machine of docs/benchmarks.md. Only their ratios matter.
@@ -52,7 +52,7 @@ const GROUP_NANOS: f64 = 15.0;
 /// Comparing the row with one of its group. Each two rows are compared once.
 const JOINED_NANOS: f64 = 0.15;
 
-/// What the tables are read for.
+/// The work for which the tables are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// To answer queries, one by one.
@@ -61,7 +61,7 @@ pub(crate) enum Work {
     Join,
 }
 
-/// What the cost of a query in a file depends on, and the costs.
+/// All that the cost of a query in a file depends on, and the costs.
 #[derive(Clone, Debug)]
 pub(crate) struct CostModel {
     pub(crate) work: Work,
@@ -98,24 +98,21 @@ impl CostModel {
     /// The cost model of `rows` fingerprints that are spread as those of a sample. A sample of less than
     /// two fingerprints stands for uniform ones.
     pub(super) fn sampled(rows: f64, tables: &[Table], sample: &[Fingerprint]) -> Self {
-        let shares = if sample.len() < 2 {
-            Vec::new()
-        } else {
-            tables.iter().map(|it| shares_of(it, sample)).collect()
-        };
-        Self {
-            shares,
-            ..Self::uniform(rows, tables)
+        let mut cost_model = Self::uniform(rows, tables);
+        if sample.len() >= 2 {
+            for table in tables {
+                cost_model.shares.push(shares_of(table, sample));
+            }
         }
+        cost_model
     }
 
     fn share(&self, table: usize, prefix_bits: u32) -> f64 {
-        let uniform = || f64::from_bits(u64::from(1023 - prefix_bits) << 52);
-        let measured = self
-            .shares
-            .get(table)
-            .and_then(|shares| shares.get(prefix_bits as usize));
-        measured.copied().unwrap_or_else(uniform)
+        match self.shares.get(table) {
+            Some(shares) if (prefix_bits as usize) < shares.len() => shares[prefix_bits as usize],
+            // Two to the power of minus `prefix_bits`.
+            _ => f64::from_bits(u64::from(1023 - prefix_bits) << 52),
+        }
     }
 
     /// The number of candidates that a query is expected to meet in a probed prefix.
@@ -139,20 +136,20 @@ impl CostModel {
         let each = if candidates > self.rows / 16.0 {
             SCANNED_NANOS
         } else {
-            self.of(&CANDIDATE)
+            self.nanos_here(&CANDIDATE)
         };
-        let range = self.of(&RANGE) + READ_NANOS * (1.0 - self.cached);
-        let run = |rows: &f64| {
+        let range = self.nanos_here(&RANGE) + READ_NANOS * (1.0 - self.cached);
+        let mut runs = 0.0;
+        for rows in &self.runs {
             let any = (rows * self.share(prefix.table, prefix.prefix_bits)).min(1.0);
-            self.of(&NO_ROWS) + any * self.of(&RANGE)
-        };
-        let ranges = self.levels * range + self.runs.iter().map(run).sum::<f64>();
-        prefix.ranges() * ranges + candidates * each
+            runs += self.nanos_here(&NO_ROWS) + any * self.nanos_here(&RANGE);
+        }
+        prefix.ranges() * (self.levels * range + runs) + candidates * each
     }
 
     /// A cost at the size of these tables. The larger they are, the smaller is the part in the caches of
     /// the processor.
-    fn of(&self, cost: &Nanos) -> f64 {
+    fn nanos_here(&self, cost: &Nanos) -> f64 {
         let bytes = self.rows * self.tables * 8.0;
         cost.in_cache + cost.miss * bytes / (bytes + HALF_IN_CACHE_BYTES)
     }
@@ -163,7 +160,7 @@ impl CostModel {
 
     /// The cost of probed prefixes together, by the cost of each.
     pub(super) fn sum_nanos(&self, prefixes: impl Iterator<Item = f64>) -> f64 {
-        self.of(&QUERY) + prefixes.sum::<f64>()
+        self.nanos_here(&QUERY) + prefixes.sum::<f64>()
     }
 
     /// The number of candidates that a query is expected to meet with a probe set.
@@ -180,7 +177,7 @@ impl CostModel {
     pub(crate) fn nanos(&self, probes: &ProbeSet) -> f64 {
         match probes {
             ProbeSet::Scan if self.work == Work::Join => self.rows * JOINED_NANOS,
-            ProbeSet::Scan => self.of(&QUERY) + self.rows * SCANNED_NANOS,
+            ProbeSet::Scan => self.nanos_here(&QUERY) + self.rows * SCANNED_NANOS,
             ProbeSet::Prefixes(prefixes) => self.prefixes_nanos(prefixes),
         }
     }
@@ -188,18 +185,20 @@ impl CostModel {
 
 /// For each number of leading bits from 0 to 64, the share of all pairs of a sample that agree on them.
 fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
-    let mut rows: Vec<u64> = sample
-        .iter()
-        .map(|&it| table.permutation.apply(it).bits())
-        .collect();
+    let mut rows = Vec::with_capacity(sample.len());
+    for &fingerprint in sample {
+        rows.push(table.permutation.apply(fingerprint).bits());
+    }
     rows.sort_unstable();
-    let pairs = rows.len() as f64 * (rows.len() - 1) as f64;
-    let share = |bits: u32| {
-        let same = |a: &u64, b: &u64| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0;
-        let groups = rows
-            .chunk_by(same)
-            .map(|group| group.len() as f64 * (group.len() - 1) as f64);
-        groups.sum::<f64>() / pairs
-    };
-    (0..=64).map(share).collect()
+    let all = rows.len() as f64 * (rows.len() - 1) as f64;
+
+    let mut shares = Vec::with_capacity(65);
+    for bits in 0..=64 {
+        let mut pairs = 0.0;
+        for group in rows.chunk_by(|a, b| (a ^ b).checked_shr(64 - bits).unwrap_or(0) == 0) {
+            pairs += group.len() as f64 * (group.len() - 1) as f64;
+        }
+        shares.push(pairs / all);
+    }
+    shares
 }

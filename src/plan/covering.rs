@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 /// A probed prefix, as a mask of fingerprint bits, and the number of these bits in which query and stored
 /// fingerprint may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
-    pub(super) prefix: u64,
-    pub(super) flips: u32,
+pub(crate) struct Reach {
+    pub(crate) prefix: u64,
+    pub(crate) flips: u32,
 }
 
 /// The most steps of one proof. They take about a dozen milliseconds.
@@ -26,7 +26,7 @@ pub(super) const MOST_STEPS: u32 = 1 << 16;
 ///
 /// Exponential in the distance at worst, and limited by `steps`. Disjoint prefixes and those of the usual
 /// families take a few dozen steps.
-pub(super) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
+pub(crate) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Option<bool> {
     let mut search = Search::new(reaches, *steps);
     let missed = search.can_miss(distance);
     *steps = search.steps;
@@ -73,7 +73,9 @@ impl Search {
         Self {
             cells: cells_of(reaches),
             all_lacking: lacking.iter().sum(),
-            open: (0..lacking.len()).fold(0, |set, index| set | 1 << index),
+            open: u64::MAX
+                .checked_shr(u64::BITS - lacking.len() as u32)
+                .unwrap_or(0),
             lacking,
             tried: Vec::new(),
             steps,
@@ -143,7 +145,9 @@ impl Search {
     }
 
     fn remove_difference(&mut self, counted: u64) {
-        indexes(counted).for_each(|index| self.lacking[index] += 1);
+        for index in indexes(counted) {
+            self.lacking[index] += 1;
+        }
         self.open |= counted;
         self.all_lacking += counted.count_ones();
     }
@@ -168,16 +172,18 @@ impl Search {
 
     /// The cells of a prefix that have room, and their number. First come those that lie in the most open prefixes.
     fn usable_cells(&self, prefix: usize) -> ([u8; MOST_CELLS], usize) {
-        let (mut usable, mut count) = ([0; MOST_CELLS], 0);
+        let mut usable = [0; MOST_CELLS];
+        let mut count = 0;
         for (index, cell) in self.cells.iter().enumerate() {
             if cell.prefixes >> prefix & 1 != 0 && cell.room > 0 {
                 usable[count] = index as u8;
                 count += 1;
             }
         }
-        let in_open =
-            |&index: &u8| (self.cells[usize::from(index)].prefixes & self.open).count_ones();
-        usable[..count].sort_by_key(|index| Reverse(in_open(index)));
+        usable[..count].sort_by_key(|&index: &u8| {
+            let prefixes = self.cells[usize::from(index)].prefixes;
+            Reverse((prefixes & self.open).count_ones())
+        });
         (usable, count)
     }
 }
@@ -198,13 +204,11 @@ fn cells_of(reaches: &[Reach]) -> Vec<Cell> {
             }
         }
     }
-    cells
-        .into_iter()
-        .map(|(bits, prefixes)| Cell {
-            prefixes,
-            room: bits.count_ones(),
-        })
-        .collect()
+    let with_room = cells.into_iter().map(|(bits, prefixes)| Cell {
+        prefixes,
+        room: bits.count_ones(),
+    });
+    with_room.collect()
 }
 
 /// The indexes of the ones of a set.
@@ -256,13 +260,10 @@ mod tests {
 
     /// Whether some set of at most `distance` differing bits makes every probe miss.
     fn misses(reaches: &[Reach], bits: u32, distance: u32) -> bool {
-        (0..1u64 << bits)
-            .filter(|it| it.count_ones() <= distance)
-            .any(|it| {
-                reaches
-                    .iter()
-                    .all(|reach| (reach.prefix & it).count_ones() > reach.flips)
-            })
+        (0..1u64 << bits).any(|set| {
+            let is_missed = |reach: &Reach| (reach.prefix & set).count_ones() > reach.flips;
+            set.count_ones() <= distance && reaches.iter().all(is_missed)
+        })
     }
 
     proptest! {

@@ -7,9 +7,8 @@
 use std::sync::LazyLock;
 
 use super::order::bit_orders;
-use super::permutation::Permutation;
+use super::permutation::{MOST_TABLES, Permutation, Table};
 use super::plan::Plan;
-use super::table::{MOST_TABLES, Table};
 
 /// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
 /// them.
@@ -17,16 +16,20 @@ type Design = Vec<Vec<usize>>;
 
 /// All plans, from the fewest tables to the most. Of several plans with the same number of tables and the
 /// same shortest prefix, there is one.
-pub(super) fn all_plans() -> &'static [Plan] {
+pub(crate) fn all_plans() -> &'static [Plan] {
     static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
         let designs = (1..=7).flat_map(designs_for);
         let mut kept: Vec<Vec<u64>> = designs.map(|design| kept_bits(&design)).collect();
-        let size = |kept: &Vec<u64>| (kept.len(), kept.iter().map(|bits| bits.count_ones()).min());
-        kept.sort_by_key(size);
+        kept.sort_by_key(|kept| size(kept));
         kept.dedup_by_key(|kept| size(kept));
-        kept.iter().map(|kept| plan_of(kept)).collect()
+        kept.iter().map(|kept| plan_from(kept)).collect()
     });
     &PLANS
+}
+
+/// The number of tables that keep these bits in front, and the bits of the shortest prefix.
+fn size(kept: &[u64]) -> (usize, Option<u32>) {
+    (kept.len(), kept.iter().map(|bits| bits.count_ones()).min())
 }
 
 /// The plan with this name, as [`Plan`] displays it.
@@ -40,14 +43,17 @@ pub(crate) fn plan_named(name: &str) -> Option<Plan> {
 /// The designs made for this distance, 1 to 7. Each is exact at it.
 fn designs_for(distance: u32) -> Vec<Design> {
     let differences = distance as usize;
-    let mut designs: Vec<Design> = (1..=differences + 1)
-        .filter(|groups| (differences + 1).is_multiple_of(*groups))
-        .filter(|groups| groups << ((differences + 1) / groups) <= MOST_TABLES + groups)
-        .map(|groups| grouped_simplex(groups, (differences + 1) / groups - 1))
-        .collect();
-    designs.extend(
-        (differences + 2..=differences + 4).map(|blocks| subsets(blocks, blocks - differences)),
-    );
+    let mut designs = Vec::new();
+    for groups in 1..=differences + 1 {
+        let of_group = (differences + 1) / groups;
+        let is_even = (differences + 1).is_multiple_of(groups);
+        if is_even && groups << of_group <= MOST_TABLES + groups {
+            designs.push(grouped_simplex(groups, of_group - 1));
+        }
+    }
+    for blocks in differences + 2..=differences + 4 {
+        designs.push(subsets(blocks, blocks - differences));
+    }
     if distance == 3 {
         designs.push(quadratic_residues());
         designs.push(planes());
@@ -66,71 +72,83 @@ fn designs_for(distance: u32) -> Vec<Design> {
 /// all of them, and its table keeps none of them. With d = 0, each group is one block and one table.
 fn grouped_simplex(groups: usize, differences: usize) -> Design {
     let size = (1 << (differences + 1)) - 1;
-    let table = |group: usize, h: usize| {
-        let kept = (1..=size).filter(move |v| (h & v).count_ones() % 2 == 1);
-        kept.map(|v| group * size + v - 1).collect()
-    };
-    (0..groups)
-        .flat_map(|group| (1..=size).map(move |h| table(group, h)))
-        .collect()
+    let mut design = Design::new();
+    for group in 0..groups {
+        for h in 1usize..=size {
+            let kept = (1..=size).filter(|v| (h & v).count_ones() % 2 == 1);
+            design.push(kept.map(|v| group * size + v - 1).collect());
+        }
+    }
+    design
 }
 
 /// Every way to keep `kept` of `blocks` blocks: the design of the paper (Manku, Jain, Das Sarma, 2007),
 /// section 3.1. The list ends early if there are more than [`MOST_TABLES`].
 fn subsets(blocks: usize, kept: usize) -> Design {
-    let all = 0..1usize << blocks;
-    let chosen = all
-        .filter(|set| set.count_ones() as usize == kept)
-        .take(MOST_TABLES + 1);
-    chosen
-        .map(|set| (0..blocks).filter(|block| set >> block & 1 != 0).collect())
-        .collect()
+    let mut design = Design::new();
+    for set in 0..1usize << blocks {
+        if set.count_ones() as usize == kept && design.len() <= MOST_TABLES {
+            design.push((0..blocks).filter(|block| set >> block & 1 != 0).collect());
+        }
+    }
+    design
 }
 
 /// Eleven blocks. The tables are the shifts of the quadratic residues modulo 11, a symmetric design.
 /// Whichever three blocks differ, one of the tables keeps none of them.
 fn quadratic_residues() -> Design {
-    (0..11)
-        .map(|shift| [1, 3, 4, 5, 9].map(|it| (it + shift) % 11).to_vec())
-        .collect()
+    let mut design = Design::new();
+    for shift in 0..11 {
+        design.push(
+            [1, 3, 4, 5, 9]
+                .map(|residue| (residue + shift) % 11)
+                .to_vec(),
+        );
+    }
+    design
 }
 
 /// Eight blocks, which are the points of the affine space of three bits. The tables are its fourteen
 /// planes. Any three points lie in a plane, and the parallel plane has none of them (the Steiner system
 /// S(3, 4, 8)).
 fn planes() -> Design {
-    let plane = |h: usize, side: u32| {
-        (0..8usize)
-            .filter(move |v| (h & v).count_ones() % 2 == side)
-            .collect()
-    };
-    (1..8).flat_map(|h| [plane(h, 0), plane(h, 1)]).collect()
+    let mut design = Design::new();
+    for h in 1..8usize {
+        for side in [0, 1] {
+            let plane = (0..8).filter(|v| (h & v).count_ones() % 2 == side);
+            design.push(plane.collect());
+        }
+    }
+    design
 }
 
 /// For each table, the bits it keeps in front. The sizes of the blocks differ by at most one bit.
 fn kept_bits(design: &Design) -> Vec<u64> {
     let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
-    let first_bit = |block: usize| (64 * block).div_ceil(blocks);
-    let mask = |block: usize| {
-        (first_bit(block)..first_bit(block + 1)).fold(0, |mask, bit| mask | 1 << (63 - bit))
-    };
-    design
-        .iter()
-        .map(|kept| kept.iter().fold(0, |bits, &block| bits | mask(block)))
-        .collect()
+    let mut kept_bits = Vec::with_capacity(design.len());
+    for table in design {
+        let mut bits = 0;
+        for block in table {
+            for bit in (64 * block).div_ceil(blocks)..(64 * (block + 1)).div_ceil(blocks) {
+                bits |= 1 << (63 - bit);
+            }
+        }
+        kept_bits.push(bits);
+    }
+    kept_bits
 }
 
 /// The plan whose tables keep these bits in front.
-fn plan_of(kept: &[u64]) -> Plan {
-    let tables = bit_orders(kept)
-        .into_iter()
-        .zip(kept)
-        .map(|(positions, kept)| Table {
+fn plan_from(kept: &[u64]) -> Plan {
+    let mut tables = Vec::with_capacity(kept.len());
+    for (positions, kept) in bit_orders(kept).into_iter().zip(kept) {
+        tables.push(Table {
             permutation: Permutation::new(positions)
                 .expect("an order of all bits is a permutation"),
             prefix_bits: kept.count_ones(),
         });
-    Plan::new(tables.collect()).expect("a design has tables, and not too many")
+    }
+    Plan::new(tables).expect("a design has tables, and not too many")
 }
 
 #[cfg(test)]
@@ -140,11 +158,11 @@ mod tests {
 
     /// The radius with this number of flips in each table.
     fn radius_of(plan: &Plan, flips: u32) -> u32 {
-        let reach = |table: &Table| Reach {
-            prefix: table.permutation.prefix_mask(table.prefix_bits),
-            flips,
-        };
-        let reaches: Vec<Reach> = plan.tables().iter().map(reach).collect();
+        let mut reaches = Vec::new();
+        for table in plan.tables() {
+            let prefix = table.own_mask();
+            reaches.push(Reach { prefix, flips });
+        }
         radius(&reaches).expect("a plan has tables")
     }
 
@@ -152,7 +170,7 @@ mod tests {
     fn every_design_is_exact_at_its_distance() {
         for distance in 1..=7 {
             for design in designs_for(distance) {
-                let plan = plan_of(&kept_bits(&design));
+                let plan = plan_from(&kept_bits(&design));
                 assert!(radius_of(&plan, 0) >= distance, "{plan} at {distance}");
                 assert!(plan.tables().len() <= MOST_TABLES);
             }
@@ -198,7 +216,7 @@ mod tests {
         let names: Vec<String> = plans.iter().map(Plan::to_string).collect();
         for name in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
             assert_eq!(
-                names.iter().filter(|it| *it == name).count(),
+                names.iter().filter(|other| *other == name).count(),
                 1,
                 "{name} in {names:?}"
             );

@@ -9,14 +9,12 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4 (batch queries).
 
-use std::ops::ControlFlow;
-
 use super::cost::{CostModel, Work};
 use super::joined_rows::{Pair, Sides};
-use super::permutation::Permuted;
+use super::permutation::{Permuted, Table};
 use super::planner;
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::Table;
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
 /// Two fingerprints within the max distance: one of each side, or two of the same set.
@@ -50,7 +48,7 @@ impl Part {
     pub(crate) const ALL: Self = Self { first: 0, bits: 0 };
 
     /// The rows that begin with these bits. `None` if there are more bits in the number.
-    pub(crate) fn of(leading: u64, bits: u32) -> Option<Self> {
+    pub(crate) fn from_leading(leading: u64, bits: u32) -> Option<Self> {
         let behind = u64::BITS.checked_sub(bits)?;
         let part = Self {
             first: leading.checked_shl(behind).unwrap_or(0),
@@ -111,8 +109,11 @@ impl<'p> Join<'p> {
 
     /// The way by passes that find all pairs within a distance.
     pub(crate) fn new(tables: &'p [Table], max_distance: u32, passes: Vec<ProbedPrefix>) -> Self {
-        let mask = |it: &ProbedPrefix| tables[it.table].permutation.prefix_mask(it.prefix_bits);
-        let masks = passes.iter().map(mask).collect();
+        let mut masks = Vec::with_capacity(passes.len());
+        for pass in &passes {
+            let permutation = &tables[pass.table].permutation;
+            masks.push(permutation.prefix_mask(pass.prefix_bits));
+        }
         Self {
             tables,
             passes,
@@ -141,18 +142,19 @@ impl<'p> Join<'p> {
 
     /// The parts whose rows a pass compares with those of a part, as far as the bits of that part tell. They have no
     /// row in common, and need not be parts of the table.
-    pub(crate) fn near_parts(&self, pass: usize, part: Part) -> impl Iterator<Item = Part> + use<> {
+    pub(crate) fn near_parts(&self, pass: usize, part: Part) -> Vec<Part> {
         let ProbedPrefix {
             prefix_bits, flips, ..
         } = self.passes[pass];
         let bits = part.bits.min(prefix_bits);
-        let first = leading(part.first, bits);
-        patterns(0, bits, flips)
-            .into_iter()
-            .map(move |pattern| Part {
-                first: first ^ pattern,
-                bits,
-            })
+        let own = leading(part.first, bits);
+
+        let mut parts = Vec::new();
+        for pattern in patterns(0, bits, flips) {
+            let first = own ^ pattern;
+            parts.push(Part { first, bits });
+        }
+        parts
     }
 
     /// Calls `each` with the pairs that a pass finds in the rows of two parts, or of one, and that no earlier pass
@@ -163,8 +165,8 @@ impl<'p> Join<'p> {
         pass: usize,
         (part, rows): (Part, &[u64]),
         other: Option<(Part, &[u64])>,
-        each: &mut dyn FnMut(NearPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+        each: &mut dyn FnMut(NearPair) -> Result<()>,
+    ) -> Result<()> {
         let ProbedPrefix {
             prefix_bits, flips, ..
         } = self.passes[pass];
@@ -172,15 +174,15 @@ impl<'p> Join<'p> {
         let (part_b, rows_b) = other.unwrap_or((part, rows));
         let fixed = part.bits.min(part_b.bits);
         if fixed >= prefix_bits {
-            return Sides {
+            let sides = Sides {
                 a: rows,
-                b: other.map(|it| it.1),
-            }
-            .near_pairs(self.max_distance, &mut report);
+                b: other.map(|(_, rows)| rows),
+            };
+            return sides.near_pairs(self.max_distance, &mut report);
         }
         let differing = leading(part.first ^ part_b.first, fixed);
         let Some(flips) = flips.checked_sub(differing.count_ones()) else {
-            return ControlFlow::Continue(());
+            return Ok(());
         };
         let patterns = patterns(fixed, prefix_bits, flips);
         let groups = Groups::new(part_b, rows_b, prefix_bits);
@@ -188,17 +190,20 @@ impl<'p> Join<'p> {
             for &pattern in &patterns {
                 let b = match (other, pattern) {
                     (None, 0) => None,
-                    _ => Some(groups.of(a[0] ^ differing ^ pattern)),
+                    _ => Some(groups.with_prefix(a[0] ^ differing ^ pattern)),
                 };
                 // Of the same set, each two groups are joined once.
-                let joins =
-                    b.is_none_or(|b| b.first().is_some_and(|b| other.is_some() || a[0] < *b));
+                let joins = match b {
+                    None => true,
+                    Some([]) => false,
+                    Some([first, ..]) => other.is_some() || a[0] < *first,
+                };
                 if joins {
                     Sides { a, b }.near_pairs(self.max_distance, &mut report)?;
                 }
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
     /// Reports a pair of rows, unless an earlier pass finds it.
@@ -206,14 +211,15 @@ impl<'p> Join<'p> {
         &self,
         pass: usize,
         Pair { a, b }: Pair,
-        each: &mut dyn FnMut(NearPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+        each: &mut dyn FnMut(NearPair) -> Result<()>,
+    ) -> Result<()> {
         let permutation = &self.tables[self.passes[pass].table].permutation;
         let [a, b] = [a, b].map(|row| permutation.invert(Permuted::from_bits(row)));
         let difference = a.bits() ^ b.bits();
-        let mut earlier = self.passes[..pass].iter().zip(&self.masks);
-        if earlier.any(|(it, mask)| (difference & mask).count_ones() <= it.flips) {
-            return ControlFlow::Continue(());
+        for (earlier, mask) in self.passes[..pass].iter().zip(&self.masks) {
+            if (difference & mask).count_ones() <= earlier.flips {
+                return Ok(());
+            }
         }
         each(NearPair {
             a,
@@ -232,12 +238,12 @@ fn leading(row: u64, bits: u32) -> u64 {
 fn patterns(from: u32, to: u32, flips: u32) -> Vec<u64> {
     let mut patterns = vec![0u64];
     for bit in from..to {
-        let more = patterns
-            .iter()
-            .filter(|it| it.count_ones() < flips)
-            .map(|it| it | 1 << (63 - bit));
-        let more: Vec<u64> = more.collect();
-        patterns.extend(more);
+        for index in 0..patterns.len() {
+            let pattern = patterns[index];
+            if pattern.count_ones() < flips {
+                patterns.push(pattern | 1 << (63 - bit));
+            }
+        }
     }
     patterns.sort_unstable();
     patterns
@@ -266,13 +272,14 @@ impl<'r> Groups<'r> {
             starts: Vec::new(),
         };
         let mut starts = vec![0; (1 << bits) + 1];
-        rows.iter()
-            .for_each(|&row| starts[groups.index(row) + 1] += 1);
+        for &row in rows {
+            starts[groups.index(row) + 1] += 1;
+        }
         let mut sum = 0;
-        starts.iter_mut().for_each(|start| {
+        for start in &mut starts {
             sum += *start;
             *start = sum;
-        });
+        }
         groups.starts = starts;
         groups
     }
@@ -283,16 +290,16 @@ impl<'r> Groups<'r> {
     }
 
     /// The rows that have the prefix of this one.
-    fn of(&self, row: u64) -> &'r [u64] {
+    fn with_prefix(&self, row: u64) -> &'r [u64] {
         if leading(row ^ self.part.first, self.part.bits.min(self.prefix_bits)) != 0 {
             return &[];
         }
         let index = self.index(row);
         let rows = &self.rows[self.starts[index] as usize..self.starts[index + 1] as usize];
-        let from = rows
-            .partition_point(|&it| leading(it, self.prefix_bits) < leading(row, self.prefix_bits));
-        let count = rows[from..].partition_point(|&it| leading(it ^ row, self.prefix_bits) == 0);
-        &rows[from..from + count]
+        let prefix = leading(row, self.prefix_bits);
+        let from = rows.partition_point(|&other| leading(other, self.prefix_bits) < prefix);
+        let rows = &rows[from..];
+        &rows[..rows.partition_point(|&other| leading(other, self.prefix_bits) == prefix)]
     }
 }
 
@@ -350,34 +357,35 @@ mod tests {
         }
     }
 
-    fn joined(join: &Join<'_>, fingerprints: &[u64], most: usize) -> Vec<(u64, u64)> {
+    fn joined(join: &Join<'_>, fingerprints: &[u64], most: usize) -> Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
         for pass in 0..join.passes() {
             let permutation = &join.tables[join.table(pass)].permutation;
             let mut rows: Vec<u64> = fingerprints
                 .iter()
-                .map(|&it| permutation.apply(Fingerprint::from_bits(it)).bits())
+                .map(|&bits| permutation.apply(Fingerprint::from_bits(bits)).bits())
                 .collect();
             rows.sort_unstable();
             let parts = parts(&rows, Part::ALL, most);
             let mut each = |NearPair { a, b, distance }: NearPair| {
                 assert_eq!(a.distance(b), distance);
                 found.push((a.min(b).bits(), a.max(b).bits()));
-                ControlFlow::Continue(())
+                Ok(())
             };
             for (index, &a) in parts.iter().enumerate() {
-                _ = join.pairs(pass, a, None, &mut each);
-                let others = parts[index + 1..]
-                    .iter()
-                    .filter(|b| join.joins(pass, a.0, b.0));
-                others.for_each(|&b| _ = join.pairs(pass, a, Some(b), &mut each));
+                join.pairs(pass, a, None, &mut each)?;
+                for &b in &parts[index + 1..] {
+                    if join.joins(pass, a.0, b.0) {
+                        join.pairs(pass, a, Some(b), &mut each)?;
+                    }
+                }
             }
         }
-        found
+        Ok(found)
     }
 
     #[test]
-    fn each_pair_is_found_once_in_every_plan_at_every_distance() {
+    fn each_pair_is_found_once_in_every_plan_at_every_distance() -> Result<()> {
         for name in [
             "2x32", "3x21", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8",
         ] {
@@ -395,7 +403,7 @@ mod tests {
                     // Parts of one row are many.
                     let least = if max_distance % 7 == 3 { 1 } else { 20 };
                     for most in [least, 37, rows.len()] {
-                        let found = joined(&join, &rows, most);
+                        let found = joined(&join, &rows, most)?;
                         let different: BTreeSet<_> = found.iter().copied().collect();
                         assert_eq!(
                             found.len(),
@@ -410,5 +418,6 @@ mod tests {
                 }
             }
         }
+        Ok(())
     }
 }

@@ -3,9 +3,8 @@
 //! Rows that differ in at most k bits agree on one of any k + 1 blocks of bits. So they are sorted by each block in
 //! turn, and only those that agree on it are compared. A pair counts in the first block on which it agrees.
 
-use std::ops::ControlFlow;
-
 use super::compare;
+use crate::error::Result;
 
 /// Two rows within the max distance: one of each side, or two of the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,45 +34,47 @@ impl Sides<'_> {
     pub(super) fn near_pairs(
         self,
         max_distance: u32,
-        each: &mut dyn FnMut(Pair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        Search {
+        each: &mut dyn FnMut(Pair) -> Result<()>,
+    ) -> Result<()> {
+        let mut search = Search {
             max_distance,
             disagree: Vec::new(),
             each,
-        }
-        .near_pairs(self)
+        };
+        search.near_pairs(self)
     }
 
     /// The number of pairs of rows.
     fn pairs(self) -> u64 {
         let a = self.a.len() as u64;
-        self.b
-            .map_or(a * a.saturating_sub(1) / 2, |b| a * b.len() as u64)
+        match self.b {
+            None => a * a.saturating_sub(1) / 2,
+            Some(b) => a * b.len() as u64,
+        }
     }
 
     /// Blocks of bits such that near rows agree on one, if to cut by them saves time. No block if no rows are near.
     fn blocks(self, max_distance: u32) -> Option<Vec<u64>> {
-        let varying = |rows: &[u64]| rows.iter().fold(0, |bits, row| bits | (row ^ rows[0]));
-        let varying_bits = varying(self.a) | self.b.map_or(0, varying);
+        let mut varying = varying_bits(self.a);
         // In these bits all rows of one side differ from all of the other.
-        let constant = self
-            .b
-            .map_or(0, |b| (self.a[0] ^ b[0]) & !varying_bits)
-            .count_ones();
-        let Some(left) = max_distance.checked_sub(constant) else {
+        let mut constant = 0;
+        if let Some(b) = self.b {
+            varying |= varying_bits(b);
+            constant = (self.a[0] ^ b[0]) & !varying;
+        }
+        let Some(left) = max_distance.checked_sub(constant.count_ones()) else {
             return Some(Vec::new());
         };
         let blocks = left + 1;
-        if varying_bits.count_ones() < blocks {
+        if varying.count_ones() < blocks {
             return None;
         }
-        let blocks = parts_of(varying_bits, blocks);
+        let blocks = parts_of(varying, blocks);
         let pairs = self.pairs() as f64;
-        let compared: f64 = blocks
-            .iter()
-            .map(|&block| pairs * self.agreeing(block))
-            .sum();
+        let mut compared = 0.0;
+        for &block in &blocks {
+            compared += pairs * self.agreeing(block);
+        }
         let rows = self.a.len() + self.b.map_or(0, <[u64]>::len);
         let sorted = SORTED * rows as f64 * blocks.len() as f64;
         (compared + sorted < pairs / 2.0).then_some(blocks)
@@ -81,54 +82,54 @@ impl Sides<'_> {
 
     /// The share of the pairs that agree on a block of bits, by a sample.
     fn agreeing(self, block: u64) -> f64 {
-        let sample = |rows: &[u64]| {
-            let step = rows.len().div_ceil(SAMPLE);
-            let mut sample: Vec<u64> = rows.iter().step_by(step).map(|row| row & block).collect();
-            sample.sort_unstable();
-            sample
-        };
-        let a = sample(self.a);
-        let groups = |rows: &[u64]| -> Vec<(u64, f64)> {
-            rows.chunk_by(|a, b| a == b)
-                .map(|it| (it[0], it.len() as f64))
-                .collect()
-        };
-        match self.b.map(sample) {
-            None => {
-                let same: f64 = groups(&a)
-                    .iter()
-                    .map(|(_, count)| count * (count - 1.0))
-                    .sum();
-                same / (a.len() as f64 * (a.len() - 1) as f64)
+        let a = sample(self.a, block);
+        let Some(b) = self.b else {
+            let mut same = 0.0;
+            for group in a.chunk_by(|a, b| a == b) {
+                same += group.len() as f64 * (group.len() - 1) as f64;
             }
-            Some(b) => {
-                let of_b = groups(&b);
-                let count = |value| {
-                    of_b.binary_search_by_key(&value, |it| it.0)
-                        .map_or(0.0, |at| of_b[at].1)
-                };
-                let same: f64 = groups(&a)
-                    .iter()
-                    .map(|(value, of_a)| of_a * count(*value))
-                    .sum();
-                same / (a.len() as f64 * b.len() as f64)
-            }
+            return same / (a.len() as f64 * (a.len() - 1) as f64);
+        };
+
+        let b = sample(b, block);
+        let mut same = 0.0;
+        for group in a.chunk_by(|a, b| a == b) {
+            let from = b.partition_point(|&row| row < group[0]);
+            let count = b[from..].partition_point(|&row| row == group[0]);
+            same += group.len() as f64 * count as f64;
         }
+        same / (a.len() as f64 * b.len() as f64)
     }
+}
+
+/// The bits in which some of the rows differ.
+fn varying_bits(rows: &[u64]) -> u64 {
+    rows.iter().fold(0, |bits, row| bits | (row ^ rows[0]))
+}
+
+/// Some of the rows, cut to a block of bits, in order.
+fn sample(rows: &[u64], block: u64) -> Vec<u64> {
+    let step = rows.len().div_ceil(SAMPLE);
+    let mut sample: Vec<u64> = rows.iter().step_by(step).map(|row| row & block).collect();
+    sample.sort_unstable();
+    sample
 }
 
 /// Cuts the bits of a mask into parts of about the same number.
 fn parts_of(mask: u64, parts: u32) -> Vec<u64> {
-    let (all, mut left) = (mask.count_ones(), mask);
-    let part = |part: u32| {
-        let count = all * (part + 1) / parts - all * part / parts;
-        (0..count).fold(0, |bits, _| {
+    let all = mask.count_ones();
+    let mut left = mask;
+    let mut cut = Vec::new();
+    for part in 0..parts {
+        let mut bits = 0;
+        for _ in all * part / parts..all * (part + 1) / parts {
             let bit = left & left.wrapping_neg();
             left ^= bit;
-            bits | bit
-        })
-    };
-    (0..parts).map(part).collect()
+            bits |= bit;
+        }
+        cut.push(bits);
+    }
+    cut
 }
 
 /// The search for near pairs, on its way from rows to groups that agree on blocks of bits.
@@ -136,91 +137,86 @@ struct Search<'e> {
     max_distance: u32,
     /// A pair that agrees on one of these blocks was found before.
     disagree: Vec<u64>,
-    each: &'e mut dyn FnMut(Pair) -> ControlFlow<()>,
+    each: &'e mut dyn FnMut(Pair) -> Result<()>,
 }
 
 impl Search<'_> {
-    fn near_pairs(&mut self, sides: Sides<'_>) -> ControlFlow<()> {
-        let blocks = if sides.pairs() > FEW_PAIRS {
-            sides.blocks(self.max_distance)
-        } else {
-            None
-        };
-        match blocks {
-            None => self.compare(sides),
-            Some(blocks) => {
-                let known = self.disagree.len();
-                let cut = blocks.into_iter().try_for_each(|block| {
-                    self.agreeing_pairs(sides, block)?;
-                    self.disagree.push(block);
-                    ControlFlow::Continue(())
-                });
-                self.disagree.truncate(known);
-                cut
-            }
+    fn near_pairs(&mut self, sides: Sides<'_>) -> Result<()> {
+        if sides.pairs() <= FEW_PAIRS {
+            return self.compare(sides);
         }
+        let Some(blocks) = sides.blocks(self.max_distance) else {
+            return self.compare(sides);
+        };
+
+        let known = self.disagree.len();
+        for block in blocks {
+            self.agreeing_pairs(sides, block)?;
+            self.disagree.push(block);
+        }
+        self.disagree.truncate(known);
+        Ok(())
     }
 
     /// The near pairs that agree on a block of bits.
-    fn agreeing_pairs(&mut self, Sides { a, b }: Sides<'_>, block: u64) -> ControlFlow<()> {
-        let sorted = |rows: &[u64]| {
-            let mut rows = rows.to_vec();
-            // The other bits make the order one and the same each time.
-            rows.sort_unstable_by_key(|&row| (row & block, row));
-            rows
+    fn agreeing_pairs(&mut self, Sides { a, b }: Sides<'_>, block: u64) -> Result<()> {
+        let a = sorted_by(a, block);
+        let Some(b) = b else {
+            for a in a.chunk_by(|a, b| (a ^ b) & block == 0) {
+                self.near_pairs(Sides { a, b: None })?;
+            }
+            return Ok(());
         };
-        let agree = |a: &u64, b: &u64| (a ^ b) & block == 0;
-        let a = sorted(a);
-        let Some(b) = b.map(sorted) else {
-            return a
-                .chunk_by(agree)
-                .try_for_each(|a| self.near_pairs(Sides { a, b: None }));
-        };
-        let mut groups = b.chunk_by(agree).peekable();
-        for a in a.chunk_by(agree) {
-            while groups.next_if(|b| b[0] & block < a[0] & block).is_some() {}
-            if let Some(b) = groups.next_if(|b| agree(&b[0], &a[0])) {
+
+        let b = sorted_by(b, block);
+        let mut groups = b.chunk_by(|a, b| (a ^ b) & block == 0).peekable();
+        for a in a.chunk_by(|a, b| (a ^ b) & block == 0) {
+            let bits = a[0] & block;
+            while groups.next_if(|b| b[0] & block < bits).is_some() {}
+            if let Some(b) = groups.next_if(|b| b[0] & block == bits) {
                 self.near_pairs(Sides { a, b: Some(b) })?;
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
     /// Compares all rows.
-    fn compare(&mut self, Sides { a, b }: Sides<'_>) -> ControlFlow<()> {
+    fn compare(&mut self, Sides { a, b }: Sides<'_>) -> Result<()> {
         for (index, part) in a.chunks(TOGETHER).enumerate() {
-            match b {
-                Some(b) => b
-                    .chunks(TOGETHER)
-                    .try_for_each(|b| self.compare_few(part, Some(b)))?,
+            let others = match b {
+                Some(b) => b,
                 None => {
                     self.compare_few(part, None)?;
-                    let later = a.chunks(TOGETHER).skip(index + 1);
-                    later
-                        .into_iter()
-                        .try_for_each(|b| self.compare_few(part, Some(b)))?;
+                    &a[a.len().min((index + 1) * TOGETHER)..]
                 }
+            };
+            for others in others.chunks(TOGETHER) {
+                self.compare_few(part, Some(others))?;
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> ControlFlow<()> {
+    fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> Result<()> {
         for (index_a, index_b) in compare::pairs_within(a, b, self.max_distance) {
             let pair = Pair {
                 a: a[index_a as usize],
                 b: b.unwrap_or(a)[index_b as usize],
             };
-            if self
-                .disagree
-                .iter()
-                .all(|block| (pair.a ^ pair.b) & block != 0)
-            {
+            let difference = pair.a ^ pair.b;
+            if self.disagree.iter().all(|block| difference & block != 0) {
                 (self.each)(pair)?;
             }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
+}
+
+/// The rows in the order of a block of bits. The other bits make the order one and the same each time.
+fn sorted_by(rows: &[u64], block: u64) -> Vec<u64> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(|&row| (row & block, row));
+    rows
 }
 
 #[cfg(test)]
@@ -238,9 +234,9 @@ mod tests {
                 (a.min(b), a.max(b))
             };
             assert!(found.insert(pair), "{pair:?} comes twice");
-            ControlFlow::Continue(())
+            Ok(())
         });
-        assert!(ended.is_continue());
+        assert!(ended.is_ok());
         found
     }
 
@@ -294,7 +290,9 @@ mod tests {
                 );
                 if max_distance == 3 {
                     assert!(
-                        sides.blocks(max_distance).is_some_and(|it| it.len() > 1),
+                        sides
+                            .blocks(max_distance)
+                            .is_some_and(|blocks| blocks.len() > 1),
                         "{bits:x} is not cut"
                     );
                 }
@@ -306,7 +304,7 @@ mod tests {
     fn sides_that_are_far_apart_are_not_compared() {
         let (a, b): (Vec<u64>, Vec<u64>) = (
             (0..2_000).collect(),
-            (0..2_000).map(|it| it | 0xff << 50).collect(),
+            (0..2_000).map(|row| row | 0xff << 50).collect(),
         );
         assert_eq!(Sides { a: &a, b: Some(&b) }.blocks(7), Some(Vec::new()));
         assert!(found(Sides { a: &a, b: Some(&b) }, 7).is_empty());
@@ -323,12 +321,12 @@ mod tests {
         ] {
             let cut = parts_of(mask, parts);
             assert_eq!(cut.iter().fold(0, |all, part| all | part), mask);
-            let counts: Vec<u32> = cut.iter().map(|it| it.count_ones()).collect();
+            let counts: Vec<u32> = cut.iter().map(|part| part.count_ones()).collect();
             assert_eq!(counts.iter().sum::<u32>(), mask.count_ones());
             assert!(
                 counts
                     .iter()
-                    .all(|it| it.abs_diff(mask.count_ones() / parts) <= 1),
+                    .all(|count| count.abs_diff(mask.count_ones() / parts) <= 1),
                 "{counts:?}"
             );
         }

@@ -3,7 +3,6 @@
 
 mod candidates;
 mod choice;
-mod combinations;
 mod compare;
 mod cost;
 mod covering;
@@ -19,23 +18,17 @@ mod permutation;
 mod plan;
 mod planner;
 mod probes;
-mod sql_job;
-#[cfg(test)]
-mod sql_job_tests;
-mod sql_tables;
-mod sql_words;
-mod table;
 
 pub(crate) use candidates::{Candidates, NearFingerprint};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use compare::pairs_within;
 pub(crate) use cost::{CostModel, Work};
-pub(crate) use families::plan_named;
+#[cfg(test)]
+pub(crate) use covering::{Reach, covers};
+pub(crate) use families::{all_plans, plan_named};
 pub(crate) use join::{Join, NearPair, Part};
-pub(crate) use permutation::{Permutation, Permuted};
+pub(crate) use permutation::{Permutation, Permuted, Table};
 pub(crate) use plan::Plan;
+pub(crate) use planner::combinations;
 pub(crate) use probes::{Probe, ProbeSet, ProbedPrefix};
-pub use sql_job::{SqlJob, SqlWork};
-pub use sql_words::SqlDialect;
-pub(crate) use table::Table;

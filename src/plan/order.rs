@@ -11,7 +11,7 @@
 //! the 64 bits out to them in m equal shares. Each share must fit into the chain of its table, which is a
 //! matching of bits with tables. The first choice that succeeds adds its shares to the chains.
 
-use super::combinations::combinations;
+use super::planner::combinations;
 
 /// The numbers of prefixes to partition the 64 bits into, the most useful first. At a hundred million
 /// fingerprints, 4 prefixes serve distances up to 11.
@@ -27,15 +27,15 @@ pub(super) fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
         .iter()
         .map(|&bits| Chain(vec![bits, u64::MAX]))
         .collect();
-    for parts in PARTS.into_iter().filter(|&parts| parts <= kept.len()) {
-        let found = combinations(kept.len(), parts)
-            .take(MOST_CHOICES)
-            .find_map(|tables| {
-                let shares = deal(&chains, &tables)?;
-                Some(tables.into_iter().zip(shares).collect::<Vec<_>>())
-            });
-        for (table, share) in found.into_iter().flatten() {
-            chains[table].insert(share);
+    for parts in PARTS {
+        // There are no choices of more tables than there are.
+        for tables in combinations(kept.len(), parts).take(MOST_CHOICES) {
+            if let Some(shares) = deal(&chains, &tables) {
+                for (table, share) in tables.into_iter().zip(shares) {
+                    chains[table].insert(share);
+                }
+                break;
+            }
         }
     }
     chains.iter().map(Chain::order).collect()
@@ -47,26 +47,21 @@ struct Chain(Vec<u64>);
 impl Chain {
     /// The bits that a set of `bits` bits must have, and those it may have, to fit into the chain.
     fn bounds(&self, bits: u32) -> (u64, u64) {
-        let least = self
-            .0
-            .iter()
-            .rev()
-            .find(|set| set.count_ones() <= bits)
-            .copied()
-            .unwrap_or(0);
-        let most = self
-            .0
-            .iter()
-            .find(|set| set.count_ones() >= bits)
-            .copied()
-            .unwrap_or(u64::MAX);
-        (least, most)
+        let mut least = 0;
+        for &set in &self.0 {
+            if set.count_ones() <= bits {
+                least = set;
+            }
+            if set.count_ones() >= bits {
+                return (least, set);
+            }
+        }
+        (least, u64::MAX)
     }
 
     fn insert(&mut self, set: u64) {
-        let index = self
-            .0
-            .partition_point(|it| it.count_ones() < set.count_ones());
+        let bits = set.count_ones();
+        let index = self.0.partition_point(|other| other.count_ones() < bits);
         if self.0.get(index) != Some(&set) {
             self.0.insert(index, set);
         }
@@ -86,20 +81,25 @@ impl Chain {
 /// Deals the 64 bits out to tables, in shares as equal as possible that fit into their chains. `None` if
 /// there is no way.
 fn deal(chains: &[Chain], tables: &[usize]) -> Option<Vec<u64>> {
-    let sizes: Vec<u32> = (0..tables.len())
-        .map(|i| ((64 * (i + 1)) / tables.len() - (64 * i) / tables.len()) as u32)
-        .collect();
-    let bounds: Vec<(u64, u64)> = tables
-        .iter()
-        .zip(&sizes)
-        .map(|(&table, &size)| chains[table].bounds(size))
-        .collect();
-    let mut shares: Vec<u64> = bounds.iter().map(|(least, _)| *least).collect();
-    let needed = shares.iter().fold(0, |all, share| all | share);
-    let possible = bounds.iter().fold(0, |all, (_, most)| all | most);
-    let needed_twice =
-        shares.iter().map(|share| share.count_ones()).sum::<u32>() > needed.count_ones();
-    if needed_twice || possible != u64::MAX {
+    let count = tables.len();
+    let mut sizes = Vec::with_capacity(count);
+    let mut bounds = Vec::with_capacity(count);
+    let mut shares = Vec::with_capacity(count);
+    let mut needed = 0;
+    let mut possible = 0;
+    for (index, &table) in tables.iter().enumerate() {
+        let size = (64 * (index + 1) / count - 64 * index / count) as u32;
+        let (least, most) = chains[table].bounds(size);
+        if needed & least != 0 {
+            return None;
+        }
+        needed |= least;
+        possible |= most;
+        sizes.push(size);
+        bounds.push((least, most));
+        shares.push(least);
+    }
+    if possible != u64::MAX {
         return None;
     }
     for bit in bits(!needed) {
@@ -154,9 +154,8 @@ mod tests {
     use super::*;
 
     fn prefix(order: &[u8; 64], bits: usize) -> u64 {
-        order[..bits]
-            .iter()
-            .fold(0, |mask, &bit| mask | 1 << (63 - bit))
+        let bits = order[..bits].iter();
+        bits.fold(0, |mask, &bit| mask | 1 << (63 - bit))
     }
 
     #[test]
@@ -170,28 +169,25 @@ mod tests {
             assert_eq!(prefix(order, 16), kept);
         }
         for parts in 2..=4 {
-            let partitions = |tables: Vec<usize>| {
-                // Each prefix may have 64 / parts bits, rounded down, or one more.
-                let least = 64 / parts;
-                let shares = tables
-                    .iter()
-                    .map(|&table| (least..=least + 1).map(move |bits| (table, bits)));
-                let mut sets = vec![Some(0u64)];
-                for share in shares {
-                    let share: Vec<_> = share.collect();
-                    sets = sets
-                        .into_iter()
-                        .flatten()
-                        .flat_map(|set| share.iter().map(move |&(table, bits)| (set, table, bits)))
-                        .map(|(set, table, bits)| {
-                            let prefix = prefix(&orders[table], bits);
-                            (set & prefix == 0).then_some(set | prefix)
-                        })
-                        .collect();
+            // Each prefix may have 64 / parts bits, rounded down, or one more.
+            let least = 64 / parts;
+            let has_partition = combinations(4, parts).any(|tables| {
+                let mut sets = vec![0u64];
+                for table in tables {
+                    let mut more = Vec::new();
+                    for bits in [least, least + 1] {
+                        let prefix = prefix(&orders[table], bits);
+                        more.extend(
+                            sets.iter()
+                                .filter(|&set| set & prefix == 0)
+                                .map(|set| set | prefix),
+                        );
+                    }
+                    sets = more;
                 }
-                sets.into_iter().flatten().any(|set| set == u64::MAX)
-            };
-            assert!(combinations(4, parts).any(partitions), "{parts} parts");
+                sets.contains(&u64::MAX)
+            });
+            assert!(has_partition, "{parts} parts");
         }
     }
 }

@@ -1,8 +1,25 @@
-//! The order of bits in one permuted table: the permutation, and the permuted value.
+//! One permuted table of a plan: its order of bits, and the permuted value.
 
 use std::sync::OnceLock;
 
 use crate::fingerprint::Fingerprint;
+
+/// The most tables of a plan. Each table takes as much space as the first.
+pub(super) const MOST_TABLES: usize = 32;
+
+/// A permuted table: its order of bits, and the number of leading bits it was made to be probed on.
+#[derive(Clone)]
+pub(crate) struct Table {
+    pub(crate) permutation: Permutation,
+    pub(crate) prefix_bits: u32,
+}
+
+impl Table {
+    /// The bits of a fingerprint that are the prefix it was made to be probed on.
+    pub(crate) fn own_mask(&self) -> u64 {
+        self.permutation.prefix_mask(self.prefix_bits)
+    }
+}
 
 /// A fingerprint with its bits in the order of one table. A table is sorted by this value, so equal
 /// prefixes are neighbours.
@@ -71,13 +88,13 @@ impl Permutation {
 
     /// The bits of a fingerprint that are the leading `prefix_bits` bits of its permuted value, as a mask.
     pub(crate) fn prefix_mask(&self, prefix_bits: u32) -> u64 {
-        self.positions[..prefix_bits as usize]
-            .iter()
-            .fold(0, |mask, &from| mask | (1 << (63 - from)))
+        let mut mask = 0;
+        for &from in &self.positions[..prefix_bits as usize] {
+            mask |= 1 << (63 - from);
+        }
+        mask
     }
-}
 
-impl Permutation {
     /// The masks of [`prefix_mask`](Self::prefix_mask) for 0 to 64 bits.
     pub(super) fn prefix_masks(&self) -> [u64; 65] {
         let mut masks = [0; 65];
@@ -141,12 +158,10 @@ mod tests {
     #[test]
     fn distances_are_unchanged() {
         let permutation = scattered();
-        let (a, b) = (0x0123_4567_89ab_cdef, 0xdead_beef_0bad_cafe);
-        let permuted = |bits| permutation.apply(Fingerprint::from_bits(bits)).bits();
-        assert_eq!(
-            (permuted(a) ^ permuted(b)).count_ones(),
-            (a ^ b).count_ones()
-        );
+        let a = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
+        let b = Fingerprint::from_bits(0xdead_beef_0bad_cafe);
+        let difference = permutation.apply(a).bits() ^ permutation.apply(b).bits();
+        assert_eq!(difference.count_ones(), a.distance(b));
     }
 
     #[test]

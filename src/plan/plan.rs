@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::cost::CostModel;
-use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::{MOST_TABLES, Table};
-use super::{covering, planner};
+use super::covering::{self, Reach};
+use super::permutation::{MOST_TABLES, Table};
+use super::planner;
+use super::probes::ProbeSet;
 use crate::error::Result;
 
 /// The permuted tables of a file, fixed when the file is created. Clones share the probe sets found so
@@ -70,17 +71,13 @@ impl Plan {
     /// The largest distance that one probe of each table answers exactly, on the prefix that the table was
     /// made for.
     pub(crate) fn radius(&self) -> u32 {
-        let own_prefix = |(table, of): (usize, &Table)| ProbedPrefix {
-            table,
-            prefix_bits: of.prefix_bits,
-            flips: 0,
-        };
-        let reaches: Vec<_> = self
-            .tables
-            .iter()
-            .enumerate()
-            .map(|it| own_prefix(it).reach(&self.tables))
-            .collect();
+        let mut reaches = Vec::with_capacity(self.tables.len());
+        for table in &self.tables {
+            reaches.push(Reach {
+                prefix: table.own_mask(),
+                flips: 0,
+            });
+        }
         covering::radius(&reaches).unwrap_or(0)
     }
 
@@ -103,20 +100,15 @@ impl Plan {
             levels,
             runs,
         };
-        let known = |probe_sets: &KnownProbeSets| probe_sets.get(&(distance, size)).cloned();
-        if let Some(probe_set) = known(
-            &self
-                .probe_sets
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        ) {
-            return Ok(probe_set);
+        let probe_sets = self.probe_sets.read();
+        let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
+        if let Some(probe_set) = probe_sets.get(&(distance, size)) {
+            return Ok(probe_set.clone());
         }
+        drop(probe_sets);
         let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model()?));
-        let mut probe_sets = self
-            .probe_sets
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let probe_sets = self.probe_sets.write();
+        let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
         probe_sets.insert((distance, size), probe_set.clone());
         Ok(probe_set)
     }

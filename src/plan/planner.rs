@@ -6,12 +6,12 @@
 //! found here.
 
 use std::cell::Cell;
+use std::{iter, mem};
 
-use super::combinations::combinations;
 use super::cost::CostModel;
 use super::covering::{self, Reach, indexes};
+use super::permutation::{Permutation, Table};
 use super::probes::{ProbeSet, ProbedPrefix};
-use super::table::Table;
 
 /// The most choices of tables that are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
@@ -66,17 +66,20 @@ fn search(
     let mut layouts = planner.disjoint();
     layouts.extend(planner.natural(scan.min(nanos) * MOST_IMPROVED_NATURAL));
     let most = scan.min(nanos * MOST_IMPROVED);
-    let improved = layouts
-        .into_iter()
-        .filter(|it| it.nanos < most)
-        .map(|layout| planner.improve(layout));
-    let mut found: Vec<Layout> = improved.filter(|it| it.nanos < scan).collect();
+    let mut found = Vec::new();
+    for layout in layouts {
+        if layout.nanos < most {
+            found.push(planner.improve(layout));
+        }
+    }
     found.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-    let mut sets = found
-        .into_iter()
-        .map(|layout| ProbeSet::Prefixes(layout.prefixes));
-    sets.find(|set| set.is_exact(tables, distance))
-        .unwrap_or(ProbeSet::Scan)
+    for layout in found {
+        let set = ProbeSet::Prefixes(layout.prefixes);
+        if layout.nanos < scan && set.is_exact(tables, distance) {
+            return set;
+        }
+    }
+    ProbeSet::Scan
 }
 
 struct Planner<'a> {
@@ -99,10 +102,8 @@ struct Layout {
 
 impl<'a> Planner<'a> {
     fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
-        let masks = tables
-            .iter()
-            .map(|table| table.permutation.prefix_masks())
-            .collect();
+        let permutations = tables.iter().map(|table| &table.permutation);
+        let masks = permutations.map(Permutation::prefix_masks).collect();
         let tables_apart = cost_model.shares.len().max(1);
         let places = tables_apart * 65 * (distance as usize + 2);
         let known_nanos = vec![Cell::new(f64::NAN); places];
@@ -157,11 +158,13 @@ impl<'a> Planner<'a> {
     }
 
     fn is_exact(&self, prefixes: &[ProbedPrefix]) -> bool {
-        let reach = |prefix: &ProbedPrefix| Reach {
-            prefix: self.masks[prefix.table][prefix.prefix_bits as usize],
-            flips: prefix.flips,
-        };
-        let reaches: Vec<Reach> = prefixes.iter().map(reach).collect();
+        let mut reaches = Vec::with_capacity(prefixes.len());
+        for prefix in prefixes {
+            reaches.push(Reach {
+                prefix: self.masks[prefix.table][prefix.prefix_bits as usize],
+                flips: prefix.flips,
+            });
+        }
         let mut steps = self.steps.get();
         let covers = covering::covers(&reaches, self.distance, &mut steps);
         self.steps.set(steps);
@@ -173,8 +176,10 @@ impl<'a> Planner<'a> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
         let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
         let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
-        let (mut prefixes, mut added, mut most, mut least_bits) =
-            (Vec::new(), Vec::new(), f64::INFINITY, 0);
+        let mut prefixes = Vec::new();
+        let mut added = Vec::new();
+        let mut most = f64::INFINITY;
+        let mut least_bits = 0;
         for chosen in choices.take(MOST_CHOICES) {
             let Some(common) = self.common_bits(&chosen, least_bits) else {
                 continue;
@@ -184,7 +189,7 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let layout = self.layout(prefixes.clone());
-            let index = cheapest.partition_point(|it| it.nanos <= layout.nanos);
+            let index = cheapest.partition_point(|cheap| cheap.nanos <= layout.nanos);
             cheapest.insert(index, layout);
             cheapest.truncate(MOST_LAYOUTS);
             if let Some(last) = cheapest.get(MOST_LAYOUTS - 1) {
@@ -197,17 +202,19 @@ impl<'a> Planner<'a> {
 
     /// The fewest bits that a prefix may have, if it is not to cost more than `most` nanoseconds by itself.
     fn least_bits(&self, most: f64) -> usize {
-        let nanos = |table, prefix_bits| {
-            self.prefix_nanos(ProbedPrefix {
-                table,
-                prefix_bits,
-                flips: 0,
-            })
-        };
-        let is_cheap = |&bits: &u32| (0..self.tables.len()).any(|table| nanos(table, bits) <= most);
-        (0..=u64::BITS)
-            .find(is_cheap)
-            .map_or(0, |bits| bits as usize)
+        for prefix_bits in 0..=u64::BITS {
+            for table in 0..self.tables.len() {
+                let prefix = ProbedPrefix {
+                    table,
+                    prefix_bits,
+                    flips: 0,
+                };
+                if self.prefix_nanos(prefix) <= most {
+                    return prefix_bits as usize;
+                }
+            }
+        }
+        0
     }
 
     /// The most leading bits of each of these tables that no two of them share. `None` if they are less than `least`.
@@ -230,27 +237,29 @@ impl<'a> Planner<'a> {
     /// Whether no two of these tables share one of so many leading bits.
     fn are_disjoint(&self, chosen: &[usize], bits: usize) -> bool {
         let mut taken = 0;
-        chosen.iter().all(|&table| {
+        for &table in chosen {
             let mask = self.masks[table][bits];
-            let is_free = mask & taken == 0;
+            if mask & taken != 0 {
+                return false;
+            }
             taken |= mask;
-            is_free
-        })
+        }
+        true
     }
 
     /// The longest disjoint prefixes of these tables. They grow by one bit in turn, until the next bit is taken. The
     /// first `common` bits are free for all of them.
     fn grow(&self, chosen: &[usize], common: usize, prefixes: &mut Vec<ProbedPrefix>) {
         prefixes.clear();
-        let prefix_bits = common as u32;
-        prefixes.extend(chosen.iter().map(|&table| ProbedPrefix {
-            table,
-            prefix_bits,
-            flips: 0,
-        }));
-        let mut taken = chosen
-            .iter()
-            .fold(0, |taken, &table| taken | self.masks[table][common]);
+        let mut taken = 0;
+        for &table in chosen {
+            prefixes.push(ProbedPrefix {
+                table,
+                prefix_bits: common as u32,
+                flips: 0,
+            });
+            taken |= self.masks[table][common];
+        }
         let mut growing = (1u64 << chosen.len()) - 1;
         while growing != 0 {
             for index in indexes(growing) {
@@ -280,17 +289,15 @@ impl<'a> Planner<'a> {
     ) -> bool {
         // The last digits of a sum depend on its order.
         let most = most * 1.000_001;
-        let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
-        let mut nanos = prefixes.iter().map(|&prefix| nanos_of(prefix)).sum::<f64>();
+        let mut nanos = 0.0;
+        for &prefix in prefixes.iter() {
+            nanos += self.prefix_nanos(prefix);
+        }
         if nanos > most {
             return false;
         }
         added.clear();
-        added.extend(
-            prefixes
-                .iter()
-                .map(|&prefix| nanos_of(prefix.flipped()) - nanos_of(prefix)),
-        );
+        added.extend(prefixes.iter().map(|&prefix| self.flip_nanos(prefix)));
         for _ in prefixes.len() as u32..=self.distance {
             let least = added.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
             let Some((index, of_flip)) = least else {
@@ -302,21 +309,27 @@ impl<'a> Planner<'a> {
             }
             let prefix = prefixes[index].flipped();
             prefixes[index] = prefix;
-            added[index] = nanos_of(prefix.flipped()) - nanos_of(prefix);
+            added[index] = self.flip_nanos(prefix);
         }
         true
+    }
+
+    /// The cost of one more flip.
+    fn flip_nanos(&self, prefix: ProbedPrefix) -> f64 {
+        self.prefix_nanos(prefix.flipped()) - self.prefix_nanos(prefix)
     }
 
     /// The prefixes that the tables were made for, with the fewest equal flips that make them exact.
     /// `None` if they cannot be proved, or cost more than `most_nanos`.
     fn natural(&self, most_nanos: f64) -> Option<Layout> {
-        let mut prefixes: Vec<ProbedPrefix> = (0..self.tables.len())
-            .map(|table| ProbedPrefix {
+        let mut prefixes = Vec::with_capacity(self.tables.len());
+        for (table, of) in self.tables.iter().enumerate() {
+            prefixes.push(ProbedPrefix {
                 table,
-                prefix_bits: self.tables[table].prefix_bits,
+                prefix_bits: of.prefix_bits,
                 flips: 0,
-            })
-            .collect();
+            });
+        }
         // With `distance` flips in each prefix nothing is missed. The loop still has to end if the proof
         // runs out of steps.
         for _ in 0..=self.distance {
@@ -325,7 +338,9 @@ impl<'a> Planner<'a> {
             }
             // Every prefix gets a flip, because a flip in one alone may not bring the proof nearer.
             // `improve` takes away the flips that are not needed.
-            prefixes.iter_mut().for_each(|prefix| prefix.flips += 1);
+            for prefix in &mut prefixes {
+                prefix.flips += 1;
+            }
             if self.nanos(&prefixes) > most_nanos {
                 return None;
             }
@@ -339,8 +354,10 @@ impl<'a> Planner<'a> {
         loop {
             let mut cheaper = self.cheaper_neighbours(&best);
             cheaper.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-            let mut layouts = cheaper.into_iter().map(|it| it.of(&best.prefixes));
-            match layouts.find(|it| self.is_exact(&it.prefixes)) {
+            let mut layouts = cheaper
+                .into_iter()
+                .map(|neighbour| neighbour.layout(&best.prefixes));
+            match layouts.find(|layout| self.is_exact(&layout.prefixes)) {
                 Some(layout) => best = layout,
                 None => return best,
             }
@@ -351,12 +368,12 @@ impl<'a> Planner<'a> {
     /// less, or is gone. In some of them another prefix has a flip more.
     fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Neighbour> {
         let prefixes = &layout.prefixes;
-        let nanos_of = |prefix: ProbedPrefix| self.prefix_nanos(prefix);
-        let mut nanos: Vec<f64> = prefixes.iter().map(|&prefix| nanos_of(prefix)).collect();
-        let flipped: Vec<f64> = prefixes
-            .iter()
-            .map(|&prefix| nanos_of(prefix.flipped()))
-            .collect();
+        let mut nanos = Vec::with_capacity(prefixes.len());
+        let mut flipped = Vec::with_capacity(prefixes.len());
+        for &prefix in prefixes {
+            nanos.push(self.prefix_nanos(prefix));
+            flipped.push(self.prefix_nanos(prefix.flipped()));
+        }
         let mut cheaper = Vec::new();
         for (index, &prefix) in prefixes.iter().enumerate() {
             let longer = (1..=8).map(|bits| ProbedPrefix {
@@ -372,12 +389,13 @@ impl<'a> Planner<'a> {
                 .map(|flips| ProbedPrefix { flips, ..prefix });
             let own = nanos[index];
             for less in longer.chain(fewer).map(Some).chain([None]) {
-                let less_nanos = less.map_or(0.0, nanos_of);
+                let less_nanos = less.map_or(0.0, |less| self.prefix_nanos(less));
                 nanos[index] = less_nanos;
-                for more in [None]
-                    .into_iter()
-                    .chain((0..prefixes.len()).filter(|&it| it != index).map(Some))
-                {
+                for more in [None].into_iter().chain(
+                    (0..prefixes.len())
+                        .filter(|&other| other != index)
+                        .map(Some),
+                ) {
                     let added = more.map_or(0.0, |more| flipped[more] - nanos[more]);
                     if layout.nanos - (own - less_nanos) + added > layout.nanos * 0.999 {
                         continue;
@@ -385,8 +403,10 @@ impl<'a> Planner<'a> {
                     let nanos = match more {
                         None => self.cost_model.sum_nanos(nanos.iter().copied()),
                         Some(more) => {
-                            let of = |(at, &it)| if at == more { flipped[more] } else { it };
-                            self.cost_model.sum_nanos(nanos.iter().enumerate().map(of))
+                            let before = mem::replace(&mut nanos[more], flipped[more]);
+                            let sum = self.cost_model.sum_nanos(nanos.iter().copied());
+                            nanos[more] = before;
+                            sum
                         }
                     };
                     cheaper.push(Neighbour {
@@ -414,7 +434,8 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    fn of(&self, prefixes: &[ProbedPrefix]) -> Layout {
+    /// The layout, beside one with these prefixes.
+    fn layout(&self, prefixes: &[ProbedPrefix]) -> Layout {
         let mut prefixes = prefixes.to_vec();
         if let Some(more) = self.more {
             prefixes[more] = prefixes[more].flipped();
@@ -428,6 +449,26 @@ impl Neighbour {
             nanos: self.nanos,
         }
     }
+}
+
+/// Every way to choose `chosen` of the indexes `0..all`, in lexicographic order.
+pub(crate) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut next = (chosen <= all).then(|| Vec::from_iter(0..chosen));
+    iter::from_fn(move || {
+        let choice = next.take()?;
+        // The last index that can grow does, and those after it follow directly.
+        for index in (0..chosen).rev() {
+            if choice[index] < all - chosen + index {
+                let mut later = choice.clone();
+                for i in index..chosen {
+                    later[i] = choice[index] + 1 + i - index;
+                }
+                next = Some(later);
+                break;
+            }
+        }
+        Some(choice)
+    })
 }
 
 #[cfg(test)]

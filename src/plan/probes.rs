@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use super::covering::{self, Reach};
-use super::permutation::Permuted;
-use super::table::Table;
+use super::permutation::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
 /// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at
@@ -61,13 +60,13 @@ impl ProbedPrefix {
         if self.flips >= self.prefix_bits {
             1.0
         } else {
-            CHOICES.of(self.prefix_bits, self.flips)
+            CHOICES[self.prefix_bits as usize][self.flips as usize].0
         }
     }
 
     /// The number of values of the prefix that these ranges contain.
     pub(super) fn values(self) -> f64 {
-        CHOICES.up_to(self.prefix_bits, self.flips.min(self.prefix_bits))
+        CHOICES[self.prefix_bits as usize][self.flips.min(self.prefix_bits) as usize].1
     }
 
     /// Calls `each` with the first and last row of each range, in order.
@@ -76,43 +75,22 @@ impl ProbedPrefix {
     }
 }
 
-/// The numbers of ways to choose some of up to 64. The planner asks for millions of them.
-static CHOICES: LazyLock<Choices> = LazyLock::new(Choices::new);
-
-/// For each number of all and of chosen ones, the number of ways to choose as many, and the number of ways
-/// to choose up to as many.
-struct Choices(Vec<[(f64, f64); 65]>);
-
-impl Choices {
-    fn new() -> Self {
-        let choose = |all: u32, chosen: u32| -> f64 {
-            (0..chosen)
-                .map(|i| f64::from(all - i) / f64::from(i + 1))
-                .product()
-        };
-        let choices = |all: u32| {
-            let mut sum = 0.0;
-            std::array::from_fn(|chosen| {
-                let exactly = if chosen as u32 > all {
-                    0.0
-                } else {
-                    choose(all, chosen as u32)
-                };
-                sum += exactly;
-                (exactly, sum)
-            })
-        };
-        Self((0..=64).map(choices).collect())
+/// For each number of up to 64 things and of chosen ones, the number of ways to choose as many, and the number of ways
+/// to choose up to as many. The planner asks for millions of them.
+static CHOICES: LazyLock<Vec<[(f64, f64); 65]>> = LazyLock::new(|| {
+    let mut choices = vec![[(0.0, 0.0); 65]; 65];
+    for (all, choices) in choices.iter_mut().enumerate() {
+        let mut exactly = 1.0;
+        let mut up_to = 0.0;
+        for (chosen, choices) in choices.iter_mut().enumerate() {
+            up_to += exactly;
+            *choices = (exactly, up_to);
+            // After all things there is none left to choose.
+            exactly *= all.saturating_sub(chosen) as f64 / (chosen + 1) as f64;
+        }
     }
-
-    fn of(&self, all: u32, chosen: u32) -> f64 {
-        self.0[all as usize][chosen as usize].0
-    }
-
-    fn up_to(&self, all: u32, most: u32) -> f64 {
-        self.0[all as usize][most as usize].1
-    }
-}
+    choices
+});
 
 /// Calls `each` with the ranges around a row, in order. The bits before `bit` are fixed. Up to `flips` of
 /// the bits from there to `prefix_bits` may be flipped.
@@ -195,7 +173,9 @@ mod tests {
                 prefix_bits,
                 flips,
             };
-            let (mut ranges, mut values, mut last_end) = (0, 0u128, None);
+            let mut ranges = 0;
+            let mut values = 0u128;
+            let mut last_end = None;
             prefix.each_range(Permuted::from_bits(0x0123_4567_89ab_cdef), |first, last| {
                 assert!(last_end.is_none_or(|end| first > end), "{prefix:?}");
                 last_end = Some(last);

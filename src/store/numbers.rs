@@ -65,6 +65,11 @@ impl ScopeNumber {
         std::iter::once(self).chain(any)
     }
 
+    /// The number itself.
+    pub(crate) fn get(self) -> u32 {
+        self.0
+    }
+
     /// Whether this scope lists the documents of `scope`.
     pub(crate) fn covers(self, scope: Self) -> bool {
         scope.listing().any(|listing| listing == self)

@@ -191,7 +191,7 @@ impl Store {
     /// Notes that somebody is to end before the file is closed.
     pub(crate) fn note_user(&self, user: Weak<dyn User>) {
         let mut users = self.users.lock();
-        users.retain(|it| it.strong_count() > 0);
+        users.retain(|user| user.strong_count() > 0);
         users.push(user);
     }
 

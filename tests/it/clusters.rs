@@ -573,6 +573,47 @@ fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
     Ok(())
 }
 
+/// Breaks at the event of this number, the first of which is 1.
+fn until(last: u64, seen: &mut u64) -> ControlFlow<()> {
+    *seen += 1;
+    match *seen {
+        seen if seen < last => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    }
+}
+
+#[test]
+fn the_search_for_clusters_ends_at_each_event_at_which_nobody_wants_more() -> TestResult {
+    let folder = Folder::new()?;
+    let database = filled(&folder, &documents(600))?;
+    let snapshot = database.snapshot()?;
+    for connected in [false, true] {
+        let clustering = Clustering::new().near(3).connected(connected);
+        let mut events = 0;
+        snapshot.clusters(&clustering, |_| until(u64::MAX, &mut events))?;
+        for last in [1, 2, events / 3, events / 2, events - 1] {
+            let mut seen = 0;
+            let mut clusters = 0;
+            let totals = snapshot.clusters(&clustering, |event| {
+                clusters += u64::from(matches!(event, ClusterEvent::Cluster(_)));
+                until(last, &mut seen)
+            })?;
+            assert_eq!((seen, totals.clusters), (last, clusters));
+
+            let mut seen = 0;
+            snapshot.duplicates(&clustering, |_| until(last.min(20), &mut seen))?;
+            assert_eq!(seen, last.min(20));
+        }
+        // Nothing is deleted before the first duplicates are reported.
+        let deleted = database.delete_duplicates(&clustering, |event| match event {
+            DeletionEvent::Reported => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })?;
+        assert_eq!(deleted, 0);
+    }
+    Ok(())
+}
+
 /// Once the document in the middle of a chain went first, and a second run found two clusters.
 #[test]
 fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been() -> TestResult {

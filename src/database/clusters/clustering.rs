@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use smallvec::SmallVec;
 
 use crate::database::near::Near;
-use crate::database::pairs::Question;
+use crate::database::pairs::PairQuery;
 use crate::document::Document;
 use crate::error::Result;
 use crate::store::{DocumentNumber, Reader};
@@ -124,8 +124,8 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn question(&self, reader: Reader<'_>) -> Result<Question> {
-        Question::new(&self.near, reader.settings())
+    pub(super) fn pair_query(&self, reader: Reader<'_>) -> Result<PairQuery> {
+        PairQuery::new(&self.near, reader.settings())
     }
 
     /// Whether a document counts.
@@ -133,28 +133,27 @@ impl Clustering {
         self.near.counts(document)
     }
 
-    /// What a document is worth beside others.
+    /// The worth of a document, beside others.
     pub(super) fn worth(&self, number: DocumentNumber, document: &Document) -> Worth {
-        let order = self.order();
-        let part = |by: &Survivor| match by {
-            Survivor::Rank => Part::Rank(document.rank().into()),
-            // The complement turns the order round, and has no overflow.
-            Survivor::Earliest => Part::Number(!document.seen()),
-            Survivor::Latest => Part::Number(document.seen()),
-            Survivor::Longest => Part::Number(match document.sketch() {
-                Some(sketch) => sketch.shingles().into(),
-                None => document.payload().len() as i64,
-            }),
-            Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
-        };
-        Worth {
-            parts: order.iter().map(part).collect(),
-            number,
+        let mut parts = SmallVec::new();
+        for survivor in self.order() {
+            parts.push(match survivor {
+                Survivor::Rank => Part::Rank(document.rank().into()),
+                // The complement turns the order round, and has no overflow.
+                Survivor::Earliest => Part::Number(!document.seen()),
+                Survivor::Latest => Part::Number(document.seen()),
+                Survivor::Longest => Part::Number(match document.sketch() {
+                    Some(sketch) => sketch.shingles().into(),
+                    None => document.payload().len() as i64,
+                }),
+                Survivor::ShortestKey => Part::Number(!(document.key().len() as i64)),
+            });
         }
+        Worth { parts, number }
     }
 }
 
-/// What a document is worth. The greatest survives.
+/// The worth of a document. The one with the greatest survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Worth {
     parts: SmallVec<[Part; 1]>,

@@ -1,20 +1,19 @@
 //! The clusters of a snapshot, and what they are like.
 
-use std::iter;
 use std::ops::{ControlFlow, Range};
 
 use smallvec::SmallVec;
 
+use super::cluster_set::{ClusterSet, Clustered};
 use super::clustering::Clustering;
-use super::gathered::{Clustered, Gathered};
-use crate::database::pairs::Question;
+use crate::database::pairs::PairQuery;
 use crate::database::snapshot::Snapshot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::store::{DocumentNumber, Reader};
-use crate::streaming;
 
-/// What [`Snapshot::clusters`] tells.
+/// An event of [`Snapshot::clusters`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClusterEvent {
@@ -137,37 +136,53 @@ impl Snapshot {
         mut observe: impl FnMut(ClusterEvent) -> ControlFlow<()>,
     ) -> Result<ClusterTotals> {
         let mut totals = ClusterTotals::default();
+        Error::unless_interrupted(self.find_clusters(clustering, &mut totals, &mut |event| {
+            Error::if_broken(observe(event))
+        }))?;
+        Ok(totals)
+    }
+
+    fn find_clusters(
+        &self,
+        clustering: &Clustering,
+        totals: &mut ClusterTotals,
+        observe: &mut dyn FnMut(ClusterEvent) -> Result<()>,
+    ) -> Result<()> {
         let progress = &mut |done, all| observe(ClusterEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(self, None, clustering, true, progress)? else {
-            return Ok(totals);
-        };
-        (totals.connected, totals.largest_connected) = gathered.components.unwrap_or_default();
+        let set = ClusterSet::find(self, None, clustering, true, progress)?;
+        (totals.connected, totals.largest_connected) = set.components.unwrap_or_default();
         let reader = self.reader()?;
-        let question = clustering.question(reader)?;
-        let all = gathered.len() as u64;
-        let (mut result, mut done) = (Ok(()), 0);
-        let read =
-            |part: usize, hand_over: &mut dyn FnMut(Result<ReadClusters>) -> ControlFlow<()>| {
-                let indexes = part * TOGETHER..gathered.len().min((part + 1) * TOGETHER);
-                _ = hand_over(ReadClusters::read(indexes, &gathered, &question, reader));
-            };
-        streaming::in_order(gathered.len().div_ceil(TOGETHER), read, |_, clusters| {
-            let clusters = match clusters {
-                Ok(clusters) => clusters,
-                Err(error) => {
-                    result = Err(error);
-                    return ControlFlow::Break(());
+        let query = clustering.pair_query(reader)?;
+        let all = set.len() as u64;
+        let mut done = 0;
+
+        parallel::stream(
+            set.len().div_ceil(TOGETHER),
+            |part, hand_over| {
+                let indexes = part * TOGETHER..set.len().min((part + 1) * TOGETHER);
+                hand_over(ReadClusters::read(indexes, &set, &query, reader)?)
+            },
+            |_, read| {
+                let mut documents = read.documents.iter();
+                for cluster in &read.clusters {
+                    totals.beyond += cluster.beyond;
+                    let cluster = Cluster {
+                        survivor: cluster.survivor,
+                        documents: documents
+                            .by_ref()
+                            .take(cluster.documents)
+                            .map(|document| read.document(document))
+                            .collect(),
+                        diameter: cluster.diameter,
+                    };
+                    totals.add(&cluster);
+                    done += 1;
+                    observe(ClusterEvent::Cluster(cluster))?;
+                    observe(ClusterEvent::Progress { done, all })?;
                 }
-            };
-            for (cluster, beyond) in clusters.clusters() {
-                totals.add(&cluster, beyond);
-                done += 1;
-                observe(ClusterEvent::Cluster(cluster))?;
-                observe(ClusterEvent::Progress { done, all })?;
-            }
-            ControlFlow::Continue(())
-        });
-        result.map(|()| totals)
+                Ok(())
+            },
+        )
     }
 }
 
@@ -185,10 +200,10 @@ struct ReadClusters {
 struct ReadCluster {
     survivor: usize,
     diameter: Option<u32>,
-    /// The documents that are not near to the survivor.
+    /// The number of documents that are not near to the survivor.
     beyond: u64,
-    /// Where its documents end.
-    end: usize,
+    /// The number of its documents.
+    documents: usize,
 }
 
 struct ReadDocument {
@@ -202,38 +217,38 @@ impl ReadClusters {
     /// Reads the clusters of some indexes.
     fn read(
         indexes: Range<usize>,
-        gathered: &Gathered,
-        question: &Question,
+        set: &ClusterSet,
+        query: &PairQuery,
         reader: Reader<'_>,
     ) -> Result<Self> {
-        let is_beyond = |it: &&Clustered| {
-            let is_unlike = |least| it.similarity.is_none_or(|it| it < least);
-            it.distance > question.max_distance || question.min_similarity.is_some_and(is_unlike)
-        };
         let mut read = Self::default();
         let mut numbers: Vec<(DocumentNumber, usize)> = Vec::new();
-        for (survivor, clustered) in indexes.map(|index| gathered.cluster(index)) {
-            numbers.extend(
-                (read.documents.len()..)
-                    .zip(&clustered)
-                    .map(|(place, it)| (it.number, place)),
-            );
-            read.documents
-                .extend(clustered.iter().map(|it| ReadDocument {
-                    fingerprint: it.fingerprint,
-                    distance: it.distance,
+        for index in indexes {
+            let (survivor, clustered) = set.cluster(index);
+            let mut cluster = ReadCluster {
+                survivor: 0,
+                diameter: diameter(&clustered),
+                beyond: 0,
+                documents: clustered.len(),
+            };
+            for (place, document) in clustered.iter().enumerate() {
+                if document.number == survivor {
+                    cluster.survivor = place;
+                }
+                // No least similarity is below each that there is.
+                let is_near = document.distance <= query.max_distance
+                    && document.similarity >= query.min_similarity;
+                cluster.beyond += u64::from(!is_near);
+                numbers.push((document.number, read.documents.len()));
+                read.documents.push(ReadDocument {
+                    fingerprint: document.fingerprint,
+                    distance: document.distance,
                     key: 0..0,
-                }));
-            read.clusters.push(ReadCluster {
-                survivor: clustered
-                    .iter()
-                    .position(|it| it.number == survivor)
-                    .unwrap_or(0),
-                diameter: diameter_of(&clustered),
-                beyond: clustered.iter().filter(is_beyond).count() as u64,
-                end: read.documents.len(),
-            });
+                });
+            }
+            read.clusters.push(cluster);
         }
+
         // Documents of one block are read one after the other.
         numbers.sort_unstable();
         for (number, place) in numbers {
@@ -244,44 +259,17 @@ impl ReadClusters {
         Ok(read)
     }
 
-    /// The clusters, each with the number of documents that are not near to the survivor.
-    fn clusters(&self) -> impl Iterator<Item = (Cluster, u64)> {
-        let starts = iter::once(0).chain(self.clusters.iter().map(|it| it.end));
-        starts.zip(&self.clusters).map(|(start, it)| {
-            let documents = self.documents[start..it.end]
-                .iter()
-                .map(|it| self.document(it))
-                .collect();
-            (
-                Cluster {
-                    survivor: it.survivor,
-                    documents,
-                    diameter: it.diameter,
-                },
-                it.beyond,
-            )
-        })
-    }
-
-    fn document(
-        &self,
-        ReadDocument {
-            fingerprint,
-            distance,
-            key,
-        }: &ReadDocument,
-    ) -> ClusterDocument {
-        let key = self.keys[key.clone()].to_vec();
+    fn document(&self, document: &ReadDocument) -> ClusterDocument {
         ClusterDocument {
-            key,
-            fingerprint: *fingerprint,
-            distance: *distance,
+            key: self.keys[document.key.clone()].to_vec(),
+            fingerprint: document.fingerprint,
+            distance: document.distance,
         }
     }
 }
 
 impl ClusterTotals {
-    fn add(&mut self, cluster: &Cluster, beyond: u64) {
+    fn add(&mut self, cluster: &Cluster) {
         self.clusters += 1;
         self.documents += cluster.documents.len() as u64;
         self.largest = self.largest.max(cluster.documents.len() as u64);
@@ -289,25 +277,26 @@ impl ClusterTotals {
             Some(diameter) => self.diameter = self.diameter.max(diameter),
             None => self.without_diameter += 1,
         }
-        self.beyond += beyond;
     }
 }
 
 /// The largest distance of two of the documents.
-fn diameter_of(clustered: &[Clustered]) -> Option<u32> {
-    let mut fingerprints: SmallVec<[Fingerprint; 16]> =
-        clustered.iter().map(|it| it.fingerprint).collect();
+fn diameter(clustered: &[Clustered]) -> Option<u32> {
+    let mut fingerprints: SmallVec<[Fingerprint; 16]> = clustered
+        .iter()
+        .map(|document| document.fingerprint)
+        .collect();
     fingerprints.sort_unstable();
     fingerprints.dedup();
     if fingerprints.len() > MOST_COMPARED {
         return None;
     }
-    let farthest = |(index, a): (usize, &Fingerprint)| {
-        fingerprints[index + 1..]
-            .iter()
-            .map(|b| a.distance(*b))
-            .max()
-            .unwrap_or(0)
-    };
-    fingerprints.iter().enumerate().map(farthest).max()
+
+    let mut diameter = 0;
+    for (index, a) in fingerprints.iter().enumerate() {
+        for b in &fingerprints[index + 1..] {
+            diameter = diameter.max(a.distance(*b));
+        }
+    }
+    Some(diameter)
 }

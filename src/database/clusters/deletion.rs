@@ -2,27 +2,27 @@
 
 use std::ops::ControlFlow;
 
+use super::cluster_set::{ClusterSet, Clustered};
 use super::clustering::Clustering;
-use super::gathered::{Clustered, Gathered};
 use crate::database::database::Database;
 use crate::database::snapshot::Snapshot;
 use crate::database::write::WriteTxn;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::DocumentNumber;
 
-/// What [`Database::delete_duplicates`] tells.
+/// An event of [`Database::delete_duplicates`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeletionEvent {
     /// A document that is deleted next, unless somebody else changes it or its survivor before that.
     Duplicate(Box<Duplicate>),
-    /// All duplicates of a transaction were told, and it begins next, unless this breaks. Whoever keeps them on a disk
+    /// All duplicates of a transaction were reported, and it begins next, unless this breaks. Whoever keeps them on a disk
     /// makes sure of that now. Nobody waits for it.
     Reported,
-    /// A document that was told as a duplicate and is not deleted, since it or its survivor was changed in between.
+    /// A document that was reported as a duplicate and is not deleted, since it or its survivor was changed in between.
     Kept(Box<Duplicate>),
-    /// All duplicates that were told, and not told as kept, are durably deleted.
+    /// All duplicates that were reported, and not reported as kept, are durably deleted.
     Committed {
         /// The number of documents that are deleted so far.
         deleted: u64,
@@ -50,17 +50,17 @@ pub struct Duplicate {
     pub similarity: Option<f64>,
 }
 
-/// What the search for duplicates tells.
+/// An event of the search for duplicates.
 #[derive(Debug)]
-pub(crate) enum BesideEvent {
+pub(crate) enum DuplicateEvent {
     Duplicate {
         duplicate: Duplicate,
-        /// Whether the survivor is a document of the snapshot beside.
+        /// Whether the survivor is a document of the reference snapshot.
         #[cfg_attr(
             not(feature = "ingest"),
             expect(dead_code, reason = "only a cleaning has such a snapshot")
         )]
-        is_beside: bool,
+        is_of_reference: bool,
     },
     Progress {
         done: u64,
@@ -87,60 +87,47 @@ impl Snapshot {
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.duplicates_beside(None, clustering, &mut |event| match event {
-            BesideEvent::Progress { done, all } => observe(DeletionEvent::Progress { done, all }),
-            BesideEvent::Duplicate { duplicate, .. } => {
-                observe(DeletionEvent::Duplicate(Box::new(duplicate)))
-            }
-        })
+        Error::unless_interrupted(
+            self.duplicates_with_reference(None, clustering, &mut |event| {
+                Error::if_broken(observe(match event {
+                    DuplicateEvent::Progress { done, all } => DeletionEvent::Progress { done, all },
+                    DuplicateEvent::Duplicate { duplicate, .. } => {
+                        DeletionEvent::Duplicate(Box::new(duplicate))
+                    }
+                }))
+            }),
+        )
     }
 
-    /// As [`duplicates`](Self::duplicates). Documents that are near to one of `beside` come first, as duplicates of the
-    /// nearest of these. They take no part in clusters.
-    pub(crate) fn duplicates_beside(
+    /// As [`duplicates`](Self::duplicates). Documents that are near to one of `reference` come first, as duplicates of
+    /// the nearest of these. They take no part in clusters.
+    pub(crate) fn duplicates_with_reference(
         &self,
-        beside: Option<&Self>,
+        reference: Option<&Self>,
         clustering: &Clustering,
-        observe: &mut dyn FnMut(BesideEvent) -> ControlFlow<()>,
+        observe: &mut dyn FnMut(DuplicateEvent) -> Result<()>,
     ) -> Result<()> {
-        let progress = &mut |done, all| observe(BesideEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(self, beside, clustering, false, progress)? else {
-            return Ok(());
-        };
-        let mut survivors = beside.unwrap_or(self).survivors();
-        for (survivor, it) in gathered.beside() {
-            let duplicate = survivors.duplicate_of(survivor, &it, self)?;
-            if observe(BesideEvent::Duplicate {
-                duplicate,
-                is_beside: true,
-            })
-            .is_break()
-            {
-                return Ok(());
-            }
+        let progress = &mut |done, all| observe(DuplicateEvent::Progress { done, all });
+        let set = ClusterSet::find(self, reference, clustering, false, progress)?;
+        let mut survivors = Survivors::new(reference.unwrap_or(self));
+        for (survivor, document) in set.near_reference() {
+            observe(DuplicateEvent::Duplicate {
+                duplicate: survivors.duplicate(survivor, &document, self)?,
+                is_of_reference: true,
+            })?;
         }
-        let mut survivors = self.survivors();
-        for (survivor, clustered) in gathered.clusters() {
-            for it in clustered.iter().filter(|it| it.number != survivor) {
-                let duplicate = survivors.duplicate_of(survivor, it, self)?;
-                if observe(BesideEvent::Duplicate {
-                    duplicate,
-                    is_beside: false,
-                })
-                .is_break()
-                {
-                    return Ok(());
+        let mut survivors = Survivors::new(self);
+        for (survivor, clustered) in set.clusters() {
+            for document in &clustered {
+                if document.number != survivor {
+                    observe(DuplicateEvent::Duplicate {
+                        duplicate: survivors.duplicate(survivor, document, self)?,
+                        is_of_reference: false,
+                    })?;
                 }
             }
         }
         Ok(())
-    }
-
-    fn survivors(&self) -> Survivors<'_> {
-        Survivors {
-            snapshot: self,
-            last: None,
-        }
     }
 }
 
@@ -150,25 +137,31 @@ struct Survivors<'s> {
     last: Option<(DocumentNumber, Vec<u8>)>,
 }
 
-impl Survivors<'_> {
-    /// A duplicate, which is a document of `of`, of a survivor.
-    fn duplicate_of(
+impl<'s> Survivors<'s> {
+    fn new(snapshot: &'s Snapshot) -> Self {
+        Self {
+            snapshot,
+            last: None,
+        }
+    }
+
+    /// The duplicate of a survivor that a document of `snapshot` is.
+    fn duplicate(
         &mut self,
         survivor: DocumentNumber,
-        it: &Clustered,
-        of: &Snapshot,
+        document: &Clustered,
+        snapshot: &Snapshot,
     ) -> Result<Duplicate> {
-        let document = of.reader()?.linked_document(it.number)?;
-        let key = match self.last.take().filter(|last| last.0 == survivor) {
-            Some((_, key)) => key,
-            None => self.snapshot.reader()?.linked_key(survivor)?,
+        let key = match self.last.take() {
+            Some((last, key)) if last == survivor => key,
+            _ => self.snapshot.reader()?.linked_key(survivor)?,
         };
         self.last = Some((survivor, key.clone()));
         Ok(Duplicate {
-            document,
+            document: snapshot.reader()?.linked_document(document.number)?,
             survivor: key,
-            distance: it.distance,
-            similarity: it.similarity,
+            distance: document.distance,
+            similarity: document.similarity,
         })
     }
 }
@@ -177,14 +170,14 @@ impl Database {
     /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
     /// number.
     ///
-    /// Each transaction deletes at most 10,000 documents and is durable when it is told as committed. The documents of a
+    /// Each transaction deletes at most 10,000 documents and is durable when it is reported as committed. The documents of a
     /// [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others write in
     /// between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of such a
     /// survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is killed,
     /// what was committed is deleted, and the same call deletes the rest.
     ///
-    /// What is deleted was told before. So `observe` is never called while the right to write is held, and may take its
-    /// time. What others change between the telling and the deletion is told once more, as
+    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may take its
+    /// time. What others change between the report and the deletion is reported once more, as
     /// [`kept`](DeletionEvent::Kept).
     ///
     /// # Errors
@@ -205,62 +198,42 @@ impl Database {
         // Before the work, so that a database that cannot be written to says so at once.
         drop(self.begin_write()?);
         let snapshot = self.snapshot()?;
-        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
-        let Some(gathered) = Gathered::new(&snapshot, None, clustering, false, progress)? else {
-            return Ok(0);
-        };
-        let (others, ends) = in_transactions(&gathered, clustering.is_connected());
-        drop(gathered);
         let mut deletion = Deletion {
             database: self,
             snapshot: &snapshot,
-            observe: &mut observe,
+            observe: |event| Error::if_broken(observe(event)),
             deleted: 0,
         };
-        let (mut begin, all) = (0, others.len() as u64);
-        for end in ends {
-            if deletion.step(&others[begin..end])?.is_break() {
-                break;
-            }
-            begin = end;
-            if (deletion.observe)(DeletionEvent::Progress {
-                done: end as u64,
-                all,
-            })
-            .is_break()
-            {
-                break;
-            }
-        }
+        Error::unless_interrupted(deletion.run(clustering))?;
         Ok(deletion.deleted)
     }
 }
 
 /// A document that does not survive, and the one that does.
-type Other = (DocumentNumber, Clustered);
+type Loser = (DocumentNumber, Clustered);
 
 /// All documents that do not survive, and where transactions of them end.
-fn in_transactions(gathered: &Gathered, is_connected: bool) -> (Vec<Other>, Vec<usize>) {
-    let (mut others, mut ends): (Vec<Other>, Vec<usize>) = Default::default();
-    for (survivor, clustered) in gathered.clusters() {
-        others.extend(
-            clustered
-                .into_iter()
-                .filter(|it| it.number != survivor)
-                .map(|it| (survivor, it)),
-        );
+fn in_transactions(set: &ClusterSet, is_connected: bool) -> (Vec<Loser>, Vec<usize>) {
+    let mut losers: Vec<Loser> = Vec::new();
+    let mut ends = Vec::new();
+    for (survivor, clustered) in set.clusters() {
+        for document in clustered {
+            if document.number != survivor {
+                losers.push((survivor, document));
+            }
+        }
         let begin = ends.last().copied().unwrap_or(0);
         match is_connected {
             // Without some of its documents, a component falls apart. So it goes at once.
-            true if others.len() - begin >= TOGETHER => ends.push(others.len()),
+            true if losers.len() - begin >= TOGETHER => ends.push(losers.len()),
             true => {}
-            false => ends.extend((begin..=others.len()).step_by(TOGETHER).skip(1)),
+            false => ends.extend((begin..=losers.len()).step_by(TOGETHER).skip(1)),
         }
     }
-    if ends.last().copied().unwrap_or(0) < others.len() {
-        ends.push(others.len());
+    if ends.last().copied().unwrap_or(0) < losers.len() {
+        ends.push(losers.len());
     }
-    (others, ends)
+    (losers, ends)
 }
 
 /// A deletion that is under way.
@@ -272,65 +245,76 @@ struct Deletion<'d, F> {
     deleted: u64,
 }
 
-impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
-    /// Tells some duplicates, then deletes those that are still what they were.
+impl<F: FnMut(DeletionEvent) -> Result<()>> Deletion<'_, F> {
+    fn run(&mut self, clustering: &Clustering) -> Result<()> {
+        let observe = &mut self.observe;
+        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all });
+        let set = ClusterSet::find(self.snapshot, None, clustering, false, progress)?;
+        let (losers, ends) = in_transactions(&set, clustering.is_connected());
+        drop(set);
+
+        let mut begin = 0;
+        for end in ends {
+            self.step(&losers[begin..end])?;
+            begin = end;
+            (self.observe)(DeletionEvent::Progress {
+                done: end as u64,
+                all: losers.len() as u64,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reports some duplicates, then deletes those that are still what they were.
     ///
-    /// Whoever is told may be slow, or may not listen at all. So all is told before the transaction begins, and after
-    /// it has ended.
-    fn step(&mut self, others: &[Other]) -> Result<ControlFlow<()>> {
-        let Some(told) = self.tell(others)? else {
-            return Ok(ControlFlow::Break(()));
-        };
-        if told.is_empty() {
-            return Ok(ControlFlow::Continue(()));
+    /// Whoever takes the reports may be slow, or may not listen at all. So all is reported before the transaction
+    /// begins, and after it has ended.
+    fn step(&mut self, losers: &[Loser]) -> Result<()> {
+        let reported = self.report(losers)?;
+        if reported.is_empty() {
+            return Ok(());
         }
-        if (self.observe)(DeletionEvent::Reported).is_break() {
-            return Ok(ControlFlow::Break(()));
+        (self.observe)(DeletionEvent::Reported)?;
+        let kept = self.delete(&reported)?;
+        self.deleted += (reported.len() - kept.len()) as u64;
+        let mut survivors = Survivors::new(self.snapshot);
+        for (survivor, document) in kept {
+            let duplicate = survivors.duplicate(survivor, &document, self.snapshot)?;
+            (self.observe)(DeletionEvent::Kept(Box::new(duplicate)))?;
         }
-        let kept = self.delete(&told)?;
-        self.deleted += (told.len() - kept.len()) as u64;
-        let mut survivors = self.snapshot.survivors();
-        for (survivor, it) in kept {
-            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
-            if (self.observe)(DeletionEvent::Kept(Box::new(duplicate))).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok((self.observe)(DeletionEvent::Committed {
+        (self.observe)(DeletionEvent::Committed {
             deleted: self.deleted,
-        }))
+        })
     }
 
-    /// Tells the duplicates that nobody has changed so far, and returns them. `None` if nobody wants more.
-    fn tell(&mut self, others: &[Other]) -> Result<Option<Vec<Other>>> {
+    /// Reports the duplicates that nobody has changed so far, and returns them.
+    fn report(&mut self, losers: &[Loser]) -> Result<Vec<Loser>> {
         let now = self.database.snapshot()?;
-        let mut survivors = self.snapshot.survivors();
-        let mut told = Vec::with_capacity(others.len());
-        for &(survivor, it) in others {
-            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
+        let mut survivors = Survivors::new(self.snapshot);
+        let mut reported = Vec::with_capacity(losers.len());
+        for &(survivor, document) in losers {
+            let duplicate = survivors.duplicate(survivor, &document, self.snapshot)?;
             if now.has(survivor, &duplicate.survivor)?
-                && now.has(it.number, duplicate.document.key())?
+                && now.has(document.number, duplicate.document.key())?
             {
-                told.push((survivor, it));
-                if (self.observe)(DeletionEvent::Duplicate(Box::new(duplicate))).is_break() {
-                    return Ok(None);
-                }
+                reported.push((survivor, document));
+                (self.observe)(DeletionEvent::Duplicate(Box::new(duplicate)))?;
             }
         }
-        Ok(Some(told))
+        Ok(reported)
     }
 
-    /// Deletes duplicates in one transaction, and returns those that were changed since they were told.
-    fn delete(&self, told: &[Other]) -> Result<Vec<Other>> {
-        let mut survivors = self.snapshot.survivors();
+    /// Deletes duplicates in one transaction, and returns those that were changed since they were reported.
+    fn delete(&self, reported: &[Loser]) -> Result<Vec<Loser>> {
+        let mut survivors = Survivors::new(self.snapshot);
         let mut kept = Vec::new();
         let mut txn = self.database.begin_write()?;
-        for &(survivor, it) in told {
-            let duplicate = survivors.duplicate_of(survivor, &it, self.snapshot)?;
+        for &(survivor, document) in reported {
+            let duplicate = survivors.duplicate(survivor, &document, self.snapshot)?;
             let is_deleted = txn.has(survivor, &duplicate.survivor)?
-                && txn.delete_if(it.number, duplicate.document.key())?;
+                && txn.delete_if(document.number, duplicate.document.key())?;
             if !is_deleted {
-                kept.push((survivor, it));
+                kept.push((survivor, document));
             }
         }
         txn.commit()?;
@@ -341,32 +325,26 @@ impl<F: FnMut(DeletionEvent) -> ControlFlow<()>> Deletion<'_, F> {
 impl Snapshot {
     /// Whether the document of a key is the one of this number.
     fn has(&self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        Ok(self
-            .reader()?
-            .find(key)?
-            .is_some_and(|(now, _)| now == number))
+        let found = self.reader()?.find(key)?;
+        Ok(found.is_some_and(|(now, _)| now == number))
     }
 }
 
 impl WriteTxn {
     /// Whether the document of a key is still the one of this number.
     fn has(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        Ok(self
-            .writer
-            .find_to_change(key)?
-            .is_some_and(|(now, _)| now == number))
+        let found = self.writer.find_to_change(key)?;
+        Ok(found.is_some_and(|(now, _)| now == number))
     }
 
     /// Deletes the document of a key if it is still the one of this number. Whether it was.
     fn delete_if(&mut self, number: DocumentNumber, key: &[u8]) -> Result<bool> {
-        let Some(found) = self
-            .writer
-            .find_to_change(key)?
-            .filter(|(now, _)| *now == number)
-        else {
-            return Ok(false);
-        };
-        self.writer.remove(&found)?;
-        Ok(true)
+        match self.writer.find_to_change(key)? {
+            Some(found) if found.0 == number => {
+                self.writer.remove(&found)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 }

@@ -41,7 +41,8 @@ pub(super) fn stars(nodes: usize, order: &[u32], mut near: impl NearNodes) -> Re
 /// For each node the index of one node of its component, the same for all of these: the nodes that chains of neighbours
 /// connect.
 pub(super) fn connected(nodes: usize, mut near: impl NearNodes) -> Result<Vec<u32>> {
-    let (mut sets, mut waiting) = (vec![NONE; nodes], Vec::new());
+    let mut sets = vec![NONE; nodes];
+    let mut waiting = Vec::new();
     for first in 0..nodes as u32 {
         if sets[first as usize] != NONE {
             continue;
@@ -68,9 +69,13 @@ pub(super) fn best_of(mut sets: Vec<u32>, order: &[u32]) -> Vec<u32> {
     let mut best = vec![NONE; sets.len()];
     for &node in order {
         let best = &mut best[sets[node as usize] as usize];
-        *best = if *best == NONE { node } else { *best };
+        if *best == NONE {
+            *best = node;
+        }
     }
-    sets.iter_mut().for_each(|set| *set = best[*set as usize]);
+    for set in &mut sets {
+        *set = best[*set as usize];
+    }
     sets
 }
 
@@ -89,7 +94,8 @@ impl Components {
 
     /// Joins the components of two nodes, if they are near. That is not asked if they are joined already.
     pub(super) fn join(&mut self, a: u32, b: u32, are_near: &dyn Fn() -> bool) {
-        let [a, b] = [a, b].map(|it| root_of(&mut self.roots, it));
+        let a = root_of(&mut self.roots, a);
+        let b = root_of(&mut self.roots, b);
         if a != b && are_near() {
             self.roots[a.max(b) as usize] = a.min(b);
         }
@@ -100,6 +106,39 @@ impl Components {
         (0..self.roots.len() as u32)
             .map(|node| root_of(&mut self.roots, node))
             .collect()
+    }
+}
+
+/// Where items go that are put together by their groups, those of a group in the order in which they come.
+pub(super) struct Places {
+    /// Where the items of each group begin, and where those of the last one end.
+    pub(super) starts: Vec<usize>,
+    /// Where the next item of each group goes.
+    next: Vec<usize>,
+}
+
+impl Places {
+    pub(super) fn new(groups: usize, items: impl Iterator<Item = usize>) -> Self {
+        let mut starts = vec![0; groups + 1];
+        for group in items {
+            starts[group + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        Self {
+            next: starts.clone(),
+            starts,
+        }
+    }
+
+    /// The place of the next item of a group.
+    pub(super) fn next(&mut self, group: usize) -> usize {
+        let place = self.next[group];
+        self.next[group] += 1;
+        place
     }
 }
 
@@ -129,9 +168,11 @@ mod tests {
     fn near(nodes: usize, edges: &[Edge]) -> impl NearNodes {
         let mut left: BTreeSet<u32> = (0..nodes as u32).collect();
         move |node: u32, visit: Visit<'_>| {
-            let is_near = |it: u32| edges.contains(&(node, it)) || edges.contains(&(it, node));
             // Others only look near.
-            left.retain(|&it| it == node || !visit(it, &|| is_near(it)));
+            left.retain(|&other| {
+                let is_near = || edges.contains(&(node, other)) || edges.contains(&(other, node));
+                other == node || !visit(other, &is_near)
+            });
             Ok(())
         }
     }
@@ -142,9 +183,9 @@ mod tests {
 
     fn components(nodes: usize, edges: &[Edge], order: &[u32]) -> Vec<u32> {
         let mut components = Components::new(nodes);
-        edges
-            .iter()
-            .for_each(|&(a, b)| components.join(a, b, &|| true));
+        for &(a, b) in edges {
+            components.join(a, b, &|| true);
+        }
         if nodes > 0 {
             components.join(0, nodes as u32 - 1, &|| false);
         }
@@ -182,7 +223,7 @@ mod tests {
         ) {
             let edges: Vec<Edge> = edges.into_iter().filter(|(a, b)| a != b).collect();
             let are_near = |a: u32, b: u32| a == b || edges.contains(&(a, b)) || edges.contains(&(b, a));
-            let place = |node: u32| order.iter().position(|&it| it == node);
+            let place = |node: u32| order.iter().position(|&other| other == node);
             let found = stars(40, &edges, &order);
             for (node, &centre) in (0..).zip(&found) {
                 prop_assert!(are_near(node, centre));

@@ -1,6 +1,6 @@
 //! Clusters of near-duplicates, which of each survives, and the deletion of the others.
 
-mod beside;
+mod cluster_set;
 mod clustering;
 #[expect(
     clippy::module_inception,
@@ -8,18 +8,16 @@ mod clustering;
 )]
 mod clusters;
 mod deletion;
-mod gathered;
 mod grouping;
 mod near_fingerprints;
 mod nodes;
 #[cfg(feature = "parquet")]
 mod of_pairs;
-mod reading;
 
 pub use clustering::{Clustering, Survivor};
 pub use clusters::{Cluster, ClusterDocument, ClusterEvent, ClusterTotals};
 #[cfg(feature = "ingest")]
-pub(crate) use deletion::BesideEvent;
+pub(crate) use deletion::DuplicateEvent;
 pub use deletion::{DeletionEvent, Duplicate};
 #[cfg(feature = "parquet")]
 pub(crate) use of_pairs::{GivenClusters, GivenPairs};

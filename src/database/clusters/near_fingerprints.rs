@@ -1,19 +1,23 @@
-//! Near fingerprints: those that several documents have, or that are near to others, and to which.
+//! Near fingerprints: those that several documents have, or that are near to others, and to which. And what is near to
+//! documents of a reference snapshot.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
+use super::grouping::Places;
 use crate::database::near_search::{NearQuery, NearSearch};
-use crate::database::pairs::{FoundBare, PairsOfUnit, Question};
+use crate::database::pairs::{FingerprintPairs, Keys, MemberEvent, PairQuery, PairsOfUnit};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::pairs_within;
+use crate::sketch::Sketch;
+use crate::store::DocumentNumber;
 
-/// Is told how far the work is, in parts of a step, and all parts of it. Breaks if nobody wants the rest.
-pub(super) type Progress<'p> = &'p mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+/// Takes how many parts of a step are done, and how many there are. Fails if nobody wants the rest.
+pub(super) type Progress<'p> = &'p mut dyn FnMut(u64, u64) -> Result<()>;
 
 /// The most neighbours of a fingerprint that are kept. Those of one that has more are looked up when they are needed.
 /// So the memory does not grow with the number of pairs, of which a crowd of n fingerprints has n * n / 2.
@@ -36,43 +40,43 @@ pub(super) struct NearFingerprints {
 }
 
 impl NearFingerprints {
-    /// Finds all. `None` if `progress` breaks.
+    /// Finds all.
     pub(super) fn find(
         snapshot: &Snapshot,
-        question: &Question,
+        query: &PairQuery,
         progress: Progress<'_>,
-    ) -> Result<Option<Self>> {
-        let (mut near, mut flow) = (Self::default(), ControlFlow::Continue(()));
+    ) -> Result<Self> {
+        let mut near = Self::default();
         // A fingerprint and a neighbour of it.
         let mut kept: Vec<(u32, u32)> = Vec::new();
         // For each number of the unit, the index.
         let mut indexes: Vec<u32> = Vec::new();
-        question.run_bare(snapshot, MOST_KEPT + 1, &mut |found| {
+        query.fingerprint_pairs(snapshot, MOST_KEPT + 1, &mut |found| {
             match found {
-                FoundBare::Often(fingerprints) => {
-                    fingerprints.into_iter().for_each(|it| _ = near.add(it))
-                }
-                FoundBare::Unit => indexes.clear(),
-                FoundBare::Pairs(PairsOfUnit { new, pairs }) => {
-                    indexes.extend(new.into_iter().map(|it| near.add(it)));
-                    for pair in pairs {
-                        let [a, b] = pair.map(|number| indexes[number as usize]);
-                        kept.extend(
-                            [(a, b), (b, a)]
-                                .into_iter()
-                                .filter(|it| near.keeps_another(it.0)),
-                        );
+                FingerprintPairs::Repeated(fingerprints) => {
+                    for fingerprint in fingerprints {
+                        near.add(fingerprint);
                     }
                 }
-                FoundBare::Progress { done, all } => flow = progress(done, all),
+                FingerprintPairs::NextUnit => indexes.clear(),
+                FingerprintPairs::Pairs(PairsOfUnit { new, pairs }) => {
+                    indexes.extend(new.into_iter().map(|fingerprint| near.add(fingerprint)));
+                    for [a, b] in pairs {
+                        let a = indexes[a as usize];
+                        let b = indexes[b as usize];
+                        for (index, neighbour) in [(a, b), (b, a)] {
+                            if near.keeps_another(index) {
+                                kept.push((index, neighbour));
+                            }
+                        }
+                    }
+                }
+                FingerprintPairs::Progress { done, all } => progress(done, all)?,
             }
-            flow
+            Ok(())
         })?;
-        if flow.is_break() {
-            return Ok(None);
-        }
         near.sort_in(&kept);
-        Ok(Some(near))
+        Ok(near)
     }
 
     fn add(&mut self, fingerprint: Fingerprint) -> u32 {
@@ -92,18 +96,12 @@ impl NearFingerprints {
 
     /// Takes the neighbours, those of each fingerprint one after the other.
     fn sort_in(&mut self, kept: &[(u32, u32)]) {
-        let mut sum = 0;
-        self.starts = vec![0];
-        self.starts.extend(self.degrees.iter().map(|&degree| {
-            sum += degree.min(MOST_KEPT) as usize;
-            sum
-        }));
-        let mut next = self.starts.clone();
-        self.neighbours = vec![0; sum];
+        let mut places = Places::new(self.len(), kept.iter().map(|kept| kept.0 as usize));
+        self.neighbours = vec![0; kept.len()];
         for &(index, neighbour) in kept {
-            self.neighbours[next[index as usize]] = neighbour;
-            next[index as usize] += 1;
+            self.neighbours[places.next(index as usize)] = neighbour;
         }
+        self.starts = places.starts;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -134,15 +132,19 @@ impl NearFingerprints {
     ) -> Result<()> {
         let place = index as usize;
         if self.degrees[place] <= MOST_KEPT {
-            to.extend_from_slice(&self.neighbours[self.starts[place]..self.starts[place + 1]]);
+            let kept = self.starts[place]..self.starts[place + 1];
+            to.extend_from_slice(&self.neighbours[kept]);
             return Ok(());
         }
         let bits = self.fingerprints[place];
         // To compare with all near fingerprints takes less time than to find many in the tables.
         let few = snapshot.store.sizes.compared_per_query;
         if self.len() <= few + few / FOUND_PER_QUERY * self.degrees[place] as usize {
-            let near = pairs_within(&[bits], Some(&self.fingerprints), max_distance);
-            to.extend(near.into_iter().map(|(_, it)| it).filter(|&it| it != index));
+            for (_, near) in pairs_within(&[bits], Some(&self.fingerprints), max_distance) {
+                if near != index {
+                    to.push(near);
+                }
+            }
             return Ok(());
         }
         let query = [NearQuery {
@@ -151,11 +153,76 @@ impl NearFingerprints {
         }];
         let mut search = NearSearch::new(snapshot.reader()?, &query);
         while let Some(part) = search.next_part()? {
-            let indexes = part
-                .iter()
-                .filter_map(|(_, near)| self.index_of(near.fingerprint));
-            to.extend(indexes.filter(|&it| it != index));
+            for (_, near) in &part {
+                match self.index_of(near.fingerprint) {
+                    Some(near) if near != index => to.push(near),
+                    _ => {}
+                }
+            }
         }
         Ok(())
+    }
+}
+
+/// The content that the documents of a node have in common: the fingerprint, and the sketch if similarity counts.
+pub(super) type Content = (Fingerprint, Option<Sketch>);
+
+/// For the contents that are near to documents of the reference snapshot, the nearest of these.
+pub(super) type ReferenceMatches = HashMap<Content, ReferenceMatch, RandomState>;
+
+/// The nearest document of the reference snapshot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ReferenceMatch {
+    pub(super) number: DocumentNumber,
+    pub(super) distance: u32,
+    pub(super) similarity: Option<f64>,
+}
+
+impl ReferenceMatch {
+    /// Finds all contents that are near to documents of the reference snapshot.
+    pub(super) fn find_all(
+        snapshot: &Snapshot,
+        reference: &Snapshot,
+        query: &PairQuery,
+        progress: Progress<'_>,
+    ) -> Result<ReferenceMatches> {
+        let mut matches = ReferenceMatches::default();
+        query.run(snapshot, Some(reference), Keys::None, &mut |event| {
+            match event {
+                MemberEvent::Group(_) => {}
+                MemberEvent::Pair {
+                    a,
+                    b,
+                    distance,
+                    similarity,
+                } => {
+                    let content = (a.group.fingerprint, a.sketch);
+                    let found = Self {
+                        number: b.newest,
+                        distance,
+                        similarity,
+                    };
+                    let nearest = matches.entry(content).or_insert(found);
+                    if found.is_nearer(nearest) {
+                        *nearest = found;
+                    }
+                }
+                MemberEvent::Progress { done, all, .. } => progress(done, all)?,
+            }
+            Ok(())
+        })?;
+        Ok(matches)
+    }
+
+    fn is_nearer(&self, other: &Self) -> bool {
+        let by_similarity = other
+            .similarity
+            .partial_cmp(&self.similarity)
+            .unwrap_or(Ordering::Equal);
+        self.distance
+            .cmp(&other.distance)
+            .then(by_similarity)
+            .then(self.number.cmp(&other.number))
+            .is_lt()
     }
 }

@@ -1,16 +1,22 @@
 //! Nodes: what clusters are made of. A node stands for the documents of one fingerprint, and of one sketch if
-//! similarity counts.
+//! similarity counts. All documents are gone through, and those of near fingerprints are put into nodes.
 
-use std::ops::{ControlFlow, Range};
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher as _;
+use std::mem;
+use std::ops::Range;
 
-use super::beside::Content;
-use super::clustering::Worth;
-use super::grouping::{self, Components, NearNodes, Visit};
-use super::near_fingerprints::{NearFingerprints, Progress};
-use crate::database::pairs::{FoundBare, PairsOfUnit, Question};
+use foldhash::fast::RandomState;
+
+use super::clustering::{Clustering, Worth};
+use super::grouping::{self, Components, NearNodes, Places, Visit};
+use super::near_fingerprints::{Content, NearFingerprints, Progress, ReferenceMatches};
+use crate::database::pairs::{FingerprintPairs, PairQuery, PairsOfUnit};
 use crate::database::snapshot::Snapshot;
-use crate::error::{Error, Result};
+use crate::document::Document;
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::sketch::Sketch;
 use crate::store::DocumentNumber;
 
@@ -18,25 +24,76 @@ use crate::store::DocumentNumber;
 /// indexes of their fingerprints. Near fingerprints have near indexes, so that what is read together lies together.
 pub(super) struct Nodes {
     /// For each node, the index of its fingerprint among the near ones.
-    pub(super) indexes: Vec<u32>,
+    indexes: Vec<u32>,
     /// For each near fingerprint its first node, then the number of nodes.
-    pub(super) firsts: Vec<u32>,
+    firsts: Vec<u32>,
     /// For each node, its sketch. Empty if similarity does not count.
-    pub(super) sketches: Vec<Sketch>,
+    sketches: Vec<Sketch>,
     /// All nodes, in the order in which the first document of each was written.
-    pub(super) written: Vec<u32>,
+    written: Vec<u32>,
     /// For each node, the best document.
     pub(super) best: Vec<Worth>,
     /// Each document with its node, in the order in which they were written.
     pub(super) documents: Vec<(u32, DocumentNumber)>,
-    /// Documents that are near to one of the snapshot beside, in the order in which they were written.
-    pub(super) beside: Vec<(Content, DocumentNumber)>,
-    pub(super) near: NearFingerprints,
+    /// Documents that are near to one of the reference snapshot, in the order in which they were written.
+    pub(super) near_reference: Vec<(Content, DocumentNumber)>,
+    near: NearFingerprints,
     /// The least similarity of near nodes, if similarity counts.
-    pub(super) least: Option<f64>,
+    min_similarity: Option<f64>,
 }
 
 impl Nodes {
+    /// The nodes of near fingerprints. All documents are gone through, on all cores; only those of near fingerprints
+    /// are looked at.
+    pub(super) fn read(
+        near: NearFingerprints,
+        reference_matches: &ReferenceMatches,
+        snapshot: &Snapshot,
+        clustering: &Clustering,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
+        let reader = snapshot.reader()?;
+        let min_similarity = clustering.pair_query(reader)?.min_similarity;
+        let documents = DocumentReader {
+            snapshot,
+            clustering,
+            near: &near,
+            reference_matches,
+            near_reference: reference_matches.keys().map(|content| content.0).collect(),
+            looks_at_sketches: min_similarity.is_some(),
+        };
+
+        let mut growing = Growing::new(near.len());
+        let all = reader.counters().next_document;
+        parallel::stream(
+            all.div_ceil(NUMBERS_OF_PART) as usize,
+            |part, hand_over| {
+                let first = DocumentNumber::MIN.after(part as u64 * NUMBERS_OF_PART);
+                hand_over(documents.read(first..first.after(NUMBERS_OF_PART))?)
+            },
+            |part, seen| {
+                for seen in seen {
+                    match seen {
+                        Seen::NearReference(content, number) => {
+                            growing.near_reference.push((content, number));
+                        }
+                        Seen::OfNode {
+                            index,
+                            sketch,
+                            worth,
+                        } => {
+                            let node = growing.node(index, sketch);
+                            growing.add_document(node, worth);
+                        }
+                    }
+                }
+                progress(all.min((part as u64 + 1) * NUMBERS_OF_PART), all)
+            },
+        )?;
+        drop(documents);
+        Ok(growing.grown(near, min_similarity))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.indexes.len()
     }
@@ -50,7 +107,7 @@ impl Nodes {
     }
 
     /// The nodes of a near fingerprint.
-    fn of_index(&self, index: u32) -> Range<u32> {
+    fn nodes_of(&self, index: u32) -> Range<u32> {
         self.firsts[index as usize]..self.firsts[index as usize + 1]
     }
 
@@ -61,106 +118,101 @@ impl Nodes {
 
     /// The similarity of two nodes, if similarity counts.
     pub(super) fn similarity(&self, a: u32, b: u32) -> Option<f64> {
-        let [a, b] = [a, b].map(|it| self.sketches.get(it as usize));
-        Some(a?.similarity(b?).ok()?.jaccard())
+        let a = self.sketches.get(a as usize)?;
+        let b = self.sketches.get(b as usize)?;
+        Some(a.similarity(b).ok()?.jaccard())
     }
 
     /// Whether nodes with near fingerprints are similar enough.
     fn are_similar(&self, a: u32, b: u32) -> bool {
-        self.least
-            .is_none_or(|least| self.similarity(a, b).is_some_and(|it| it >= least))
+        // No similarity is below each that there is.
+        self.min_similarity.is_none() || self.similarity(a, b) >= self.min_similarity
     }
 
-    /// What adds the indexes of the neighbours of a fingerprint to a list.
+    /// Adds the indexes of the neighbours of a fingerprint to a list.
     pub(super) fn neighbours(
         &self,
         snapshot: &Snapshot,
-        question: &Question,
+        query: &PairQuery,
     ) -> impl Fn(u32, &mut Vec<u32>) -> Result<()> {
-        |index, to| {
-            self.near
-                .add_neighbours(index, snapshot, question.max_distance, to)
-        }
+        let max_distance = query.max_distance;
+        move |index, to| self.near.add_neighbours(index, snapshot, max_distance, to)
     }
 
     /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours` adds.
-    /// Ends when `wanted` breaks, which is asked now and then.
+    /// Ends when `go_on` fails, which is called now and then.
     pub(super) fn near<'n>(
         &'n self,
         add_neighbours: impl Fn(u32, &mut Vec<u32>) -> Result<()> + 'n,
-        mut wanted: impl FnMut(u64) -> ControlFlow<()> + 'n,
+        mut go_on: impl FnMut(u64) -> Result<()> + 'n,
     ) -> impl NearNodes + 'n {
-        let mut left = Left::of(self);
-        let (mut indexes, mut asked) = (Vec::new(), 0u64);
+        let mut left = Left::new(self);
+        let mut indexes = Vec::new();
+        let mut asked = 0u64;
         move |node: u32, visit: Visit<'_>| {
             asked += 1;
-            if asked.is_multiple_of(ASKED_TOGETHER) && wanted(asked).is_break() {
-                return Err(Error::Interrupted);
+            if asked.is_multiple_of(ASKED_TOGETHER) {
+                go_on(asked)?;
             }
             let index = self.indexes[node as usize];
             indexes.clear();
             indexes.push(index);
             add_neighbours(index, &mut indexes)?;
             for &index in &indexes {
-                let visit =
-                    |other| other != node && visit(other, &|| self.are_similar(node, other));
-                left.visit(self, index, visit);
+                left.visit(self, index, |other| {
+                    other != node && visit(other, &|| self.are_similar(node, other))
+                });
             }
             Ok(())
         }
     }
 
     /// For each node one node of its component, the same for all of these: the nodes that are connected by chains of
-    /// near ones. [`Error::Interrupted`] if `progress` breaks.
+    /// near ones.
     pub(super) fn connected(
         &self,
         snapshot: &Snapshot,
-        question: &Question,
+        query: &PairQuery,
         progress: Progress<'_>,
     ) -> Result<Vec<u32>> {
         let all = self.len() as u64;
         if self.near.has_all() {
-            let near = self.near(self.neighbours(snapshot, question), |done| {
-                progress(done, all)
-            });
+            let neighbours = self.neighbours(snapshot, query);
+            let near = self.near(neighbours, |done| progress(done, all));
             return grouping::connected(self.len(), near);
         }
+
         // There are more pairs of fingerprints than are kept, so they are found once more.
         let of_fingerprint = self.near(|_, _| Ok(()), |done| progress(done, all));
         let sets = grouping::connected(self.len(), of_fingerprint)?;
         let mut components = Components::new(self.len());
-        (0..)
-            .zip(&sets)
-            .for_each(|(node, &other)| components.join(node, other, &|| true));
-        let mut join = |a, b| components.join(a, b, &|| self.are_similar(a, b));
-        let mut flow = ControlFlow::Continue(());
+        for (node, &other) in (0..).zip(&sets) {
+            components.join(node, other, &|| true);
+        }
         // For each number of the unit, the nodes.
         let mut nodes: Vec<Range<u32>> = Vec::new();
-        let nodes_of = |it| {
-            self.near
-                .index_of(it)
-                .map_or(0..0, |index| self.of_index(index))
-        };
-        question.run_bare(snapshot, u32::MAX, &mut |found| {
+        query.fingerprint_pairs(snapshot, u32::MAX, &mut |found| {
             match found {
-                FoundBare::Often(_) => {}
-                FoundBare::Unit => nodes.clear(),
-                FoundBare::Pairs(PairsOfUnit { new, pairs }) => {
-                    nodes.extend(new.into_iter().map(nodes_of));
-                    for pair in pairs {
-                        let [a, b] = pair.map(|number| nodes[number as usize].clone());
-                        a.for_each(|a| b.clone().for_each(|b| join(a, b)));
+                FingerprintPairs::Repeated(_) => {}
+                FingerprintPairs::NextUnit => nodes.clear(),
+                FingerprintPairs::Pairs(PairsOfUnit { new, pairs }) => {
+                    for fingerprint in new {
+                        let index = self.near.index_of(fingerprint);
+                        nodes.push(index.map_or(0..0, |index| self.nodes_of(index)));
+                    }
+                    for [a, b] in pairs {
+                        for a in nodes[a as usize].clone() {
+                            for b in nodes[b as usize].clone() {
+                                components.join(a, b, &|| self.are_similar(a, b));
+                            }
+                        }
                     }
                 }
-                FoundBare::Progress { done, all } => flow = progress(done, all),
+                FingerprintPairs::Progress { done, all } => progress(done, all)?,
             }
-            flow
+            Ok(())
         })?;
-        if flow.is_continue() {
-            Ok(components.sets())
-        } else {
-            Err(Error::Interrupted)
-        }
+        Ok(components.sets())
     }
 }
 
@@ -176,11 +228,11 @@ struct Left {
 const ASKED_TOGETHER: u64 = 1 << 12;
 
 impl Left {
-    fn of(nodes: &Nodes) -> Self {
-        let counts = nodes.firsts.windows(2).map(|it| it[1] - it[0]).collect();
+    fn new(nodes: &Nodes) -> Self {
+        let firsts = nodes.firsts.windows(2);
         Self {
             nodes: (0..nodes.len() as u32).collect(),
-            counts,
+            counts: firsts.map(|bounds| bounds[1] - bounds[0]).collect(),
         }
     }
 
@@ -196,6 +248,221 @@ impl Left {
             } else {
                 place += 1;
             }
+        }
+    }
+}
+
+/// Nodes while documents are read, in the order in which the first document of each was written.
+struct Growing {
+    /// As those of [`Nodes`].
+    indexes: Vec<u32>,
+    sketches: Vec<Sketch>,
+    best: Vec<Worth>,
+    documents: Vec<(u32, DocumentNumber)>,
+    near_reference: Vec<(Content, DocumentNumber)>,
+    /// For each near fingerprint its last node, or none.
+    last: Vec<u32>,
+    /// For each node, the one before it that has the same fingerprint, or none.
+    before: Vec<u32>,
+    by_hash: NodesByHash,
+}
+
+/// Nodes by the hash of their content.
+type NodesByHash = HashMap<u64, u32, RandomState>;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// The numbers of documents that are read by one core, one after the other.
+const NUMBERS_OF_PART: u64 = 1 << 14;
+
+/// A document that counts.
+enum Seen {
+    OfNode {
+        index: u32,
+        sketch: Option<Sketch>,
+        worth: Worth,
+    },
+    NearReference(Content, DocumentNumber),
+}
+
+/// Reads the documents of near fingerprints, and of those that are near to the reference snapshot.
+struct DocumentReader<'r> {
+    snapshot: &'r Snapshot,
+    clustering: &'r Clustering,
+    near: &'r NearFingerprints,
+    reference_matches: &'r ReferenceMatches,
+    /// The fingerprints of these.
+    near_reference: HashSet<Fingerprint, RandomState>,
+    looks_at_sketches: bool,
+}
+
+impl DocumentReader<'_> {
+    /// The documents of a part that count, in the order in which they were written.
+    fn read(&self, part: Range<DocumentNumber>) -> Result<Vec<Seen>> {
+        let reader = self.snapshot.stored()?;
+        let mut seen = Vec::new();
+        let mut next = part.start;
+        while next < part.end {
+            let block = reader.seen_of_block(
+                next,
+                |fingerprint| self.wanted(fingerprint?),
+                // The last block reaches into the next part.
+                |wanted, number, document| match number < part.end {
+                    true => self.see(wanted, number, document),
+                    false => None,
+                },
+            )?;
+            let Some((of_block, after)) = block else {
+                break;
+            };
+            seen.extend(of_block);
+            next = after;
+        }
+        Ok(seen)
+    }
+
+    /// A fingerprint whose documents count, with its index if it is near to others of the snapshot.
+    fn wanted(&self, fingerprint: Fingerprint) -> Option<(Fingerprint, Option<u32>)> {
+        let index = self.near.index_of(fingerprint);
+        let is_wanted = index.is_some() || self.is_near_reference(fingerprint);
+        is_wanted.then_some((fingerprint, index))
+    }
+
+    fn is_near_reference(&self, fingerprint: Fingerprint) -> bool {
+        !self.near_reference.is_empty() && self.near_reference.contains(&fingerprint)
+    }
+
+    fn see(
+        &self,
+        (fingerprint, index): (Fingerprint, Option<u32>),
+        number: DocumentNumber,
+        document: &Document,
+    ) -> Option<Seen> {
+        // Without a sketch, nothing is similar.
+        let sketch = match self.looks_at_sketches {
+            true => Some(*document.sketch()?),
+            false => None,
+        };
+        if !self.clustering.counts(document) {
+            return None;
+        }
+        let content = (fingerprint, sketch);
+        if self.is_near_reference(fingerprint) && self.reference_matches.contains_key(&content) {
+            return Some(Seen::NearReference(content, number));
+        }
+        Some(Seen::OfNode {
+            index: index?,
+            sketch,
+            worth: self.clustering.worth(number, document),
+        })
+    }
+}
+
+impl Growing {
+    /// No nodes yet, of a number of near fingerprints.
+    fn new(fingerprints: usize) -> Self {
+        Self {
+            indexes: Vec::new(),
+            sketches: Vec::new(),
+            best: Vec::new(),
+            documents: Vec::new(),
+            near_reference: Vec::new(),
+            last: vec![NONE; fingerprints],
+            before: Vec::new(),
+            by_hash: NodesByHash::default(),
+        }
+    }
+
+    /// The node of a content. It is added if there is none.
+    fn node(&mut self, index: u32, sketch: Option<Sketch>) -> u32 {
+        let Some(sketch) = sketch else {
+            let only = self.last[index as usize];
+            return match only {
+                NONE => self.add(index, None),
+                only => only,
+            };
+        };
+        let hash = self.by_hash.hasher().hash_one((index, sketch));
+        let Some(&node) = self.by_hash.get(&hash) else {
+            let node = self.add(index, Some(sketch));
+            self.by_hash.insert(hash, node);
+            return node;
+        };
+        if self.indexes[node as usize] == index && self.sketches[node as usize] == sketch {
+            return node;
+        }
+
+        // Another content has the same hash.
+        let mut node = self.last[index as usize];
+        while node != NONE {
+            if self.sketches[node as usize] == sketch {
+                return node;
+            }
+            node = self.before[node as usize];
+        }
+        self.add(index, Some(sketch))
+    }
+
+    fn add(&mut self, index: u32, sketch: Option<Sketch>) -> u32 {
+        let node = self.indexes.len() as u32;
+        self.indexes.push(index);
+        self.sketches.extend(sketch);
+        self.before
+            .push(mem::replace(&mut self.last[index as usize], node));
+        node
+    }
+
+    fn add_document(&mut self, node: u32, worth: Worth) {
+        self.documents.push((node, worth.number()));
+        match self.best.get_mut(node as usize) {
+            Some(best) if *best < worth => *best = worth,
+            Some(_) => {}
+            None => self.best.push(worth),
+        }
+    }
+
+    /// The nodes in the order of their indexes.
+    fn grown(self, near: NearFingerprints, min_similarity: Option<f64>) -> Nodes {
+        let Self {
+            indexes,
+            sketches,
+            best,
+            mut documents,
+            near_reference,
+            last,
+            before,
+            by_hash,
+        } = self;
+        drop((last, before, by_hash));
+        let mut places = Places::new(near.len(), indexes.iter().map(|&index| index as usize));
+        let mut written: Vec<u32> = Vec::with_capacity(indexes.len());
+        let mut grown: Vec<u32> = vec![NONE; indexes.len()];
+        for (node, &index) in (0..).zip(&indexes) {
+            let place = places.next(index as usize);
+            written.push(place as u32);
+            grown[place] = node;
+        }
+        for (node, _) in &mut documents {
+            *node = written[*node as usize];
+        }
+
+        Nodes {
+            indexes: grown.iter().map(|&node| indexes[node as usize]).collect(),
+            firsts: places.starts.iter().map(|&start| start as u32).collect(),
+            sketches: match sketches.is_empty() {
+                true => sketches,
+                false => grown.iter().map(|&node| sketches[node as usize]).collect(),
+            },
+            written,
+            best: grown
+                .iter()
+                .map(|&node| best[node as usize].clone())
+                .collect(),
+            documents,
+            near_reference,
+            near,
+            min_similarity,
         }
     }
 }

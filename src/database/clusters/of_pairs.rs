@@ -1,10 +1,11 @@
 //! Clusters of fingerprints whose pairs are given.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::grouping::{self, Components, Visit};
+use super::grouping::{self, Components, Places, Visit};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 
@@ -27,7 +28,8 @@ pub(crate) struct GivenClusters {
 impl GivenPairs {
     /// Adds a pair. Both fingerprints may be the same: several documents have that.
     pub(crate) fn add(&mut self, a: Fingerprint, b: Fingerprint) {
-        let [a, b] = [a, b].map(|it| self.index_of(it));
+        let a = self.index_of(a);
+        let b = self.index_of(b);
         if a != b {
             self.pairs.push([a.min(b), a.max(b)]);
         }
@@ -40,8 +42,8 @@ impl GivenPairs {
         })
     }
 
-    /// Puts each fingerprint into one cluster. A pair that is given again counts once. Those with most neighbours come first, and of equal ones the least: they
-    /// are the centres of stars, or survive in their component.
+    /// Puts each fingerprint into one cluster. A pair that is given again counts once. Those with most neighbours come
+    /// first, and of equal ones the least: they are the centres of stars, or survive in their component.
     pub(crate) fn into_clusters(self, is_connected: bool) -> Result<GivenClusters> {
         let Self {
             indexes,
@@ -52,46 +54,45 @@ impl GivenPairs {
         // A pair may be given again, as a job does that was started twice. It is one neighbour all the same.
         pairs.sort_unstable();
         pairs.dedup();
-        let mut starts = vec![0; fingerprints.len() + 1];
-        for &node in pairs.as_flattened() {
-            starts[node as usize + 1] += 1;
-        }
+        let nodes = pairs.as_flattened().iter().map(|&node| node as usize);
+        let mut places = Places::new(fingerprints.len(), nodes);
         let mut order: Vec<u32> = (0..fingerprints.len() as u32).collect();
-        let rank = |&node: &u32| {
-            (
-                u64::MAX - starts[node as usize + 1],
-                fingerprints[node as usize],
-            )
-        };
-        order.sort_unstable_by_key(rank);
+        order.sort_unstable_by_key(|&node| {
+            let starts = &places.starts[node as usize..];
+            (Reverse(starts[1] - starts[0]), fingerprints[node as usize])
+        });
+
         let centres = if is_connected {
             let mut components = Components::new(fingerprints.len());
-            pairs
-                .iter()
-                .for_each(|&[a, b]| components.join(a, b, &|| true));
+            for &[a, b] in &pairs {
+                components.join(a, b, &|| true);
+            }
             grouping::best_of(components.sets(), &order)
         } else {
-            let neighbours = neighbours(&mut starts, &pairs);
-            drop(pairs);
+            // The neighbours of each node one after the other.
+            let mut neighbours = vec![0; pairs.len() * 2];
+            for [a, b] in pairs {
+                neighbours[places.next(a as usize)] = b;
+                neighbours[places.next(b as usize)] = a;
+            }
+            let starts = places.starts;
             grouping::stars(fingerprints.len(), &order, |node: u32, visit: Visit<'_>| {
-                let [start, end] = [node, node + 1].map(|it| starts[it as usize] as usize);
-                neighbours[start..end]
-                    .iter()
-                    .for_each(|&it| _ = visit(it, &|| true));
+                let node = node as usize;
+                for &neighbour in &neighbours[starts[node]..starts[node + 1]] {
+                    visit(neighbour, &|| true);
+                }
                 Ok(())
             })?
         };
-        let mut places = vec![0; order.len()];
-        (0u32..)
-            .zip(&order)
-            .for_each(|(place, &node)| places[node as usize] = place);
+
+        let mut ranks = vec![0; order.len()];
+        for (rank, &node) in (0u32..).zip(&order) {
+            ranks[node as usize] = rank;
+        }
         order.sort_unstable_by_key(|&node| {
             let centre = centres[node as usize];
-            (
-                places[centre as usize],
-                node != centre,
-                fingerprints[node as usize],
-            )
+            let fingerprint = fingerprints[node as usize];
+            (ranks[centre as usize], node != centre, fingerprint)
         });
         let members = order
             .into_iter()
@@ -102,23 +103,6 @@ impl GivenPairs {
             members,
         })
     }
-}
-
-/// The neighbours of each node one after the other. Of `starts`, each that came in as a number of neighbours goes out
-/// as the place where those of its node begin.
-fn neighbours(starts: &mut [u64], pairs: &[[u32; 2]]) -> Vec<u32> {
-    for index in 1..starts.len() {
-        starts[index] += starts[index - 1];
-    }
-    let (mut next, mut neighbours) = (starts.to_vec(), vec![0; pairs.len() * 2]);
-    for &[a, b] in pairs {
-        for (node, neighbour) in [(a, b), (b, a)] {
-            let place = &mut next[node as usize];
-            neighbours[*place as usize] = neighbour;
-            *place += 1;
-        }
-    }
-    neighbours
 }
 
 impl GivenClusters {
@@ -142,20 +126,22 @@ mod tests {
     #[test]
     fn a_pair_that_is_given_again_counts_once() -> Result<()> {
         let given = [(1, 2), (2, 1), (1, 2), (2, 3), (3, 4), (3, 5)];
-        let of = |given: &[(u64, u64)], is_connected| -> Result<Vec<Vec<u64>>> {
-            let mut pairs = GivenPairs::default();
-            given.iter().for_each(|&(a, b)| {
-                pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b))
-            });
-            let clusters = pairs.into_clusters(is_connected)?;
-            Ok(clusters
-                .iter()
-                .map(|it| it.map(Fingerprint::bits).collect())
-                .collect())
-        };
-        assert_eq!(of(&given, false)?, [vec![3, 2, 4, 5], vec![1]]);
-        assert_eq!(of(&given[2..], false)?, of(&given, false)?);
-        assert_eq!(of(&given, true)?, [[3, 1, 2, 4, 5]]);
+        assert_eq!(clusters(&given, false)?, [vec![3, 2, 4, 5], vec![1]]);
+        assert_eq!(clusters(&given[2..], false)?, clusters(&given, false)?);
+        assert_eq!(clusters(&given, true)?, [[3, 1, 2, 4, 5]]);
         Ok(())
+    }
+
+    fn clusters(given: &[(u64, u64)], is_connected: bool) -> Result<Vec<Vec<u64>>> {
+        let mut pairs = GivenPairs::default();
+        for &(a, b) in given {
+            pairs.add(Fingerprint::from_bits(a), Fingerprint::from_bits(b));
+        }
+        let clusters = pairs.into_clusters(is_connected)?;
+        let mut bits = Vec::new();
+        for cluster in clusters.iter() {
+            bits.push(cluster.map(Fingerprint::bits).collect());
+        }
+        Ok(bits)
     }
 }

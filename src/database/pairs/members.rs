@@ -51,8 +51,8 @@ pub(super) struct Members<'s> {
     pub(super) reader: Reader<'s>,
     pub(super) scopes: Arc<[ScopeNumber]>,
     /// The least time, and a number below which no document is recent enough.
-    pub(super) since: Option<(i64, DocumentNumber)>,
-    pub(super) together: Together,
+    since: Option<(i64, DocumentNumber)>,
+    together: Together,
     keys: Keys,
     known: Mutex<Known>,
 }
@@ -94,7 +94,7 @@ impl<'s> Members<'s> {
 
     /// The members of each fingerprint. Those come first that were written last. `None` if there are so many that fewer
     /// fingerprints should be asked for at a time. Those of two are never too many.
-    pub(super) fn of(
+    pub(super) fn look_up(
         &self,
         fingerprints: impl IntoIterator<Item = Fingerprint>,
     ) -> Result<Option<MembersOf>> {
@@ -109,19 +109,18 @@ impl<'s> Members<'s> {
             },
         );
         let posted = self.posted(&wanted)?;
-        let documents: u64 = posted.iter().map(|it| it.total).sum();
+        let documents: u64 = posted.iter().map(|posted| posted.total).sum();
         if self.together != Together::Fingerprint && documents > MOST_LISTED && wanted.len() > 2 {
             return Ok(None);
         }
         let mut newest: Vec<(DocumentNumber, Fingerprint, u64)> = Vec::new();
         for posted in posted.chunk_by(|a, b| a.index == b.index) {
             let fingerprint = wanted[posted[0].index];
-            let documents: u64 = posted.iter().map(|it| it.total).sum();
+            let documents: u64 = posted.iter().map(|posted| posted.total).sum();
             if self.together == Together::Fingerprint && self.since.is_none() {
-                newest.extend(
-                    self.newest(fingerprint, posted)?
-                        .map(|it| (it, fingerprint, documents)),
-                );
+                if let Some(number) = self.newest(fingerprint, posted)? {
+                    newest.push((number, fingerprint, documents));
+                }
                 continue;
             }
             let found: Arc<[Member]> = self.listed(fingerprint, posted)?.into();
@@ -141,20 +140,16 @@ impl<'s> Members<'s> {
                 Keys::Newest => self.reader.linked_key(number)?,
                 Keys::None => Vec::new(),
             };
-            let group = FingerprintGroup {
-                fingerprint,
-                documents,
-                newest_key,
+            let member = Member {
+                newest: number,
+                group: FingerprintGroup {
+                    fingerprint,
+                    documents,
+                    newest_key,
+                },
+                sketch: None,
             };
-            members.insert(
-                fingerprint,
-                [Member {
-                    newest: number,
-                    group,
-                    sketch: None,
-                }]
-                .into(),
-            );
+            members.insert(fingerprint, [member].into());
         }
         Ok(Some(members))
     }
@@ -165,12 +160,13 @@ impl<'s> Members<'s> {
             .map(|&fingerprint| (fingerprint, self.scopes.clone()));
         let mut posted = match self.since {
             None => self.reader.posted(&wanted.collect::<Vec<_>>())?,
-            Some((_, from)) => self
-                .reader
-                .posted_from(&wanted.map(|it| (it, from)).collect::<Vec<_>>())?,
+            Some((_, from)) => {
+                let wanted: Vec<_> = wanted.map(|wanted| (wanted, from)).collect();
+                self.reader.posted_from(&wanted)?
+            }
         };
-        posted.retain(|it| it.total > 0);
-        posted.sort_unstable_by_key(|it| it.index);
+        posted.retain(|posted| posted.total > 0);
+        posted.sort_unstable_by_key(|posted| posted.index);
         Ok(posted)
     }
 
@@ -181,13 +177,13 @@ impl<'s> Members<'s> {
         posted: &[Posted],
     ) -> Result<Option<DocumentNumber>> {
         let mut newest = None;
-        for it in posted {
-            let of_scope = match &it.numbers {
+        for posted in posted {
+            let of_scope = match &posted.numbers {
                 Some(numbers) => numbers.first().copied(),
-                None => self
-                    .page(fingerprint, it.scope, DocumentNumber::MAX, 1)?
-                    .first()
-                    .copied(),
+                None => {
+                    let page = self.page(fingerprint, posted.scope, DocumentNumber::MAX, 1)?;
+                    page.first().copied()
+                }
             };
             newest = newest.max(of_scope);
         }
@@ -209,18 +205,19 @@ impl<'s> Members<'s> {
     /// The members of a fingerprint, from all of its documents.
     fn listed(&self, fingerprint: Fingerprint, posted: &[Posted]) -> Result<Vec<Member>> {
         let mut listed = Listed::default();
-        for it in posted {
-            if let Some(numbers) = &it.numbers {
-                numbers
-                    .iter()
-                    .try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+        for posted in posted {
+            if let Some(numbers) = &posted.numbers {
+                for &number in numbers.iter() {
+                    self.add(&mut listed, fingerprint, number)?;
+                }
                 continue;
             }
             let mut end = DocumentNumber::MAX;
             loop {
-                let page = self.page(fingerprint, it.scope, end, PAGE)?;
-                page.iter()
-                    .try_for_each(|&number| self.add(&mut listed, fingerprint, number))?;
+                let page = self.page(fingerprint, posted.scope, end, PAGE)?;
+                for &number in &page {
+                    self.add(&mut listed, fingerprint, number)?;
+                }
                 match page.last() {
                     Some(&last) => end = last,
                     None => break,
@@ -228,7 +225,7 @@ impl<'s> Members<'s> {
             }
         }
         // Documents of several scopes come one scope after the other.
-        listed.members.sort_by_key(|it| Reverse(it.newest));
+        listed.members.sort_by_key(|member| Reverse(member.newest));
         Ok(listed.members)
     }
 
@@ -243,40 +240,34 @@ impl<'s> Members<'s> {
         let Some(document) = self.reader.linked_if(number, since, |_| true)? else {
             return Ok(());
         };
-        let sketch = document
-            .sketch()
-            .copied()
-            .filter(|_| self.together != Together::Fingerprint);
+        let sketch = match self.together {
+            Together::Fingerprint => None,
+            _ => document.sketch().copied(),
+        };
         let same = match self.together {
             Together::Nothing => None,
-            _ => listed
-                .by_sketch
-                .get(&sketch)
-                .map(|&index| &mut listed.members[index]),
+            _ => listed.by_sketch.get(&sketch),
         };
-        match same {
-            Some(member) => {
-                member.group.documents += 1;
-                if number > member.newest {
-                    member.newest = number;
-                    member.group.newest_key = document.key().to_vec();
-                }
+        if let Some(&index) = same {
+            let member = &mut listed.members[index];
+            member.group.documents += 1;
+            if number > member.newest {
+                member.newest = number;
+                member.group.newest_key = document.key().to_vec();
             }
-            None => {
-                listed.by_sketch.insert(sketch, listed.members.len());
-                let newest_key = document.key().to_vec();
-                let group = FingerprintGroup {
-                    fingerprint,
-                    documents: 1,
-                    newest_key,
-                };
-                listed.members.push(Member {
-                    newest: number,
-                    group,
-                    sketch,
-                });
-            }
+            return Ok(());
         }
+
+        listed.by_sketch.insert(sketch, listed.members.len());
+        listed.members.push(Member {
+            newest: number,
+            group: FingerprintGroup {
+                fingerprint,
+                documents: 1,
+                newest_key: document.key().to_vec(),
+            },
+            sketch,
+        });
         Ok(())
     }
 }

@@ -1,21 +1,19 @@
 //! All pairs of near documents of a snapshot, and those of two.
 
-mod bare;
+mod fingerprint_pairs;
 mod members;
-mod other;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
 )]
 mod pairs;
-mod position;
 mod search;
 mod units;
 
 pub use pairs::{Pair, PairEvent, Pairs};
-pub use position::PairPosition;
+pub use units::PairPosition;
 pub(super) use {
-    bare::{FoundBare, PairsOfUnit},
+    fingerprint_pairs::{FingerprintPairs, PairsOfUnit},
     members::Keys,
-    search::{Found, Question},
+    search::{MemberEvent, PairQuery},
 };

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use super::members::Keys;
-use super::position::PairPosition;
-use super::search::{Found, Question};
+use super::search::{MemberEvent, PairQuery};
+use super::units::PairPosition;
 use crate::database::crowding::FingerprintGroup;
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
 ///
@@ -168,40 +168,40 @@ impl<'s> Pairs<'s> {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        self.question()?
-            .run(self.snapshot, self.other, Keys::Newest, &mut |found| {
-                observe(match found {
-                    Found::Group(member) => PairEvent::Group(member.group),
-                    Found::Pair {
-                        a,
-                        b,
-                        distance,
-                        similarity,
-                    } => PairEvent::Pair(Pair {
-                        a: a.group,
-                        b: b.group,
-                        distance,
-                        similarity,
-                    }),
-                    Found::Progress {
-                        done,
-                        all,
-                        position,
-                    } => PairEvent::Progress {
-                        done,
-                        all,
-                        position,
-                    },
-                })
-            })
+        let mut query = PairQuery::new(&self.near, self.snapshot.reader()?.settings())?;
+        query.takes_unsketched = self.near.min_similarity.is_none();
+        query.each_document = self.each_document;
+        query.from = self.from.clone();
+        let observe = &mut |event| Error::if_broken(observe(PairEvent::from_members(event)));
+        Error::unless_interrupted(query.run(self.snapshot, self.other, Keys::Newest, observe))
     }
+}
 
-    fn question(&self) -> Result<Question> {
-        Ok(Question {
-            takes_unsketched: self.near.min_similarity.is_none(),
-            each_document: self.each_document,
-            from: self.from.clone(),
-            ..Question::new(&self.near, self.snapshot.reader()?.settings())?
-        })
+impl PairEvent {
+    /// The event that the search gives of some members.
+    fn from_members(event: MemberEvent) -> Self {
+        match event {
+            MemberEvent::Group(member) => Self::Group(member.group),
+            MemberEvent::Pair {
+                a,
+                b,
+                distance,
+                similarity,
+            } => Self::Pair(Pair {
+                a: a.group,
+                b: b.group,
+                distance,
+                similarity,
+            }),
+            MemberEvent::Progress {
+                done,
+                all,
+                position,
+            } => Self::Progress {
+                done,
+                all,
+                position,
+            },
+        }
     }
 }

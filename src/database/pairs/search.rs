@@ -1,42 +1,40 @@
 //! The search for near documents, on all cores: from units of the tables to pairs of members.
 
 use std::mem;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::members::{Keys, Member, Members, MembersOf, Together};
-use super::position::{PairPosition, Way};
-use super::units::Units;
+use super::units::{PAIRS_TOGETHER, PairPosition, Units, Way};
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
 use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber, Settings};
-use crate::streaming;
-use crate::unix_seconds::UnixSeconds;
 
-/// What is asked.
+/// The pairs that are asked for.
 #[derive(Clone, Debug)]
-pub(in crate::database) struct Question {
+pub(in crate::database) struct PairQuery {
     pub(in crate::database) max_distance: u32,
     /// The least similarity. `None` if the distance alone decides.
     pub(in crate::database) min_similarity: Option<f64>,
     /// Whether the distance alone decides for documents of another side that have no sketch, as it does for queries
     /// without a sketch.
-    pub(in crate::database) takes_unsketched: bool,
-    pub(in crate::database) since: Option<UnixSeconds>,
-    pub(in crate::database) scopes: Option<ScopeNames>,
-    pub(in crate::database) each_document: bool,
-    pub(in crate::database) from: Option<PairPosition>,
+    pub(super) takes_unsketched: bool,
+    /// From when on documents count, if not all do.
+    since: Option<i64>,
+    scopes: Option<ScopeNames>,
+    pub(super) each_document: bool,
+    pub(super) from: Option<PairPosition>,
 }
 
-/// What is found.
+/// An event of the search, with members in the place of groups.
 #[derive(Clone, Debug)]
-pub(in crate::database) enum Found {
+pub(in crate::database) enum MemberEvent {
     /// Several documents of one fingerprint.
     Group(Member),
     Pair {
@@ -52,28 +50,28 @@ pub(in crate::database) enum Found {
     },
 }
 
-impl Question {
+impl PairQuery {
     pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
         let bounds = near.checked(settings)?;
         Ok(Self {
             max_distance: bounds.max_distance,
             min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             takes_unsketched: false,
-            since: near.since,
+            since: bounds.since,
             scopes: near.scopes.clone(),
             each_document: false,
             from: None,
         })
     }
 
-    /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a
+    /// Finds all pairs, each once, and gives them to `observe`, until it fails: the pairs of a snapshot, or of a
     /// snapshot and another one. Of the latter, the first of a pair is of the snapshot.
     pub(in crate::database) fn run(
         &self,
         snapshot: &Snapshot,
         other: Option<&Snapshot>,
         keys: Keys,
-        observe: &mut dyn FnMut(Found) -> ControlFlow<()>,
+        observe: &mut dyn FnMut(MemberEvent) -> Result<()>,
     ) -> Result<()> {
         let ours = snapshot.reader()?;
         self.check_conditions(ours)?;
@@ -87,122 +85,119 @@ impl Question {
             Some(from) => from.way.is_turned && theirs.is_some(),
             None => theirs.is_some_and(|theirs| theirs.fingerprints() > ours.fingerprints()),
         };
-        let (reader, other) = match theirs.filter(|_| is_turned) {
-            Some(larger) => (larger, Some(ours)),
-            None => (ours, theirs),
+        let (reader, other) = match theirs {
+            Some(larger) if is_turned => (larger, Some(ours)),
+            _ => (ours, theirs),
         };
-        let members = self.members(reader, keys)?;
-        let others = other.map(|other| self.members(other, keys)).transpose()?;
-        let takes_unsketched = self.takes_unsketched && others.is_some();
-        let min_similarity = self.min_similarity;
+
         let search = Search {
-            members,
-            others,
+            members: self.members(reader, keys)?,
+            others: other.map(|other| self.members(other, keys)).transpose()?,
             is_turned,
-            min_similarity,
-            takes_unsketched,
+            min_similarity: self.min_similarity,
+            takes_unsketched: self.takes_unsketched && other.is_some(),
         };
-        let of = self.identity(&search, reader, other);
-        if self.from.as_ref().is_some_and(|from| !from.is_of(of)) {
-            return Err(Error::PairPosition);
-        }
+        let digest = xxh3_64(&self.identity(&search, reader, other));
         let way = match &self.from {
+            Some(from) if !from.is_of(digest) => return Err(Error::PairPosition),
             Some(from) => from.way.clone(),
             None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
         let from = self.from.as_ref().map(|from| from.next);
         let part_rows = snapshot.store.sizes.part_rows;
-        let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
-        let (all, first) = (
-            units.len() as u64,
-            from.map_or(0, |from| units.before(from)),
-        );
-        let (mut result, mut done) = (Ok(()), first as u64);
-        let mut position = PairPosition::new(units.get(first), way.clone(), of);
+        let units = Units::new(reader, other, self.max_distance, &way, part_rows, from)?;
+
+        let all = units.len() as u64;
+        let first = from.map_or(0, |from| units.before(from));
+        let mut done = first;
+        let mut position = PairPosition::new(units.get(done), way.clone(), digest);
         // What the first unit gives comes after its position too.
-        if observe(Found::Progress {
-            done,
+        observe(MemberEvent::Progress {
+            done: done as u64,
             all,
             position: position.clone(),
-        })
-        .is_break()
-        {
-            return Ok(());
+        })?;
+
+        parallel::stream(
+            units.len() - first,
+            |unit, hand_over| search.unit(&units, first + unit, hand_over),
+            |_, Handed { events, ends_unit }| {
+                events.into_iter().try_for_each(&mut *observe)?;
+                if ends_unit {
+                    done += 1;
+                    position = PairPosition::new(units.get(done), way.clone(), digest);
+                }
+                observe(MemberEvent::Progress {
+                    done: done as u64,
+                    all,
+                    position: position.clone(),
+                })
+            },
+        )
+    }
+
+    /// The query and the content as bytes, the same wherever the rows are stored.
+    fn identity(
+        &self,
+        search: &Search<'_>,
+        reader: Reader<'_>,
+        other: Option<Reader<'_>>,
+    ) -> Vec<u8> {
+        let mut bytes = self.query_bytes(search.takes_unsketched, &search.members.scopes);
+        let contents = [Some(reader), other];
+        for reader in contents.into_iter().flatten() {
+            let counters = reader.counters();
+            bytes.extend(reader.settings().key_seed.to_le_bytes());
+            bytes.extend(counters.next_document.to_le_bytes());
+            bytes.extend(counters.next_scope.to_le_bytes());
+            bytes.extend(counters.documents.to_le_bytes());
+            bytes.extend(counters.too_short.to_le_bytes());
         }
-        let work = |unit: usize, hand_over: &mut dyn FnMut(Handed) -> ControlFlow<()>| {
-            let mut found = Vec::new();
-            let worked = search.unit(&units, first + unit, &mut |one| {
-                found.extend(one);
-                if found.len() >= TOGETHER || found.is_empty() {
-                    return hand_over(Handed::Found(mem::take(&mut found)));
-                }
-                ControlFlow::Continue(())
-            });
-            _ = hand_over(match worked {
-                Ok(()) => Handed::Ended(found),
-                Err(error) => Handed::Failed(error),
-            });
-        };
-        streaming::in_order(units.len() - first, work, |_, handed| {
-            let (found, has_ended) = match handed {
-                Handed::Found(found) => (found, false),
-                Handed::Ended(found) => (found, true),
-                Handed::Failed(error) => {
-                    result = Err(error);
-                    return ControlFlow::Break(());
-                }
-            };
-            found.into_iter().try_for_each(&mut *observe)?;
-            if has_ended {
-                done += 1;
-                position = PairPosition::new(units.get(done as usize), way.clone(), of);
-            }
-            observe(Found::Progress {
-                done,
-                all,
-                position: position.clone(),
-            })
-        });
-        result
+        for table in reader.settings().plan.tables() {
+            bytes.extend(table.permutation.positions());
+        }
+        bytes
     }
 
-    /// Stands for the question and the content. It is the same wherever the rows are stored.
-    fn identity(&self, search: &Search<'_>, reader: Reader<'_>, other: Option<Reader<'_>>) -> u64 {
-        let content = |reader: Reader<'_>| {
-            format!("{:x} {:?}", reader.settings().key_seed, reader.counters())
-        };
-        let tables = reader
-            .settings()
-            .plan
-            .tables()
-            .iter()
-            .map(|it| it.permutation.positions());
-        let text = format!(
-            "{} {:?} {} {:?} {:?} {} {} {:?} {:?}",
-            self.max_distance,
-            self.min_similarity,
-            search.takes_unsketched,
-            self.since,
-            // The names of scopes stand for their numbers here.
-            search.members.scopes,
+    /// The query as bytes, in an order of its own: a version, the max distance, the least similarity, a byte of flags,
+    /// the time, and the scopes with their count in front. Numbers are little-endian, and what is not given is 0.
+    fn query_bytes(&self, takes_unsketched: bool, scopes: &[ScopeNumber]) -> Vec<u8> {
+        let mut flags = 0;
+        for (bit, is_set) in [
+            self.min_similarity.is_some(),
+            self.since.is_some(),
+            takes_unsketched,
             self.each_document,
-            content(reader),
-            other.map(content),
-            tables.collect::<Vec<_>>(),
-        );
-        xxh3_64_with_seed(text.as_bytes(), 0)
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            flags |= u8::from(is_set) << bit;
+        }
+
+        let mut bytes = vec![IDENTITY_VERSION];
+        bytes.extend(self.max_distance.to_le_bytes());
+        bytes.extend(self.min_similarity.unwrap_or_default().to_le_bytes());
+        bytes.push(flags);
+        bytes.extend(self.since.unwrap_or_default().to_le_bytes());
+        bytes.extend((scopes.len() as u32).to_le_bytes());
+        // The names of scopes stand for their numbers here.
+        for scope in scopes {
+            bytes.extend(scope.get().to_le_bytes());
+        }
+        bytes
     }
 
-    /// What looks up the documents of a snapshot.
+    /// Looks up the documents of a snapshot.
     fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
         let scopes = self.scopes_of(reader)?;
-        let since = match self.since.map(UnixSeconds::unchecked) {
+        let since = match self.since {
             None => None,
-            // Without any such document, nothing has a number that is large enough.
-            Some(since) => Some((
-                since,
-                reader.first_since(since)?.unwrap_or(DocumentNumber::MAX),
-            )),
+            Some(since) => {
+                // Without any such document, nothing has a number that is large enough.
+                let first = reader.first_since(since)?.unwrap_or(DocumentNumber::MAX);
+                Some((since, first))
+            }
         };
         let together = match (self.each_document, self.min_similarity) {
             (true, _) => Together::Nothing,
@@ -226,14 +221,16 @@ impl Question {
     /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes. If the other side has
     /// no sketches at all, the distance alone may decide.
     fn ensure_alike(&self, reader: Reader<'_>, other: Reader<'_>) -> Result<()> {
-        let [ours, theirs] = [reader, other].map(Reader::settings);
+        let ours = reader.settings();
+        let theirs = other.settings();
         if ours.scheme != theirs.scheme {
             return Err(Error::SchemeMismatch {
                 stored: ours.scheme.name(),
                 given: theirs.scheme.name(),
             });
         }
-        let [stored, given] = [ours, theirs].map(|it| it.sketch_size.bytes());
+        let stored = ours.sketch_size.bytes();
+        let given = theirs.sketch_size.bytes();
         let is_unsketched = self.takes_unsketched && theirs.sketch_size == SketchSize::None;
         if self.min_similarity.is_some() && stored != given && !is_unsketched {
             return Err(Error::SketchSizes { stored, given });
@@ -252,19 +249,40 @@ impl Question {
 
 /// The events that are handed over at a time.
 const TOGETHER: usize = 1024;
-/// The pairs of fingerprints whose documents are looked up at a time.
-const PAIRS_TOGETHER: usize = 4096;
 
-/// What a unit hands over.
-enum Handed {
-    Found(Vec<Found>),
-    /// The last of a unit.
-    Ended(Vec<Found>),
-    Failed(Error),
+/// The version of the bytes for which a position holds.
+const IDENTITY_VERSION: u8 = 1;
+
+/// Events that a unit hands over.
+#[derive(Default)]
+struct Handed {
+    events: Vec<MemberEvent>,
+    /// Whether they are the last of the unit.
+    ends_unit: bool,
 }
 
-/// Takes what is found, or nothing to say that the work goes on.
-type Take<'t> = &'t mut dyn FnMut(Option<Found>) -> ControlFlow<()>;
+type HandOver<'h> = &'h mut dyn FnMut(Handed) -> Result<()>;
+
+/// The events of a unit that are not handed over yet.
+struct UnitEvents<'h> {
+    waiting: Handed,
+    hand_over: HandOver<'h>,
+}
+
+impl UnitEvents<'_> {
+    fn push(&mut self, event: MemberEvent) -> Result<()> {
+        self.waiting.events.push(event);
+        match self.waiting.events.len() {
+            TOGETHER.. => self.hand_over(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands over what waits. Fails if nobody wants more.
+    fn hand_over(&mut self) -> Result<()> {
+        (self.hand_over)(mem::take(&mut self.waiting))
+    }
+}
 
 /// The search, which all threads share.
 struct Search<'s> {
@@ -279,130 +297,159 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Does a unit of the work.
-    fn unit(&self, units: &Units<'_>, unit: usize, take: Take<'_>) -> Result<()> {
-        if let Some(often) = units.posted_often(unit, &self.members.scopes)? {
-            return self.give_groups(&often, take);
-        }
-        let (mut waiting, mut failed) = (Vec::with_capacity(PAIRS_TOGETHER), Ok(()));
-        let mut give = |waiting: &mut Vec<NearPair>, take: Take<'_>| {
-            let given = self.give_pairs(waiting, take);
-            waiting.clear();
-            given.unwrap_or_else(|error| {
-                failed = Err(error);
-                ControlFlow::Break(())
-            })
+    fn unit(&self, units: &Units<'_>, unit: usize, hand_over: HandOver<'_>) -> Result<()> {
+        let mut events = UnitEvents {
+            waiting: Handed::default(),
+            hand_over,
         };
-        let joined = units.join(unit, &mut |pair| match pair {
-            None => take(None),
-            Some(pair) => {
-                waiting.push(pair);
-                if waiting.len() < PAIRS_TOGETHER {
-                    ControlFlow::Continue(())
-                } else {
-                    give(&mut waiting, take)
+        match units.posted_often(unit, &self.members.scopes)? {
+            Some(often) => {
+                for fingerprints in often.chunks(PAIRS_TOGETHER) {
+                    self.give_groups(fingerprints, &mut events)?;
                 }
             }
-        })?;
-        if joined.is_continue() {
-            _ = give(&mut waiting, take);
+            None => units.join(unit, &mut |pairs| match pairs {
+                [] => events.hand_over(),
+                _ => self.give_pairs(pairs, &mut events),
+            })?,
         }
-        failed
+        events.waiting.ends_unit = true;
+        events.hand_over()
     }
 
     /// Gives the groups of some fingerprints, and the pairs in them.
-    fn give_groups(&self, fingerprints: &[Fingerprint], take: Take<'_>) -> Result<()> {
-        for fingerprints in fingerprints.chunks(PAIRS_TOGETHER) {
-            if self.give_some_groups(fingerprints, take)?.is_break() {
-                break;
+    fn give_groups(&self, fingerprints: &[Fingerprint], events: &mut UnitEvents<'_>) -> Result<()> {
+        let Some(members) = self.members.look_up(fingerprints.iter().copied())? else {
+            let (first, second) = fingerprints.split_at(fingerprints.len() / 2);
+            self.give_groups(first, events)?;
+            return self.give_groups(second, events);
+        };
+        for fingerprint in fingerprints {
+            if let Some(members) = members.get(fingerprint) {
+                self.give_group(members, events)?;
             }
         }
         Ok(())
     }
 
-    fn give_some_groups(
-        &self,
-        fingerprints: &[Fingerprint],
-        take: Take<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let Some(members) = self.members.of(fingerprints.iter().copied())? else {
-            let (first, second) = fingerprints.split_at(fingerprints.len() / 2);
-            return match self.give_some_groups(first, take)? {
-                ControlFlow::Continue(()) => self.give_some_groups(second, take),
-                broken => Ok(broken),
-            };
-        };
-        let mut groups = fingerprints
-            .iter()
-            .filter_map(|fingerprint| members.get(fingerprint));
-        Ok(groups.try_for_each(|members| self.give_group(members, take)))
-    }
-
-    fn give_group(&self, members: &[Member], take: Take<'_>) -> ControlFlow<()> {
+    fn give_group(&self, members: &[Member], events: &mut UnitEvents<'_>) -> Result<()> {
         for (index, a) in members.iter().enumerate() {
             // Without a sketch, nothing is similar.
             let is_judged = a.sketch.is_some() || self.min_similarity.is_none();
             if a.group.documents > 1 && is_judged {
-                take(Some(Found::Group(a.clone())))?;
+                events.push(MemberEvent::Group(a.clone()))?;
             }
-            members[index + 1..]
-                .iter()
-                .try_for_each(|b| self.give_pair(a, b, 0, take))?;
+            for b in &members[index + 1..] {
+                self.give_pair(a, b, 0, events)?;
+            }
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
     /// Gives the pairs of documents of near fingerprints.
-    fn give_pairs(&self, pairs: &[NearPair], take: Take<'_>) -> Result<ControlFlow<()>> {
-        let firsts = pairs.iter().map(|pair| pair.a);
-        let seconds = pairs.iter().map(|pair| pair.b);
-        let found = match &self.others {
-            None => self
-                .members
-                .of(firsts.chain(seconds))?
-                .map(|members| (members, None)),
-            Some(others) => {
-                let (firsts, seconds) = (self.members.of(firsts)?, others.of(seconds)?);
-                firsts
-                    .zip(seconds)
-                    .map(|(firsts, seconds)| (firsts, Some(seconds)))
-            }
-        };
-        let Some((firsts, seconds)) = found else {
+    fn give_pairs(&self, pairs: &[NearPair], events: &mut UnitEvents<'_>) -> Result<()> {
+        let Some((firsts, seconds)) = self.members_of(pairs)? else {
             let (first, second) = pairs.split_at(pairs.len() / 2);
-            return match self.give_pairs(first, take)? {
-                ControlFlow::Continue(()) => self.give_pairs(second, take),
-                broken => Ok(broken),
-            };
+            self.give_pairs(first, events)?;
+            return self.give_pairs(second, events);
         };
-        let of = |members: &MembersOf, fingerprint| {
-            members.get(&fingerprint).cloned().unwrap_or_default()
-        };
+        let seconds = seconds.as_ref().unwrap_or(&firsts);
         for pair in pairs {
-            for a in &*of(&firsts, pair.a) {
-                for b in &*of(seconds.as_ref().unwrap_or(&firsts), pair.b) {
-                    let (a, b) = if self.is_turned { (b, a) } else { (a, b) };
-                    if self.give_pair(a, b, pair.distance, take).is_break() {
-                        return Ok(ControlFlow::Break(()));
+            let (Some(firsts), Some(seconds)) = (firsts.get(&pair.a), seconds.get(&pair.b)) else {
+                continue;
+            };
+            for a in &**firsts {
+                for b in &**seconds {
+                    match self.is_turned {
+                        true => self.give_pair(b, a, pair.distance, events)?,
+                        false => self.give_pair(a, b, pair.distance, events)?,
                     }
                 }
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
+    }
+
+    /// The members of the fingerprints of some pairs; those of the second ones by themselves, if they are of another
+    /// side. `None` if there are too many.
+    fn members_of(&self, pairs: &[NearPair]) -> Result<Option<(MembersOf, Option<MembersOf>)>> {
+        let firsts = pairs.iter().map(|pair| pair.a);
+        let seconds = pairs.iter().map(|pair| pair.b);
+        let Some(others) = &self.others else {
+            let all = self.members.look_up(firsts.chain(seconds))?;
+            return Ok(all.map(|all| (all, None)));
+        };
+        let firsts = self.members.look_up(firsts)?;
+        let seconds = others.look_up(seconds)?;
+        Ok(firsts.zip(seconds.map(Some)))
     }
 
     /// Gives a pair, if it is similar enough. The second is of the other side, if there is one.
-    fn give_pair(&self, a: &Member, b: &Member, distance: u32, take: Take<'_>) -> ControlFlow<()> {
-        let sketches = a.sketch.zip(b.sketch);
-        let similarity = sketches.and_then(|(a, b)| Some(a.similarity(&b).ok()?.jaccard()));
+    fn give_pair(
+        &self,
+        a: &Member,
+        b: &Member,
+        distance: u32,
+        events: &mut UnitEvents<'_>,
+    ) -> Result<()> {
+        let similarity = match (&a.sketch, &b.sketch) {
+            (Some(a), Some(b)) => a.similarity(b).ok().map(|similarity| similarity.jaccard()),
+            _ => None,
+        };
         let is_judged = !self.takes_unsketched || b.sketch.is_some();
-        match self.min_similarity.filter(|_| is_judged) {
-            Some(least) if similarity.is_none_or(|it| it < least) => ControlFlow::Continue(()),
-            _ => take(Some(Found::Pair {
-                a: a.clone(),
-                b: b.clone(),
-                distance,
-                similarity,
-            })),
+        // No similarity is below each that there is.
+        if is_judged && similarity < self.min_similarity {
+            return Ok(());
         }
+        events.push(MemberEvent::Pair {
+            a: a.clone(),
+            b: b.clone(),
+            distance,
+            similarity,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Positions are kept in files. So what they hold for must be the same in each release.
+    #[test]
+    fn a_query_is_the_same_bytes_in_each_release() {
+        let mut query = PairQuery {
+            max_distance: 3,
+            min_similarity: None,
+            takes_unsketched: false,
+            since: None,
+            scopes: None,
+            each_document: false,
+            from: None,
+        };
+        assert_eq!(
+            query.query_bytes(false, &[ScopeNumber::EMPTY]),
+            [
+                &[1, 3, 0, 0, 0][..],
+                &[0; 8 + 1 + 8],
+                &[1, 0, 0, 0, 0, 0, 0, 0]
+            ]
+            .concat()
+        );
+
+        query.min_similarity = Some(0.5);
+        query.since = Some(0x0102_0304);
+        query.each_document = true;
+        assert_eq!(
+            query.query_bytes(true, ScopeNumber::ALL_DOCUMENTS),
+            [
+                &[1, 3, 0, 0, 0][..],
+                &[0, 0, 0, 0, 0, 0, 0xe0, 0x3f],
+                &[0b1111],
+                &[4, 3, 2, 1, 0, 0, 0, 0],
+                &[2, 0, 0, 0],
+                &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0],
+            ]
+            .concat()
+        );
     }
 }

@@ -1,13 +1,52 @@
-//! Units: the parts of a search for pairs, in the order in which they are done.
+//! Units: the parts of a search for pairs, in the order in which they are done, and the position of a search among
+//! them, as text.
 
-use std::ops::ControlFlow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use super::other::Other;
-use super::position::{Unit, Way};
-use crate::error::Result;
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Join, NearPair, Part};
+use crate::parallel;
+use crate::plan::{Join, NearPair, Part, Permuted, ProbedPrefix};
 use crate::store::{Reader, ScopeNumber};
+
+/// How far a search for all pairs is. As text, it can be kept and parsed again.
+///
+/// It holds for the same question about the same documents, on any machine. Merges and
+/// [`compact`](crate::Database::compact) do not change it, and in a [backup](crate::Snapshot::backup) it holds too.
+/// Another plan ([`compact_with_plan`](crate::Database::compact_with_plan)) is another search.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PairPosition {
+    /// The first unit that is not done.
+    pub(super) next: Unit,
+    pub(super) way: Arc<Way>,
+    /// The checksum of all this, with the search as its seed.
+    seal: u64,
+}
+
+/// A unit of the work. It is named by the fingerprints that it is about, and not by where these are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Unit {
+    /// The fingerprints of the other side that are compared; all, if there is no other side.
+    slice: Part,
+    /// 0 for the groups, then the passes, counted from 1.
+    stage: usize,
+    /// Of the postings, or of the table of the pass.
+    part: Part,
+}
+
+/// How a search finds all pairs. It was chosen by what the tables cost when the search began.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Way {
+    /// Whether the tables of the other side are gone through.
+    pub(super) is_turned: bool,
+    passes: Vec<ProbedPrefix>,
+}
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.
@@ -16,7 +55,7 @@ use crate::store::{Reader, ScopeNumber};
 /// the first row of that unit alone, however the rows before it were cut.
 pub(super) struct Units<'r> {
     reader: Reader<'r>,
-    other: Option<Other<'r>>,
+    other: Option<OtherSide<'r>>,
     join: Join<'r>,
     /// For each pass of the join, the parts of its table.
     parts: Vec<Vec<Part>>,
@@ -26,36 +65,62 @@ pub(super) struct Units<'r> {
 /// The stage of the groups. The passes follow.
 const GROUPS: usize = 0;
 
+/// The pairs that are given at a time.
+pub(super) const PAIRS_TOGETHER: usize = 4096;
+
+impl Way {
+    /// The cheapest way at this commit.
+    pub(super) fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
+        let tables = reader.settings().plan.tables();
+        let cost_model = reader.cost_model(false)?;
+        Ok(Self {
+            is_turned,
+            passes: Join::cheapest(tables, max_distance, &cost_model),
+        })
+    }
+}
+
+impl Unit {
+    /// Units are done in the order of these.
+    fn order(self) -> (u64, usize, u64) {
+        (self.slice.first, self.stage, self.part.first)
+    }
+}
+
 impl<'r> Units<'r> {
     /// Of parts with no more than `part_rows` rows. `from` is one of them, if it has rows.
     pub(super) fn new(
-        (reader, other): (Reader<'r>, Option<Reader<'r>>),
+        reader: Reader<'r>,
+        other: Option<Reader<'r>>,
         max_distance: u32,
         way: &Way,
         part_rows: u64,
         from: Option<Unit>,
     ) -> Result<Self> {
-        let join = Join::new(
-            reader.settings().plan.tables(),
-            max_distance,
-            way.passes.clone(),
-        );
-        let kept_slice = from.map(|it| it.slice);
-        let other = other
-            .map(|other| Other::new(other, part_rows, kept_slice))
-            .transpose()?;
-        let kept = |stage: usize| from.filter(|it| it.stage == stage).map(|it| it.part);
-        let parts: Vec<Vec<Part>> = (0..join.passes())
-            .map(|pass| reader.table_parts(join.table(pass), part_rows, kept(pass + 1)))
-            .collect::<Result<_>>()?;
-        let posted = if other.is_some() {
-            Vec::new()
-        } else {
-            reader.posted_parts(part_rows, kept(GROUPS))?
+        let tables = reader.settings().plan.tables();
+        let join = Join::new(tables, max_distance, way.passes.clone());
+        let kept_slice = from.map(|unit| unit.slice);
+        let kept_part = |stage| {
+            from.filter(|unit| unit.stage == stage)
+                .map(|unit| unit.part)
         };
-        let slices = other
-            .as_ref()
-            .map_or(&[Part::ALL][..], |other| &other.slices);
+
+        let other = match other {
+            Some(other) => Some(OtherSide::new(other, part_rows, kept_slice)?),
+            None => None,
+        };
+        let (posted, slices) = match &other {
+            Some(other) => (Vec::new(), &other.slices[..]),
+            None => (
+                reader.posted_parts(part_rows, kept_part(GROUPS))?,
+                &[Part::ALL][..],
+            ),
+        };
+        let mut parts = Vec::new();
+        for pass in 0..join.passes() {
+            parts.push(reader.table_parts(join.table(pass), part_rows, kept_part(pass + 1))?);
+        }
+
         let mut units = Vec::new();
         for &slice in slices {
             for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
@@ -77,14 +142,14 @@ impl<'r> Units<'r> {
 
     /// The number of units before another one.
     pub(super) fn before(&self, unit: Unit) -> usize {
-        self.units.partition_point(|it| it.order() < unit.order())
+        self.units
+            .partition_point(|other| other.order() < unit.order())
     }
 
     /// A unit. Behind the last one comes one that stands for the end.
     pub(super) fn get(&self, index: usize) -> Unit {
-        let slice = self.units.last().map_or(Part::ALL, |it| it.slice);
         let end = Unit {
-            slice,
+            slice: self.units.last().map_or(Part::ALL, |unit| unit.slice),
             stage: self.join.passes() + 1,
             part: Part::ALL,
         };
@@ -97,98 +162,340 @@ impl<'r> Units<'r> {
         unit: usize,
         scopes: &[ScopeNumber],
     ) -> Result<Option<Vec<Fingerprint>>> {
-        let Unit { stage, part, .. } = self.units[unit];
-        (stage == GROUPS)
-            .then(|| self.reader.posted_often(part, scopes))
-            .transpose()
+        match self.units[unit] {
+            Unit {
+                stage: GROUPS,
+                part,
+                ..
+            } => Ok(Some(self.reader.posted_often(part, scopes)?)),
+            _ => Ok(None),
+        }
     }
 
-    /// Calls `each` with the pairs of a unit of a table, and with nothing now and then. Without another side, the
-    /// lesser fingerprint is the first of a pair. Otherwise the one of the other side is the second.
+    /// Calls `each` with the pairs of a unit of a table, at most [`PAIRS_TOGETHER`] at a time, and with none now and
+    /// then. So it can end a search that finds little. Without another side, the lesser fingerprint is the first of a
+    /// pair. Otherwise the one of the other side is the second.
     pub(super) fn join(
         &self,
         unit: usize,
-        each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let unit = self.units[unit];
+        each: &mut dyn FnMut(&[NearPair]) -> Result<()>,
+    ) -> Result<()> {
+        let mut batch = PairBatch {
+            pairs: Vec::with_capacity(PAIRS_TOGETHER),
+            each,
+        };
         match &self.other {
-            None => self.join_with_itself(unit, each),
-            Some(other) => self.join_with(other, unit, each),
+            None => self.join_with_itself(self.units[unit], &mut batch)?,
+            Some(other) => self.join_with(other, self.units[unit], &mut batch)?,
         }
+        (batch.each)(&batch.pairs)
     }
 
-    fn join_with_itself(
-        &self,
-        Unit { stage, part, .. }: Unit,
-        each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let pass = stage - 1;
+    fn join_with_itself(&self, unit: Unit, batch: &mut PairBatch<'_>) -> Result<()> {
+        let part = unit.part;
+        let pass = unit.stage - 1;
         let table = self.join.table(pass);
         let rows = self.reader.table_rows(table, part)?;
-        let in_order = |NearPair { a, b, distance }| NearPair {
-            a: a.min(b),
-            b: a.max(b),
-            distance,
-        };
-        let mut ordered = |pair| each(Some(in_order(pair)));
-        if self
-            .join
-            .pairs(pass, (part, &rows), None, &mut ordered)
-            .is_break()
-        {
-            return Ok(ControlFlow::Break(()));
-        }
-        let later = self.parts[pass]
-            .iter()
-            .filter(|later| later.first > part.first);
-        for &later in later.filter(|&&later| self.join.joins(pass, part, later)) {
-            let others = self.reader.table_rows(table, later)?;
-            let mut ordered = |pair| each(Some(in_order(pair)));
-            let joined = self
-                .join
-                .pairs(pass, (part, &rows), Some((later, &others)), &mut ordered);
-            if joined.is_break() || each(None).is_break() {
-                return Ok(ControlFlow::Break(()));
+        self.join.pairs(pass, (part, &rows), None, &mut |pair| {
+            batch.add_in_order(pair)
+        })?;
+
+        for &later in &self.parts[pass] {
+            if later.first <= part.first || !self.join.joins(pass, part, later) {
+                continue;
             }
+            let others = self.reader.table_rows(table, later)?;
+            let others = Some((later, &others[..]));
+            self.join.pairs(pass, (part, &rows), others, &mut |pair| {
+                batch.add_in_order(pair)
+            })?;
+            (batch.each)(&[])?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     fn join_with(
         &self,
-        other: &Other<'_>,
-        Unit { slice, stage, part }: Unit,
-        each: &mut dyn FnMut(Option<NearPair>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let pass = stage - 1;
+        other: &OtherSide<'_>,
+        unit: Unit,
+        batch: &mut PairBatch<'_>,
+    ) -> Result<()> {
+        let pass = unit.stage - 1;
         let table = self.join.table(pass);
-        let sorted = other.sorted((slice, table), &self.reader.settings().plan.tables()[table])?;
-        let mut rows = None;
-        for near in self.join.near_parts(pass, part) {
-            let from = sorted.partition_point(|&row| row < near.first);
-            let others = &sorted[from..];
+        let sorted = other.sorted(self.reader, unit.slice, table)?;
+        let mut read = None;
+
+        for near in self.join.near_parts(pass, unit.part) {
+            let others = &sorted[sorted.partition_point(|&row| row < near.first)..];
             let others = &others[..others.partition_point(|&row| row <= near.last())];
             if others.is_empty() {
                 continue;
             }
-            let rows = match &rows {
+            let rows = match &read {
                 Some(rows) => rows,
-                None => rows.insert(self.reader.table_rows(table, part)?),
+                None => read.insert(self.reader.table_rows(table, unit.part)?),
             };
-            let mut turned = |NearPair { a, b, distance }| {
-                each(Some(NearPair {
-                    a: b,
-                    b: a,
-                    distance,
-                }))
-            };
-            let joined = self
-                .join
-                .pairs(pass, (near, others), Some((part, rows)), &mut turned);
-            if joined.is_break() || each(None).is_break() {
-                return Ok(ControlFlow::Break(()));
+            let rows = Some((unit.part, &rows[..]));
+            self.join.pairs(pass, (near, others), rows, &mut |pair| {
+                batch.add(NearPair {
+                    a: pair.b,
+                    b: pair.a,
+                    ..pair
+                })
+            })?;
+            (batch.each)(&[])?;
+        }
+        Ok(())
+    }
+}
+
+/// The pairs of a unit that were not given yet.
+struct PairBatch<'e> {
+    pairs: Vec<NearPair>,
+    each: &'e mut dyn FnMut(&[NearPair]) -> Result<()>,
+}
+
+impl PairBatch<'_> {
+    fn add(&mut self, pair: NearPair) -> Result<()> {
+        self.pairs.push(pair);
+        if self.pairs.len() == PAIRS_TOGETHER {
+            (self.each)(&self.pairs)?;
+            self.pairs.clear();
+        }
+        Ok(())
+    }
+
+    /// Adds a pair, the lesser fingerprint first.
+    fn add_in_order(&mut self, NearPair { a, b, distance }: NearPair) -> Result<()> {
+        self.add(NearPair {
+            a: a.min(b),
+            b: a.max(b),
+            distance,
+        })
+    }
+}
+
+/// The parts of the other side that are in memory at a time: 33 million fingerprints, with 8 bytes each for each of two
+/// passes.
+const PARTS_OF_SLICE: u64 = 128;
+
+/// The fingerprints of the other side, in slices that fit into memory.
+struct OtherSide<'r> {
+    reader: Reader<'r>,
+    /// Parts of its first table.
+    slices: Vec<Part>,
+    /// The slices that were sorted last. Threads that end a pass need another one than those that begin the next.
+    sorted: Mutex<VecDeque<SortedSlice>>,
+}
+
+/// The fingerprints of a slice, in the order of a table of the reader that is gone through.
+struct SortedSlice {
+    slice: Part,
+    table: usize,
+    rows: Arc<Vec<u64>>,
+}
+
+impl<'r> OtherSide<'r> {
+    /// In slices of parts with no more than `part_rows` rows. `kept` is one of the slices, if it has rows.
+    fn new(reader: Reader<'r>, part_rows: u64, kept: Option<Part>) -> Result<Self> {
+        Ok(Self {
+            reader,
+            slices: reader.table_parts(0, PARTS_OF_SLICE * part_rows, kept)?,
+            sorted: Mutex::default(),
+        })
+    }
+
+    /// The fingerprints of a slice, in the order of a table of `searched`.
+    fn sorted(&self, searched: Reader<'_>, slice: Part, table: usize) -> Result<Arc<Vec<u64>>> {
+        // The others wait here, since they need the same.
+        let mut sorted = self.sorted.lock();
+        for known in &*sorted {
+            if known.slice == slice && known.table == table {
+                return Ok(known.rows.clone());
             }
         }
-        Ok(ControlFlow::Continue(()))
+
+        let own = &self.reader.settings().plan.tables()[0].permutation;
+        let wanted = &searched.settings().plan.tables()[table].permutation;
+        let mut rows = self.reader.table_rows(0, slice)?;
+        for row in &mut rows {
+            let fingerprint = own.invert(Permuted::from_bits(*row));
+            *row = wanted.apply(fingerprint).bits();
+        }
+        parallel::sort(&mut rows);
+
+        let rows = Arc::new(rows);
+        sorted.truncate(1);
+        sorted.push_front(SortedSlice {
+            slice,
+            table,
+            rows: rows.clone(),
+        });
+        Ok(rows)
+    }
+}
+
+impl PairPosition {
+    /// `search` stands for the question and the content.
+    pub(super) fn new(next: Unit, way: Arc<Way>, search: u64) -> Self {
+        let seal = seal(&next, &way, search);
+        Self { next, way, seal }
+    }
+
+    /// Whether it is of this search.
+    pub(super) fn is_of(&self, search: u64) -> bool {
+        self.seal == seal(&self.next, &self.way, search)
+    }
+}
+
+fn seal(next: &Unit, way: &Way, search: u64) -> u64 {
+    xxh3_64_with_seed(unsealed(next, way).as_bytes(), search)
+}
+
+/// The text of a position, but for its seal.
+fn unsealed(&Unit { slice, stage, part }: &Unit, way: &Way) -> String {
+    let mut text = format!("{stage}");
+    for part in [part, slice] {
+        text += &format!(":{:x}/{}", part.leading(), part.bits);
+    }
+    text += if way.is_turned { ":1" } else { ":0" };
+    for (index, pass) in way.passes.iter().enumerate() {
+        text.push(if index == 0 { ':' } else { ',' });
+        text += &format!("{}.{}.{}", pass.table, pass.prefix_bits, pass.flips);
+    }
+    text
+}
+
+impl fmt::Display for PairPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:016x}", unsealed(&self.next, &self.way), self.seal)
+    }
+}
+
+impl FromStr for PairPosition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        parsed(text).ok_or(Error::PairPosition)
+    }
+}
+
+fn parsed(text: &str) -> Option<PairPosition> {
+    let [stage, part, slice, turned, passes, seal] = *text.split(':').collect::<Vec<_>>() else {
+        return None;
+    };
+    let next = Unit {
+        slice: parsed_part(slice)?,
+        stage: stage.parse().ok()?,
+        part: parsed_part(part)?,
+    };
+    let passes: Option<Vec<ProbedPrefix>> = passes.split(',').map(parsed_pass).collect();
+    let way = Way {
+        is_turned: match turned {
+            "0" => false,
+            "1" => true,
+            _ => return None,
+        },
+        passes: passes?,
+    };
+    if seal.len() != 16 {
+        return None;
+    }
+    Some(PairPosition {
+        next,
+        way: Arc::new(way),
+        seal: u64::from_str_radix(seal, 16).ok()?,
+    })
+}
+
+fn parsed_part(text: &str) -> Option<Part> {
+    let (leading, bits) = text.split_once('/')?;
+    Part::from_leading(u64::from_str_radix(leading, 16).ok()?, bits.parse().ok()?)
+}
+
+fn parsed_pass(text: &str) -> Option<ProbedPrefix> {
+    let [table, prefix_bits, flips] = *text.split('.').collect::<Vec<_>>() else {
+        return None;
+    };
+    Some(ProbedPrefix {
+        table: table.parse().ok()?,
+        prefix_bits: prefix_bits.parse().ok()?,
+        flips: flips.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_parsed_as_it_is_printed_and_is_of_one_search_only() {
+        let parts = [(0, 0), (5, 3), (u64::MAX, 64), (1, 64)]
+            .map(|(leading, bits)| Part::from_leading(leading, bits));
+        let passes = [
+            ProbedPrefix {
+                table: 0,
+                prefix_bits: 16,
+                flips: 0,
+            },
+            ProbedPrefix {
+                table: 29,
+                prefix_bits: 64,
+                flips: 16,
+            },
+        ];
+        for (stage, part) in parts.into_iter().flatten().enumerate() {
+            for is_turned in [false, true] {
+                let way = Way {
+                    is_turned,
+                    passes: passes[..1 + stage % 2].to_vec(),
+                };
+                let next = Unit {
+                    slice: part,
+                    stage,
+                    part,
+                };
+                let position = PairPosition::new(next, Arc::new(way), 7);
+                let text = position.to_string();
+                assert_eq!(text.parse::<PairPosition>().expect("it is one"), position);
+                assert!(position.is_of(7) && !position.is_of(8));
+                // A digit that was changed or lost is seen.
+                for (index, digit) in text.char_indices() {
+                    if !digit.is_ascii_digit() {
+                        continue;
+                    }
+                    let mut other = text.clone();
+                    let digit = if &text[index..=index] == "9" {
+                        "8"
+                    } else {
+                        "9"
+                    };
+                    other.replace_range(index..=index, digit);
+                    assert!(
+                        other
+                            .parse::<PairPosition>()
+                            .map_or(true, |position| !position.is_of(7)),
+                        "{other}"
+                    );
+                    other.remove(index);
+                    assert!(
+                        other
+                            .parse::<PairPosition>()
+                            .map_or(true, |position| !position.is_of(7)),
+                        "{other}"
+                    );
+                }
+            }
+        }
+        for wrong in [
+            "",
+            "7",
+            "7@00000000000000ff",
+            "1:0/0:0/0:0::aa",
+            "1:8/3:0/0:0:0.16.0:aa",
+            "1:0/65:0/0:0:0.16.0:aa",
+        ] {
+            assert!(wrong.parse::<PairPosition>().is_err(), "{wrong}");
+        }
     }
 }

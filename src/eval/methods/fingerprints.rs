@@ -27,26 +27,27 @@ impl Method for Fingerprints {
         match self.fingerprinter.sketch_size() {
             SketchSize::None => Scale::Distance(self.max_distance),
             SketchSize::Bytes16 | SketchSize::Bytes32 => {
-                Scale::Similarity((12..=40).rev().map(|it| f64::from(it) / 40.0).collect())
+                let fortieths = (12..=40).rev();
+                Scale::Similarity(fortieths.map(|step| f64::from(step) / 40.0).collect())
             }
         }
     }
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let of = |page: &Page| match page {
-            Page::Text(text) => self.fingerprinter.fingerprint_and_sketch(text),
-            Page::Html(html) => self.fingerprinter.fingerprint_and_sketch_html(html),
-            Page::Xhtml(page) => self
-                .fingerprinter
-                .fingerprint_and_sketch(&self.fingerprinter.text_of_xhtml(page)),
-        };
+        let fingerprinter = self.fingerprinter;
+        let mut documents = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            documents.push(match &document.page {
+                Page::Text(text) => fingerprinter.fingerprint_and_sketch(text),
+                Page::Html(html) => fingerprinter.fingerprint_and_sketch_html(html),
+                Page::Xhtml(page) => {
+                    fingerprinter.fingerprint_and_sketch(&fingerprinter.text_of_xhtml(page))
+                }
+            });
+        }
         Box::new(Made {
-            documents: corpus
-                .documents
-                .iter()
-                .map(|document| of(&document.page))
-                .collect(),
-            sketch_size: self.fingerprinter.sketch_size(),
+            documents,
+            sketch_size: fingerprinter.sketch_size(),
             max_distance: self.max_distance,
         })
     }
@@ -83,8 +84,9 @@ impl Described for Made {
     }
 
     fn estimate(&self, a: usize, b: usize) -> Option<f64> {
-        let (a, b) = (self.documents[a]?.1?, self.documents[b]?.1?);
-        a.similarity(&b).ok().map(|it| it.jaccard())
+        let a = self.documents[a]?.1?;
+        let b = self.documents[b]?.1?;
+        Some(a.similarity(&b).ok()?.jaccard())
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
                 fingerprinter,
                 max_distance: 64,
             }
-            .describe(&Corpus::of(&texts));
+            .describe(&Corpus::from_texts(&texts));
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
             let distance = a.zip(b).map(|(a, b)| a.distance(b));
             assert_eq!(described.score(0, 1), distance.map(|it| -f64::from(it)));
@@ -119,9 +121,9 @@ mod tests {
     /// The definition, from the public interface: the distance first, then the estimate.
     #[test]
     fn candidates_have_the_estimate_and_others_nothing() -> crate::Result<()> {
-        let words: Vec<String> = (0..60).map(|it| format!("w{it}")).collect();
+        let words: Vec<String> = (0..60).map(|number| format!("w{number}")).collect();
         let texts = [words.join(" "), words[1..].join(" "), words[30..].join(" ")];
-        let corpus = Corpus::of(&texts.each_ref().map(String::as_str));
+        let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
             let described = Fingerprints {
@@ -130,17 +132,16 @@ mod tests {
             }
             .describe(&corpus);
             assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
-            let made = texts.each_ref().map(|it| {
-                fingerprinter
-                    .fingerprint_and_sketch(it)
-                    .expect("long enough")
+            let made = texts.each_ref().map(|text| {
+                let made = fingerprinter.fingerprint_and_sketch(text);
+                made.expect("long enough")
             });
             for (a, b, is_candidate) in [(0, 1, true), (0, 2, false), (1, 2, false)] {
                 assert_eq!(made[a].0.distance(made[b].0) <= 8, is_candidate);
                 let sketches = made[a].1.zip(made[b].1);
                 let expected = sketches
                     .and_then(|(x, y)| x.similarity(&y).ok())
-                    .map(|it| it.jaccard());
+                    .map(|similarity| similarity.jaccard());
                 assert!(expected.is_some());
                 assert_eq!(described.estimate(a, b), expected);
                 assert_eq!(described.score(a, b), expected.filter(|_| is_candidate));
@@ -153,29 +154,30 @@ mod tests {
     /// alone, and only if it is given the page.
     #[test]
     fn schemes_read_html_in_their_own_way() -> crate::Result<()> {
-        let words = |prefix: &str, count: u32| -> Vec<String> {
-            (0..count).map(|it| format!("{prefix}{it}")).collect()
-        };
-        let page = |site: &str| {
-            let links: String = words(site, 60)
-                .iter()
-                .map(|it| format!("<li><a href='/{it}'>{it}</a></li>"))
-                .collect();
-            let story = words("story", 200).join(" ");
-            format!("<body><ul>{links}</ul><p>{story}</p><p>{story} again</p></body>")
-        };
-        let corpus = Corpus::of_html(&[page("a"), page("b")]);
-        let score = |scheme| -> crate::Result<_> {
-            let fingerprinter = Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None);
-            Ok(Fingerprints {
-                fingerprinter,
-                max_distance: 64,
+        let mut story = String::new();
+        for number in 0..200 {
+            story += &format!("story{number} ");
+        }
+        let pages = ["a", "b"].map(|site| {
+            let mut links = String::new();
+            for number in 0..60 {
+                links += &format!("<li><a href='/{site}{number}'>{site}{number}</a></li>");
             }
-            .describe(&corpus)
-            .score(0, 1))
-        };
-        assert_eq!(score(Scheme::Content1)?, Some(0.0));
-        assert!(score(Scheme::Minwise1)?.is_some_and(|it| it < 0.0));
+            format!("<body><ul>{links}</ul><p>{story}</p><p>{story} again</p></body>")
+        });
+        let corpus = Corpus::from_html(&pages);
+        for (scheme, is_same) in [(Scheme::Content1, true), (Scheme::Minwise1, false)] {
+            let method = Fingerprints {
+                fingerprinter: Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None),
+                max_distance: 64,
+            };
+            let score = method.describe(&corpus).score(0, 1);
+            assert_eq!(score == Some(0.0), is_same, "{scheme}: {score:?}");
+            assert!(
+                score.is_some_and(|score| score <= 0.0),
+                "{scheme}: {score:?}"
+            );
+        }
         Ok(())
     }
 }

@@ -37,52 +37,46 @@ impl Method for IMatch {
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let lexicon = lexicon(corpus);
-        let of = |tokens: &[u32]| {
-            let mut words: Vec<u32> = distinct(tokens);
-            words.retain(|&word| lexicon[word as usize]);
-            let mut words: Vec<(&str, u64)> = words
-                .iter()
-                .map(|&word| (corpus.words[word as usize].as_str(), corpus.word_hash(word)))
-                .collect();
+        let mut signatures = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let mut words: Vec<(&str, u64)> = Vec::new();
+            for word in distinct(&document.tokens) {
+                if lexicon[word as usize] {
+                    words.push((&corpus.words[word as usize], corpus.word_hash(word)));
+                }
+            }
             words.sort_unstable();
-            (0..=self.lexica)
-                .map(|number| signature(&words, number))
-                .collect()
-        };
-        Box::new(Signatures(
-            corpus
-                .documents
-                .iter()
-                .map(|document| of(&document.tokens))
-                .collect(),
-        ))
+            let lexica = 0..=self.lexica;
+            signatures.push(lexica.map(|number| signature(&words, number)).collect());
+        }
+        Box::new(Signatures(signatures))
     }
 }
 
 /// For each word, whether it is in the lexicon.
 fn lexicon(corpus: &Corpus) -> Vec<bool> {
     let documents = corpus.len() as f64;
-    let idf = |frequency: u32| (documents / f64::from(frequency)).ln() / documents.ln();
-    corpus
-        .document_frequencies()
-        .into_iter()
-        .map(|frequency| WINDOW.contains(&idf(frequency)))
-        .collect()
+    let mut lexicon = Vec::with_capacity(corpus.words.len());
+    for frequency in corpus.document_frequencies() {
+        let idf = (documents / f64::from(frequency)).ln() / documents.ln();
+        lexicon.push(WINDOW.contains(&idf));
+    }
+    lexicon
 }
 
 type Signature = [u8; 20];
 
 /// The signature of sorted words, with their hashes, under one of the lexica. Number 0 has all words.
 fn signature(words: &[(&str, u64)], lexicon: u32) -> Option<Signature> {
-    let is_in = |hash: u64| {
-        lexicon == 0
-            || !xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon)).is_multiple_of(3)
-    };
-    let (mut sha1, mut any) = (Sha1::new(), false);
-    for (word, _) in words.iter().filter(|(_, hash)| is_in(*hash)) {
-        sha1.update(word.as_bytes());
-        sha1.update(b"\n");
-        any = true;
+    let mut sha1 = Sha1::new();
+    let mut any = false;
+    for (word, hash) in words {
+        let random = xxh3_64_with_seed(&hash.to_le_bytes(), u64::from(lexicon));
+        if lexicon == 0 || !random.is_multiple_of(3) {
+            sha1.update(word.as_bytes());
+            sha1.update(b"\n");
+            any = true;
+        }
     }
     any.then(|| sha1.finalize().into())
 }
@@ -91,7 +85,8 @@ struct Signatures(Vec<Vec<Option<Signature>>>);
 
 impl Described for Signatures {
     fn bytes(&self) -> usize {
-        self.0.iter().flatten().flatten().map(|it| it.len()).sum()
+        let signatures = self.0.iter().flatten().flatten();
+        signatures.count() * size_of::<Signature>()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
@@ -115,15 +110,12 @@ mod tests {
 
     #[test]
     fn only_words_of_the_window_count() {
-        let corpus = Corpus::of(&TEXTS);
+        let corpus = Corpus::from_texts(&TEXTS);
         let lexicon = lexicon(&corpus);
-        let kept = corpus
-            .words
-            .iter()
-            .zip(&lexicon)
-            .filter(|it| *it.1)
-            .map(|it| it.0.as_str());
-        assert_eq!(kept.collect::<Vec<_>>(), ["common", "pair"]);
+        let mut kept = corpus.words.clone();
+        let mut is_in = lexicon.into_iter();
+        kept.retain(|_| is_in.next() == Some(true));
+        assert_eq!(kept, ["common", "pair"]);
         let described = IMatch { lexica: 0 }.describe(&corpus);
         assert_eq!(described.score(0, 1), Some(1.0));
         assert_eq!(described.score(0, 2), Some(0.0));

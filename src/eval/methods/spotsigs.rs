@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::eval::corpus::{Corpus, Entry};
+use crate::eval::corpus::Corpus;
 use crate::eval::method::{Described, Method, Scale};
 use crate::eval::overlap::Scored;
 
@@ -44,15 +44,16 @@ impl Method for SpotSigs {
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
         let kinds = kinds(&corpus.words);
-        let of = |document: &Entry| {
+        let mut all = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
             let mut spots = BTreeMap::new();
             for spot in spots_of(&document.tokens, &kinds) {
                 let bytes = spot.map(|word| corpus.word_hash(word).to_le_bytes());
                 *spots.entry(xxh3_64(bytes.as_flattened())).or_insert(0) += 1;
             }
-            spots.into_iter().collect()
-        };
-        Box::new(Spots(corpus.documents.iter().map(of).collect()))
+            all.push(spots.into_iter().collect());
+        }
+        Box::new(Spots(all))
     }
 }
 
@@ -65,31 +66,38 @@ enum Kind {
 
 /// The kind of each word.
 fn kinds(words: &[String]) -> Vec<Kind> {
-    let set = |words: &'static str| words.split_whitespace().collect::<HashSet<&str>>();
-    let (antecedents, others) = (set(ANTECEDENTS), set(OTHERS));
-    let kind = |word: &String| match word.as_str() {
-        word if antecedents.contains(word) => Kind::Antecedent,
-        word if others.contains(word) => Kind::StopWord,
-        _ => Kind::Other,
-    };
-    words.iter().map(kind).collect()
+    let mut known = HashMap::new();
+    for (list, kind) in [(OTHERS, Kind::StopWord), (ANTECEDENTS, Kind::Antecedent)] {
+        known.extend(list.split_whitespace().map(|word| (word, kind)));
+    }
+    let mut kinds = Vec::with_capacity(words.len());
+    for word in words {
+        kinds.push(*known.get(word.as_str()).unwrap_or(&Kind::Other));
+    }
+    kinds
 }
 
 /// The spots of a text. One whose chain would leave the text is none.
 fn spots_of(tokens: &[u32], kinds: &[Kind]) -> Vec<[u32; CHAIN + 1]> {
-    let of_kind = |kind: Kind| move |place: &usize| kinds[tokens[*place] as usize] == kind;
-    let spot = |begin: usize| {
-        let mut rest = (begin + 1..tokens.len()).filter(of_kind(Kind::Other));
-        let mut spot = [tokens[begin]; CHAIN + 1];
-        for word in &mut spot[1..] {
-            *word = tokens[rest.next()?];
+    let mut spots = Vec::new();
+    for (place, &antecedent) in tokens.iter().enumerate() {
+        if kinds[antecedent as usize] != Kind::Antecedent {
+            continue;
         }
-        Some(spot)
-    };
-    (0..tokens.len())
-        .filter(of_kind(Kind::Antecedent))
-        .filter_map(spot)
-        .collect()
+        let mut spot = [antecedent; CHAIN + 1];
+        let mut length = 1;
+        for &word in &tokens[place + 1..] {
+            if kinds[word as usize] == Kind::Other {
+                spot[length] = word;
+                length += 1;
+            }
+            if length > CHAIN {
+                spots.push(spot);
+                break;
+            }
+        }
+    }
+    spots
 }
 
 /// The distinct spots of each document in order, with the number of times they occur.
@@ -97,14 +105,12 @@ struct Spots(Vec<Vec<(u64, u32)>>);
 
 impl Described for Spots {
     fn bytes(&self) -> usize {
-        self.0
-            .iter()
-            .map(|it| (size_of::<u64>() + size_of::<u32>()) * it.len())
-            .sum()
+        let spots: usize = self.0.iter().map(Vec::len).sum();
+        spots * (size_of::<u64>() + size_of::<u32>())
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(jaccard(&self.0[a], &self.0[b])).filter(|it| *it > 0.0)
+        Some(jaccard(&self.0[a], &self.0[b])).filter(|&score| score > 0.0)
     }
 
     fn indexed(&self, least: f64) -> Option<Vec<Scored>> {
@@ -114,7 +120,9 @@ impl Described for Spots {
 
 /// The Jaccard similarity of two multisets: the sum of the lesser counts by the sum of the greater.
 fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
-    let (mut i, mut j, mut both) = (0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut both = 0;
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         both += if x.0 == y.0 { x.1.min(y.1) } else { 0 };
         i += usize::from(x.0 <= y.0);
@@ -130,7 +138,7 @@ fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
 
 /// The number of spots, each as often as it occurs.
 fn length(spots: &[(u64, u32)]) -> u32 {
-    spots.iter().map(|it| it.1).sum()
+    spots.iter().map(|&(_, count)| count).sum()
 }
 
 /// All pairs whose similarity is `least` or more.
@@ -140,18 +148,19 @@ fn length(spots: &[(u64, u32)]) -> u32 {
 /// index. The spots of a document are looked up there, the rarest first. When those that were looked up make
 /// more than `1 - least` of its length, no other document can be like it: it would share too few.
 fn similar_pairs(spots: &[Vec<(u64, u32)>], least: f64) -> Vec<Scored> {
-    let lengths: Vec<u32> = spots.iter().map(|it| length(it)).collect();
+    let lengths: Vec<u32> = spots.iter().map(|spots| length(spots)).collect();
     let bounds = partition_bounds(lengths.iter().max().copied().unwrap_or(0), least);
-    let partition = |length: u32| bounds.partition_point(|bound| *bound <= length);
+    let mut partitions = Vec::with_capacity(spots.len());
+    for &length in &lengths {
+        partitions.push(bounds.partition_point(|&bound| bound <= length));
+    }
     let mut frequencies: HashMap<u64, u32> = HashMap::new();
     let mut indexes: Vec<HashMap<u64, Vec<usize>>> = vec![HashMap::new(); bounds.len() + 2];
     for (number, spots) in spots.iter().enumerate() {
         for (spot, _) in spots {
             *frequencies.entry(*spot).or_default() += 1;
-            indexes[partition(lengths[number])]
-                .entry(*spot)
-                .or_default()
-                .push(number);
+            let index = &mut indexes[partitions[number]];
+            index.entry(*spot).or_default().push(number);
         }
     }
     let mut pairs = Vec::new();
@@ -165,24 +174,19 @@ fn similar_pairs(spots: &[Vec<(u64, u32)>], least: f64) -> Vec<Scored> {
             if f64::from(looked_up) > (1.0 - least) * f64::from(lengths[first]) + 1e-6 {
                 break;
             }
-            let here = partition(lengths[first]);
-            for second in indexes[here..here + 2]
-                .iter()
-                .filter_map(|index| index.get(&spot))
-                .flatten()
-                .copied()
-            {
+            let here = partitions[first];
+            let near = indexes[here..here + 2].iter();
+            for &second in near.filter_map(|index| index.get(&spot)).flatten() {
                 // Of two documents in different partitions, the one in the lower has the turn.
-                let has_turn = partition(lengths[second]) > here || second > first;
-                if has_turn && seen.insert(second) {
-                    let similarity = jaccard(own, &spots[second]);
-                    if similarity >= least {
-                        pairs.push((
-                            first.min(second) as u32,
-                            first.max(second) as u32,
-                            similarity,
-                        ));
-                    }
+                let has_turn = partitions[second] > here || second > first;
+                if !has_turn || !seen.insert(second) {
+                    continue;
+                }
+                let similarity = jaccard(own, &spots[second]);
+                if similarity >= least {
+                    let a = first.min(second) as u32;
+                    let b = first.max(second) as u32;
+                    pairs.push((a, b, similarity));
                 }
             }
             looked_up += count;
@@ -209,15 +213,12 @@ mod tests {
     use super::*;
 
     fn spots(text: &str) -> Vec<String> {
-        let corpus = Corpus::of(&[text]);
-        let spots = spots_of(&corpus.documents[0].tokens, &kinds(&corpus.words));
+        let corpus = Corpus::from_texts(&[text]);
+        let mut spots = Vec::new();
+        for spot in spots_of(&corpus.documents[0].tokens, &kinds(&corpus.words)) {
+            spots.push(spot.map(|word| &*corpus.words[word as usize]).join(":"));
+        }
         spots
-            .iter()
-            .map(|spot| {
-                spot.map(|word| corpus.words[word as usize].as_str())
-                    .join(":")
-            })
-            .collect()
     }
 
     /// The sentence and its spots are those of the paper, section 3.
@@ -259,18 +260,21 @@ mod tests {
             ),
         ) {
             let spots: Vec<Vec<(u64, u32)>> =
-                documents.iter().map(|it| it.iter().map(|(&spot, &count)| (spot, count)).collect()).collect();
-            // From the definition: sums of the lesser and of the greater counts, spot by spot.
-            let similarity = |a: &BTreeMap<u64, u32>, b: &BTreeMap<u64, u32>| {
-                let counts = (0..25).map(|spot| [a, b].map(|it| it.get(&spot).copied().unwrap_or(0)));
-                let (least, most) = counts.fold((0, 0), |(least, most), [x, y]| (least + x.min(y), most + x.max(y)));
-                f64::from(least) / f64::from(most.max(1))
-            };
+                documents.iter().map(|spots| spots.clone().into_iter().collect()).collect();
             for least in [0.2, 0.3, 0.5, 0.7, 1.0] {
                 let mut expected = Vec::new();
                 for a in 0..documents.len() {
                     for b in a + 1..documents.len() {
-                        let score = similarity(&documents[a], &documents[b]);
+                        // From the definition: sums of the lesser and of the greater counts, spot by spot.
+                        let mut lesser = 0;
+                        let mut greater = 0;
+                        for spot in 0..25 {
+                            let of_a = documents[a].get(&spot).copied().unwrap_or(0);
+                            let of_b = documents[b].get(&spot).copied().unwrap_or(0);
+                            lesser += of_a.min(of_b);
+                            greater += of_a.max(of_b);
+                        }
+                        let score = f64::from(lesser) / f64::from(greater.max(1));
                         if score >= least {
                             expected.push((a as u32, b as u32, score));
                         }

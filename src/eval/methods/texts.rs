@@ -17,19 +17,13 @@ impl Method for Texts {
     }
 
     fn describe(&self, corpus: &Corpus) -> Box<dyn Described> {
-        let counted = |tokens: &[u32]| {
-            let mut sorted = tokens.to_vec();
+        let mut counts = Vec::with_capacity(corpus.len());
+        for document in &corpus.documents {
+            let mut sorted = document.tokens.clone();
             sorted.sort_unstable();
-            sorted
-                .chunk_by(|a, b| a == b)
-                .map(|same| (same[0], same.len() as u32))
-                .collect()
-        };
-        let counts = corpus
-            .documents
-            .iter()
-            .map(|it| counted(&it.tokens))
-            .collect();
+            let same = sorted.chunk_by(|a, b| a == b);
+            counts.push(same.map(|same| (same[0], same.len() as u32)).collect());
+        }
         Box::new(Counts {
             measure: self.0,
             counts,
@@ -45,38 +39,33 @@ struct Counts {
 
 impl Described for Counts {
     fn bytes(&self) -> usize {
-        self.counts
-            .iter()
-            .map(|it| it.len() * size_of::<(u32, u32)>())
-            .sum()
+        let words: usize = self.counts.iter().map(Vec::len).sum();
+        words * size_of::<(u32, u32)>()
     }
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
-        Some(
-            self.measure
-                .of_counts(merged(&self.counts[a], &self.counts[b])),
-        )
+        let counts = merged(&self.counts[a], &self.counts[b]);
+        Some(self.measure.of_counts(counts))
     }
 }
 
 /// The counts of each word that is in one of two sorted lists or in both.
 fn merged(mut a: &[(u32, u32)], mut b: &[(u32, u32)]) -> impl Iterator<Item = [u64; 2]> {
     std::iter::from_fn(move || {
-        let word = a
-            .first()
-            .into_iter()
-            .chain(b.first())
-            .map(|it| it.0)
-            .min()?;
-        let take = |list: &mut &[(u32, u32)]| match list.split_first() {
-            Some((first, rest)) if first.0 == word => {
-                *list = rest;
-                u64::from(first.1)
-            }
-            _ => 0,
-        };
-        Some([take(&mut a), take(&mut b)])
+        let word = a.first().into_iter().chain(b.first()).min()?.0;
+        Some([take(&mut a, word), take(&mut b, word)])
     })
+}
+
+/// Takes the first count of a list if it is that of a word, which otherwise has none.
+fn take(list: &mut &[(u32, u32)], word: u32) -> u64 {
+    match list.split_first() {
+        Some((first, rest)) if first.0 == word => {
+            *list = rest;
+            first.1.into()
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -86,15 +75,14 @@ mod tests {
     #[test]
     fn scores_are_those_of_the_texts() {
         let texts = ["a b a", "b A, c b", "d", "...", "c c c d a"];
-        let corpus = Corpus::of(&texts);
+        let corpus = Corpus::from_texts(&texts);
         for measure in [TextMeasure::Words, TextMeasure::Cosine] {
             let described = Texts(measure).describe(&corpus);
-            for (a, b) in (0..texts.len()).flat_map(|a| (0..texts.len()).map(move |b| (a, b))) {
-                assert_eq!(
-                    described.score(a, b),
-                    Some(measure.of(texts[a], texts[b])),
-                    "{a} {b}"
-                );
+            for a in 0..texts.len() {
+                for b in 0..texts.len() {
+                    let expected = measure.of(texts[a], texts[b]);
+                    assert_eq!(described.score(a, b), Some(expected), "{a} {b}");
+                }
             }
             assert_eq!(described.bytes(), 8 * (2 + 3 + 1 + 3));
         }

@@ -1,6 +1,6 @@
 //! The words of two dialects of SQL for the few things that a join needs.
 
-use super::sql_tables::{Run, runs};
+use super::tables::runs;
 
 /// A dialect of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,36 +58,31 @@ impl SqlDialect {
     /// Gives a name to the rows of a query. With `once`, DuckDB computes them once. Spark computes them when they are
     /// asked for, and sees by itself what is asked for twice.
     pub(super) fn named(self, name: &str, once: bool, query: &str) -> String {
-        match (self, once) {
-            (Self::Spark, _) => format!("CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query};\n"),
-            (Self::DuckDb, true) => {
-                format!("CREATE OR REPLACE TEMPORARY TABLE {name} AS\n{query};\n")
-            }
-            (Self::DuckDb, false) => {
-                format!("CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{query};\n")
-            }
-        }
+        let kind = match (self, once) {
+            (Self::DuckDb, true) => "TABLE",
+            (Self::Spark, _) | (Self::DuckDb, false) => "VIEW",
+        };
+        format!("CREATE OR REPLACE TEMPORARY {kind} {name} AS\n{query};\n")
     }
 
     /// The key of a fingerprint in a table: the bits of the mask, gathered at the low end, and above `table_at` the
     /// number of the table.
-    pub(super) fn key(
-        self,
-        fingerprint: &str,
-        mask: u64,
-        (table, table_at): (usize, u32),
-    ) -> String {
-        let run = |Run { shift, mask }: Run| match (shift, mask) {
-            (0, u64::MAX) => fingerprint.to_owned(),
-            (0, mask) => format!("({fingerprint} & {})", literal(mask)),
-            (shift, mask) => format!("({} & {})", self.shifted(fingerprint, shift), literal(mask)),
-        };
-        let mut parts: Vec<String> = runs(mask).into_iter().map(run).collect();
+    pub(super) fn key(self, fingerprint: &str, mask: u64, table: usize, table_at: u32) -> String {
+        let mut parts = Vec::new();
+        for run in runs(mask) {
+            parts.push(match (run.shift, run.mask) {
+                (0, u64::MAX) => fingerprint.to_owned(),
+                (0, mask) => format!("({fingerprint} & {})", literal(mask)),
+                (shift, mask) => {
+                    format!("({} & {})", self.shifted(fingerprint, shift), literal(mask))
+                }
+            });
+        }
         if table > 0 {
             parts.push(literal((table as u64) << table_at));
         }
-        let parts = parts.into_iter().reduce(|a, b| self.xor(&a, &b));
-        parts.unwrap_or_else(|| "CAST(0 AS BIGINT)".to_owned())
+        let key = parts.into_iter().reduce(|a, b| self.xor(&a, &b));
+        key.unwrap_or_else(|| "CAST(0 AS BIGINT)".to_owned())
     }
 }
 

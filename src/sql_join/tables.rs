@@ -1,7 +1,6 @@
 //! The tables of a join by SQL: plain ones, without flips, so that equal keys are all that a database has to find.
 
-use super::combinations::combinations;
-use super::families::all_plans;
+use crate::plan::{Table, all_plans, combinations};
 
 /// The work of a row in a table: its key is made, the row is sent to others and sorted.
 const ROW: f64 = 1.0;
@@ -21,7 +20,7 @@ const KEY_BITS: u32 = 62;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Compared {
     /// All of these with each other.
-    Self_(f64),
+    Itself(f64),
     /// All of the first with all of the second.
     With(f64, f64),
 }
@@ -30,7 +29,7 @@ impl Compared {
     /// The pairs of rows.
     fn pairs(self) -> f64 {
         match self {
-            Self::Self_(rows) => rows * rows / 2.0,
+            Self::Itself(rows) => rows * rows / 2.0,
             Self::With(documents, queries) => documents * queries,
         }
     }
@@ -38,14 +37,15 @@ impl Compared {
     /// The work with tables of these masks.
     fn work(self, masks: &[u64]) -> f64 {
         let rows = match self {
-            Self::Self_(rows) => rows,
+            Self::Itself(rows) => rows,
             Self::With(documents, queries) => documents + queries,
         };
-        let pairs = self.pairs();
-        let table = |mask: &u64| {
-            rows * ROW + pairs * 0.5f64.powi(mask.count_ones().cast_signed()) * COMPARISON
-        };
-        masks.iter().map(table).sum()
+        let mut work = 0.0;
+        for mask in masks {
+            let share = 0.5f64.powi(mask.count_ones().cast_signed());
+            work += rows * ROW + self.pairs() * share * COMPARISON;
+        }
+        work
     }
 }
 
@@ -54,13 +54,10 @@ impl Compared {
 /// `None` if there are too many for that.
 pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
     let mut families: Vec<Vec<u64>> = Vec::new();
-    for plan in all_plans().iter().filter(|plan| plan.radius() >= distance) {
-        families.push(
-            plan.tables()
-                .iter()
-                .map(|it| it.permutation.prefix_mask(it.prefix_bits))
-                .collect(),
-        );
+    for plan in all_plans() {
+        if plan.radius() >= distance {
+            families.push(plan.tables().iter().map(Table::own_mask).collect());
+        }
     }
     for groups in 1..=distance as usize + 1 {
         let most = distance as usize / groups;
@@ -69,20 +66,25 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
         }
     }
     families.retain(|masks| {
-        let prefix_bits = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0);
+        let prefix_bits = masks
+            .iter()
+            .map(|mask| mask.count_ones())
+            .max()
+            .unwrap_or(0);
         masks.len() == 1 || prefix_bits + table_bits(masks.len()) <= KEY_BITS
     });
-    let work = |masks: &[u64]| compared.work(masks);
     let best = families
         .into_iter()
-        .min_by(|a, b| work(a).total_cmp(&work(b)));
-    match best.filter(|best| distance == 0 || work(best) < work(&[0])) {
-        None => {
+        .min_by(|a, b| compared.work(a).total_cmp(&compared.work(b)));
+
+    let all_compared = compared.work(&[0]);
+    match best {
+        Some(best) if distance == 0 || compared.work(&best) < all_compared => Some(best),
+        _ => {
             let rows_alone = compared.work(&[u64::MAX]);
-            (compared.pairs() <= MOST_PAIRS || work(&[0]) <= FEW_TIMES * rows_alone)
-                .then(|| vec![0])
+            let are_few = compared.pairs() <= MOST_PAIRS || all_compared <= FEW_TIMES * rows_alone;
+            are_few.then(|| vec![0])
         }
-        best => best,
     }
 }
 
@@ -101,21 +103,26 @@ fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>
         return None;
     }
     // The choices of half of 64 blocks, times 64, have more than 64 bits.
-    let choices = (0..most).fold(1, |choices, i| {
-        choices * (blocks - i) as u128 / (i + 1) as u128
-    });
+    let mut choices = 1;
+    for i in 0..most {
+        choices = choices * (blocks - i) as u128 / (i + 1) as u128;
+    }
     if groups as u128 * choices > MOST_TABLES as u128 {
         return None;
     }
-    let block = |number: usize| ones(number * 64 / all, (number + 1) * 64 / all);
-    let group = |group: usize| {
-        let kept = combinations(blocks, blocks - most);
-        kept.map(move |kept| {
-            kept.iter()
-                .fold(0, |mask, it| mask | block(group * blocks + it))
-        })
-    };
-    Some((0..groups).flat_map(group).collect())
+
+    let mut masks = Vec::new();
+    for group in 0..groups {
+        for kept in combinations(blocks, blocks - most) {
+            let mut mask = 0;
+            for block in kept {
+                let number = group * blocks + block;
+                mask |= ones(number * 64 / all, (number + 1) * 64 / all);
+            }
+            masks.push(mask);
+        }
+    }
+    Some(masks)
 }
 
 /// The bits from one place to another.
@@ -133,7 +140,9 @@ pub(super) struct Run {
 
 /// The runs of a mask. Together they gather its bits at the low end.
 pub(super) fn runs(mask: u64) -> Vec<Run> {
-    let (mut runs, mut left, mut gathered) = (Vec::new(), mask, 0);
+    let mut runs = Vec::new();
+    let mut left = mask;
+    let mut gathered = 0;
     while left != 0 {
         let from = left.trailing_zeros();
         let length = (left >> from).trailing_ones();
@@ -162,8 +171,8 @@ pub(super) fn cut(mask: u64, distance: u32) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::covering::{Reach, covers};
     use super::*;
+    use crate::plan::{Reach, covers};
 
     fn random(i: u64) -> u64 {
         (i + 1)
@@ -186,7 +195,7 @@ mod tests {
     fn the_tables_miss_no_difference() {
         for distance in 0..=16 {
             for rows in [1e3, 1e6, 1e9] {
-                let Some(masks) = cheapest(Compared::Self_(rows), distance) else {
+                let Some(masks) = cheapest(Compared::Itself(rows), distance) else {
                     continue;
                 };
                 if masks.len() <= 64 {
@@ -213,29 +222,23 @@ mod tests {
 
     #[test]
     fn more_rows_take_longer_keys() {
-        let least = |rows| {
-            let masks = cheapest(Compared::Self_(rows), 3).expect("there are tables for 3");
-            masks
-                .iter()
-                .map(|it| it.count_ones())
-                .min()
-                .expect("it has tables")
-        };
-        assert!(
-            least(1e6) < least(1e8) && least(1e8) < least(1e9),
-            "{} {}",
-            least(1e6),
-            least(1e9)
-        );
+        let mut last = 0;
+        for rows in [1e6, 1e8, 1e9] {
+            let masks = cheapest(Compared::Itself(rows), 3).expect("there are tables for 3");
+            let least = masks.iter().map(|mask| mask.count_ones()).min();
+            let least = least.expect("it has tables");
+            assert!(last < least, "{rows}: {last} {least}");
+            last = least;
+        }
         assert_eq!(
-            cheapest(Compared::With(1e9, 1e6), 0).map(|it| it.len()),
+            cheapest(Compared::With(1e9, 1e6), 0).map(|masks| masks.len()),
             Some(1)
         );
-        assert_eq!(cheapest(Compared::Self_(1e9), 60), None);
+        assert_eq!(cheapest(Compared::Itself(1e9), 60), None);
         // Few are all compared, at any distance.
         for distance in [1, 3, 60, 64] {
             assert_eq!(
-                cheapest(Compared::Self_(1.0), distance),
+                cheapest(Compared::Itself(1.0), distance),
                 Some(vec![0]),
                 "{distance}"
             );
@@ -245,17 +248,13 @@ mod tests {
 
     #[test]
     fn gathered_bits_are_equal_where_the_masked_ones_are() {
-        let gathered = |bits: u64, mask: u64| {
-            let shifted = |run: &Run| (bits.cast_signed() >> run.shift).cast_unsigned() & run.mask;
-            runs(mask).iter().map(shifted).fold(0, |all, run| {
-                assert_eq!(all & run, 0);
-                all ^ run
-            })
-        };
         for seed in 0..2000 {
-            let (bits, mask) = (random(seed), random(seed + 7) & random(seed + 9));
-            let expected = (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate();
-            let expected = expected.fold(0, |all, (to, from)| all | (bits >> from & 1) << to);
+            let bits = random(seed);
+            let mask = random(seed + 7) & random(seed + 9);
+            let mut expected = 0;
+            for (to, from) in (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate() {
+                expected |= (bits >> from & 1) << to;
+            }
             assert_eq!(gathered(bits, mask), expected, "{bits:x} {mask:x}");
         }
         assert_eq!(gathered(1 << 63, 1 << 63), 1);
@@ -269,6 +268,16 @@ mod tests {
         assert_eq!(runs(0), []);
     }
 
+    fn gathered(bits: u64, mask: u64) -> u64 {
+        let mut gathered = 0;
+        for run in runs(mask) {
+            let shifted = (bits.cast_signed() >> run.shift).cast_unsigned() & run.mask;
+            assert_eq!(gathered & shifted, 0);
+            gathered ^= shifted;
+        }
+        gathered
+    }
+
     #[test]
     fn a_cut_has_every_other_bit_once() {
         for distance in 0..=16 {
@@ -277,7 +286,7 @@ mod tests {
             assert_eq!(blocks.len(), distance as usize + 1);
             assert_eq!(blocks.iter().fold(0, |all, block| all | block), !mask);
             assert_eq!(
-                blocks.iter().map(|it| it.count_ones()).sum::<u32>(),
+                blocks.iter().map(|block| block.count_ones()).sum::<u32>(),
                 64 - mask.count_ones()
             );
         }

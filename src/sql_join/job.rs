@@ -8,10 +8,10 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
 
-use super::sql_tables::{Compared, cheapest, cut};
-use super::sql_words::{SqlDialect, literal};
+use super::dialect::{SqlDialect, literal};
+use super::tables::{Compared, cheapest, cut};
 
-/// What a job joins.
+/// The sides of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SqlWork {
@@ -58,7 +58,7 @@ impl SqlJob {
         }
     }
 
-    /// What is joined. Default: all documents with each other.
+    /// The sides that are joined. Default: all documents with each other.
     #[must_use]
     pub fn work(mut self, work: SqlWork) -> Self {
         self.work = work;
@@ -84,19 +84,27 @@ impl SqlJob {
     pub fn text(&self, dialect: SqlDialect) -> Option<String> {
         let documents = self.documents.max(1) as f64;
         let (compared, rows) = match self.work {
-            SqlWork::SelfJoin => (Compared::Self_(documents), documents),
+            SqlWork::SelfJoin => (Compared::Itself(documents), documents),
             SqlWork::Probe { queries } => {
                 let queries = queries.max(1) as f64;
                 (Compared::With(documents, queries), queries)
             }
         };
         let masks = cheapest(compared, self.max_distance)?;
-        let prefix_bits = masks.iter().map(|it| it.count_ones()).min().unwrap_or(0);
+        let prefix_bits = masks
+            .iter()
+            .map(|mask| mask.count_ones())
+            .min()
+            .unwrap_or(0);
         let expected = rows * 0.5f64.powi(prefix_bits.cast_signed());
         let bound = self
             .most_of_key
             .unwrap_or((4.0 * expected).max(LEAST_BOUND) as u64);
-        let table_at = masks.iter().map(|it| it.count_ones()).max().unwrap_or(0);
+        let table_at = masks
+            .iter()
+            .map(|mask| mask.count_ones())
+            .max()
+            .unwrap_or(0);
         let text = Text {
             job: self,
             dialect,
@@ -123,9 +131,10 @@ struct Text<'j> {
 
 impl Text<'_> {
     fn self_join(&self) -> String {
-        let (of, bound) = (self.dialect, self.bound);
+        let sql = self.dialect;
+        let bound = self.bound;
         let newest = if self.job.ids { ", max(id) AS id" } else { "" };
-        let spread = if of == SqlDialect::Spark {
+        let spread = if sql == SqlDialect::Spark {
             "\nDISTRIBUTE BY key"
         } else {
             ""
@@ -147,7 +156,7 @@ impl Text<'_> {
              JOIN buckets s ON a.key = s.key\n        JOIN keyed b ON a.key = b.key\n        \
              WHERE s.size <= {bound} AND a.fp < b.fp",
             self.table_of("a.key"),
-            of.xor("a.fp", "b.fp"),
+            sql.xor("a.fp", "b.fp"),
         ));
         let crowded = self.cut_rows(
             &format!(
@@ -162,35 +171,36 @@ impl Text<'_> {
              FROM crowded a\n            \
              JOIN crowded b ON a.key = b.key AND a.block = b.block AND a.part = b.part\n            \
              WHERE a.fp < b.fp",
-            of.xor("a.fp", "b.fp"),
+            sql.xor("a.fp", "b.fp"),
         ), "");
         let found = "SELECT fp_a, fp_b, x FROM plain_pairs\nUNION ALL\nSELECT fp_a, fp_b, x FROM crowded_pairs";
         [
             self.head("All pairs of documents that are near to each other.", &["documents"]),
             step(1, "Documents of one fingerprint are one row."),
-            of.named("fingerprints", true, &fingerprints),
-            step(2, &self.told_keys("Fingerprints")),
-            of.named("keyed", true, &keyed),
+            sql.named("fingerprints", true, &fingerprints),
+            step(2, &self.described_keys("Fingerprints")),
+            sql.named("keyed", true, &keyed),
             step(3, "How many fingerprints a key has. A key of one has no pair."),
-            of.named("buckets", true, buckets),
+            sql.named("buckets", true, buckets),
             step(4, &format!(
                 "Fingerprints of one key are compared, unless the key has more than {bound}. A pair counts in the\n\
                  -- first table in which its keys are the same."
             )),
-            of.named("plain_pairs", false, &plain),
+            sql.named("plain_pairs", false, &plain),
             self.cut_step(),
-            of.named("cuts", true, &self.cuts()),
-            of.named("crowded", true, &crowded),
-            of.named("crowded_pairs", false, &cut),
+            sql.named("cuts", true, &self.cuts()),
+            sql.named("crowded", true, &crowded),
+            sql.named("crowded_pairs", false, &cut),
             step(6, "The pairs. A row in which both fingerprints are the same stands for several documents of it."),
-            of.named("found", false, found),
+            sql.named("found", false, found),
             self.write(&self.pairs_of_self()),
         ]
         .join("\n")
     }
 
     fn probe(&self) -> String {
-        let (of, bound) = (self.dialect, self.bound);
+        let sql = self.dialect;
+        let bound = self.bound;
         let queries = format!(
             "SELECT fp FROM {} WHERE fp IS NOT NULL GROUP BY fp",
             self.input("queries")
@@ -207,32 +217,20 @@ impl Text<'_> {
             self.keys(),
             self.input("documents")
         );
-        let small = of.broadcast("q");
+        let small = sql.broadcast("q");
         let plain = self.first_table(&format!(
             "        SELECT {small}q.fp AS fp_a, d.fp AS fp_b{id_b}, {} AS tbl, {} AS x\n        \
              FROM document_keyed d\n        JOIN plain_queries q ON d.key = q.key",
             self.table_of("d.key"),
-            of.xor("q.fp", "d.fp"),
+            sql.xor("q.fp", "d.fp"),
         ));
-        let table = self.table_of("k.key");
-        let crowded = |rows: &str, id: &str| {
-            let hint = of.broadcast("s");
-            self.cut_rows(
-                &format!(
-                    "SELECT {hint}k.key, k.fp{id}, {table} AS tbl FROM {rows} k\n        \
-                 JOIN query_buckets s ON k.key = s.key WHERE s.size > {bound}"
-                ),
-                &format!("fp{}", id.replace("k.", "")),
-            )
-        };
-        let k_id = if self.job.ids { ", k.id" } else { "" };
         let cut = self.first_block(
             &format!(
                 "            SELECT {small}q.fp AS fp_a, d.fp AS fp_b{id_b}, d.tbl AS tbl, d.block AS block, \
              {} AS x\n            \
              FROM crowded_documents d\n            \
              JOIN crowded_queries q ON d.key = q.key AND d.block = q.block AND d.part = q.part",
-                of.xor("q.fp", "d.fp"),
+                sql.xor("q.fp", "d.fp"),
             ),
             if self.job.ids { ", id_b" } else { "" },
         );
@@ -247,23 +245,23 @@ impl Text<'_> {
                 &["documents", "queries"],
             ),
             step(1, "Queries of one fingerprint are one row."),
-            of.named("query_fingerprints", true, &queries),
-            step(2, &self.told_keys("Queries")),
-            of.named("query_keyed", true, &keyed),
+            sql.named("query_fingerprints", true, &queries),
+            step(2, &self.described_keys("Queries")),
+            sql.named("query_keyed", true, &keyed),
             step(3, &format!("How many queries a key has. Those of more than {bound} are left to step 5.")),
-            of.named("query_buckets", true, buckets),
-            of.named("plain_queries", true, &plain_queries),
+            sql.named("query_buckets", true, buckets),
+            sql.named("plain_queries", true, &plain_queries),
             step(4, "Documents get keys too, and meet the queries of the same key. A pair counts in the first\n\
                      -- table in which its keys are the same."),
-            of.named("document_keyed", false, &documents),
-            of.named("plain_pairs", false, &plain),
+            sql.named("document_keyed", false, &documents),
+            sql.named("plain_pairs", false, &plain),
             self.cut_step(),
-            of.named("cuts", true, &self.cuts()),
-            of.named("crowded_queries", true, &crowded("query_keyed", "")),
-            of.named("crowded_documents", false, &crowded("document_keyed", k_id)),
-            of.named("crowded_pairs", false, &cut),
+            sql.named("cuts", true, &self.cuts()),
+            sql.named("crowded_queries", true, &self.crowded_rows("query_keyed", "")),
+            sql.named("crowded_documents", false, &self.crowded_rows("document_keyed", id)),
+            sql.named("crowded_pairs", false, &cut),
             step(6, "The pairs: one row for each query fingerprint and document."),
-            of.named("found", false, &found),
+            sql.named("found", false, &found),
             self.write(&format!("SELECT fp_a, fp_b, CAST(bit_count(x) AS INT) AS distance{id_b} FROM found")),
         ]
         .join("\n")
@@ -333,8 +331,8 @@ impl Text<'_> {
         }
     }
 
-    /// What a key is.
-    fn told_keys(&self, who: &str) -> String {
+    /// A description of the keys.
+    fn described_keys(&self, who: &str) -> String {
         match &self.masks[..] {
             [0] => format!("{who} are few, so all have one key, and all are compared."),
             [u64::MAX] => "The fingerprint itself is the key.".to_owned(),
@@ -348,28 +346,43 @@ impl Text<'_> {
 
     /// The keys of a fingerprint in all tables, each as a row.
     fn keys(&self) -> String {
-        let key =
-            |(table, &mask): (usize, &u64)| self.dialect.key("fp", mask, (table, self.table_at));
-        self.dialect
-            .each(&self.masks.iter().enumerate().map(key).collect::<Vec<_>>())
+        let mut keys = Vec::new();
+        for (table, &mask) in self.masks.iter().enumerate() {
+            keys.push(self.dialect.key("fp", mask, table, self.table_at));
+        }
+        self.dialect.each(&keys)
     }
 
     /// Of candidates with `tbl` and `x`, those that are near and have no key in common in an earlier table.
     fn first_table(&self, candidates: &str) -> String {
-        let mut text = format!(
-            "SELECT * FROM (\n{candidates})\nWHERE bit_count(x) <= {}",
-            self.job.max_distance
-        );
-        text += &self.in_no_earlier_table();
-        text
+        format!(
+            "SELECT * FROM (\n{candidates})\nWHERE bit_count(x) <= {}{}",
+            self.job.max_distance,
+            self.in_no_earlier_table()
+        )
     }
 
     fn in_no_earlier_table(&self) -> String {
-        let earlier = &self.masks[..self.masks.len() - 1];
-        let differs = |(table, &mask): (usize, &u64)| {
-            format!("\n    AND (tbl <= {table} OR (x & {}) <> 0)", literal(mask))
-        };
-        earlier.iter().enumerate().map(differs).collect()
+        let mut conditions = String::new();
+        for (table, &mask) in self.masks[..self.masks.len() - 1].iter().enumerate() {
+            let mask = literal(mask);
+            conditions += &format!("\n    AND (tbl <= {table} OR (x & {mask}) <> 0)");
+        }
+        conditions
+    }
+
+    /// Of rows with keys, with the column `id` if that is not empty, those of keys that many queries have, cut further.
+    fn crowded_rows(&self, rows: &str, id: &str) -> String {
+        let kept = format!("fp{id}");
+        let rows = format!(
+            "SELECT {}k.key, k.{}, {} AS tbl FROM {rows} k\n        \
+             JOIN query_buckets s ON k.key = s.key WHERE s.size > {}",
+            self.dialect.broadcast("s"),
+            kept.replace(", ", ", k."),
+            self.table_of("k.key"),
+            self.bound
+        );
+        self.cut_rows(&rows, &kept)
     }
 
     fn cut_step(&self) -> String {
@@ -385,34 +398,31 @@ impl Text<'_> {
 
     /// For each table, the blocks of the bits that are not in its key.
     fn cuts(&self) -> String {
-        let blocks = self.job.max_distance + 1;
-        let row = |(table, &mask): (usize, &u64)| {
-            let blocks: Vec<String> = cut(mask, self.job.max_distance)
-                .into_iter()
-                .map(literal)
-                .collect();
-            let blocks: Vec<String> = blocks
-                .iter()
-                .map(|it| format!("CAST({it} AS BIGINT)"))
-                .collect();
-            format!("    ({table}, {})", blocks.join(", "))
-        };
-        let rows: Vec<String> = self.masks.iter().enumerate().map(row).collect();
-        let names: Vec<String> = (0..blocks).map(|block| format!("m{block}")).collect();
+        let mut rows = Vec::new();
+        for (table, &mask) in self.masks.iter().enumerate() {
+            let mut row = format!("    ({table}");
+            for block in cut(mask, self.job.max_distance) {
+                row += &format!(", CAST({} AS BIGINT)", literal(block));
+            }
+            rows.push(row + ")");
+        }
+        let mut names = String::new();
+        for block in 0..=self.job.max_distance {
+            names += &format!(", m{block}");
+        }
         format!(
-            "SELECT * FROM (VALUES\n{}) AS cuts(tbl, {})",
-            rows.join(",\n"),
-            names.join(", ")
+            "SELECT * FROM (VALUES\n{}) AS cuts(tbl{names})",
+            rows.join(",\n")
         )
     }
 
     /// For each of some rows with `key`, `tbl` and the columns `kept`, a row for each block of its table.
     fn cut_rows(&self, rows: &str, kept: &str) -> String {
-        let block = |block: u32| {
-            self.dialect
-                .block(block as usize, &format!("k.fp & c.m{block}"))
-        };
-        let blocks: Vec<String> = (0..=self.job.max_distance).map(block).collect();
+        let mut blocks = Vec::new();
+        for block in 0..=self.job.max_distance {
+            let part = format!("k.fp & c.m{block}");
+            blocks.push(self.dialect.block(block as usize, &part));
+        }
         let k_kept: Vec<String> = kept.split(", ").map(|name| format!("k.{name}")).collect();
         format!(
             "SELECT key, tbl, block.number AS block, block.part AS part, {kept} FROM (\n    \
