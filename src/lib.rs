@@ -34,31 +34,27 @@ mod process;
 #[cfg(feature = "serve")]
 mod serve;
 mod sketch;
-mod source;
+pub mod source;
 mod sql_join;
 mod store;
 mod text;
 mod unix_seconds;
 
 pub use database::{
-    Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
-    Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
-    FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches,
-    Metrics, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
-    Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
-    TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
+    Answers, Change, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
+    CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, FingerprintGroup, Match,
+    Matches, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
+    Query, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit, Verdict, WriteTxn,
+    Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Holder, Result};
 pub use fingerprint::Fingerprint;
 pub use memory::Cache;
-pub use metrics::Histogram;
-pub use plan::{PlanEstimate, Prefer};
+pub use plan::Prefer;
 #[cfg(feature = "serve")]
 pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
-pub use source::{Identity, Place, Reached, Sample, Source, Stamp};
-pub use sql_join::{SqlDialect, SqlJob, SqlWork};
 pub use store::FORMAT_VERSION;
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
@@ -66,6 +62,27 @@ pub use text::Unit;
 #[cfg(feature = "text")]
 pub use text::{Fingerprinter, TextMeasure};
 pub use unix_seconds::UnixSeconds;
+
+/// How a database stands, for those who look after one: what it holds, what it does, and how it answers.
+///
+/// * *What it holds*: [`Statistics`](inspect::Statistics) from [`Snapshot::stats`], with the levels of its sorted sets;
+///   the largest groups and the fullest prefixes of a snapshot; and the problems that [`Database::check`] finds.
+/// * *What it does*: [`Metrics`](inspect::Metrics) from [`Database::metrics`].
+/// * *How it answers*: [`Explanation`](inspect::Explanation) from [`Snapshot::explain`], and
+///   [`PlanEstimate`](inspect::PlanEstimate) from [`CreateOptions::plans`].
+pub mod inspect {
+    pub use crate::database::{
+        CheckReport, Explanation, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics,
+        Metrics, Problem, SetStatistics, Statistics, TableProbes, Verdicts,
+    };
+    pub use crate::metrics::Histogram;
+    pub use crate::plan::PlanEstimate;
+}
+
+/// The search for all pairs as statements in SQL, for fingerprints that stand in a database of another kind.
+pub mod sql {
+    pub use crate::sql_join::{SqlDialect, SqlJob, SqlWork};
+}
 
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}

@@ -125,7 +125,7 @@ impl Source {
 ///
 /// A program that reads inputs itself commits it with the document of the record, by
 /// [`WriteTxn::reach`](crate::WriteTxn::reach) or
-/// [`Writer::submit_read`](crate::Writer::submit_read), and goes on from there after a stop.
+/// [`Writer::submit`](crate::Writer::submit), and goes on from there after a stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     pub(crate) name: Arc<[u8]>,

@@ -154,7 +154,7 @@ impl Crawl {
     fn submit(
         &self,
         record: Option<Result<simdb::Document, Rejected>>,
-        reached: Option<simdb::Reached>,
+        reached: Option<simdb::source::Reached>,
     ) -> Result<(), Failure> {
         match record {
             Some(Ok(page)) => {
@@ -169,7 +169,7 @@ impl Crawl {
                     Err(error) => eprintln!("{key}: {error}"),
                 };
                 self.writer
-                    .submit_read_with(page, &Policy::skip(), reached, answered)?;
+                    .submit_with((page, reached), &Policy::skip(), answered)?;
             }
             Some(Err(rejected)) => {
                 eprintln!("rejected: {rejected}");

@@ -1,6 +1,7 @@
 //! `simdb check`: checks every invariant of a database.
 
-use crate::{CheckReport, Database, Error, Problem};
+use crate::inspect::{CheckReport, Problem};
+use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, chain};

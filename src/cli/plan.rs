@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{CreateOptions, Fingerprint, PlanEstimate, Scheme, SqlDialect, SqlJob, SqlWork};
+use crate::inspect::PlanEstimate;
+use crate::sql::{SqlDialect, SqlJob, SqlWork};
+use crate::{CreateOptions, Fingerprint, Scheme};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::ingest::{InputFormat, Records};
-use crate::{Database, Explanation, Matches, Query, Unit};
+use crate::inspect::Explanation;
+use crate::{Database, Matches, Query, Unit};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
+use crate::Database;
 use crate::ingest::Totals;
-use crate::{Database, Source};
+use crate::source::Source;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::apart::are_same_file;
 use super::output::Output;
 use super::pairs::open_beside;
-use crate::{Database, Document, Error, Scheme, SketchSize, Snapshot, Statistics};
+use crate::inspect::Statistics;
+use crate::{Database, Document, Error, Scheme, SketchSize, Snapshot};
 
 /// A file that may be whole: it is compared with what the command would write.
 pub(super) struct StandingFile {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Cache, Database, Error, FullestPrefixes, LargestGroups, Metrics, Statistics};
+use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
+use crate::{Cache, Database, Error};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};

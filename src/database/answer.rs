@@ -1,14 +1,12 @@
-//! Answers: what became of a submission, on its way from the writer's thread to whoever asked; and the place where a
-//! submission waits before a full queue.
+//! Answers: what became of a submission, on its way from the writer's thread to whoever asked.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::thread::{self, ThreadId};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::submissions::Mark;
 use crate::error::{Error, Result};
 use crate::process::Process;
 
@@ -133,85 +131,5 @@ impl<T> Drop for Promise<T> {
         {
             answer.give(Err(Error::WriterClosed));
         }
-    }
-}
-
-/// What the queue knows of a submission. It changes only while the queue is locked.
-pub(super) struct Mark {
-    pub(super) submitter: ThreadId,
-    stage: AtomicU8,
-}
-
-/// How far a submission is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Not in the queue yet.
-    Outside,
-    /// In the queue, and nobody waits for its answer.
-    Queued,
-    /// In the queue, and somebody waits for its answer.
-    Waited,
-    /// In a group that is being decided, or answered.
-    Grouped,
-}
-
-impl Mark {
-    const STAGES: [Stage; 4] = [Stage::Outside, Stage::Queued, Stage::Waited, Stage::Grouped];
-
-    fn new() -> Self {
-        Self {
-            submitter: thread::current().id(),
-            stage: AtomicU8::new(Stage::Outside as u8),
-        }
-    }
-
-    pub(super) fn stage(&self) -> Stage {
-        Self::STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
-    }
-
-    pub(super) fn set(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-}
-
-/// A place in the line before a full queue.
-#[derive(Default)]
-pub(super) struct Place {
-    state: Mutex<PlaceState>,
-    let_in: Condvar,
-}
-
-#[derive(Default)]
-struct PlaceState {
-    is_let_in: bool,
-    waker: Option<Waker>,
-}
-
-impl Place {
-    /// Tells whoever waits here that the submission is in the queue.
-    pub(super) fn let_in(&self) {
-        let mut state = self.state.lock();
-        state.is_let_in = true;
-        let waker = state.waker.take();
-        drop(state);
-        self.let_in.notify_one();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Waits in this thread until its submission is in the queue.
-    pub(super) fn wait(&self) {
-        self.let_in
-            .wait_while(&mut self.state.lock(), |state| !state.is_let_in);
-    }
-
-    /// Whether its submission is in the queue. If not, the task is woken later.
-    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
-        let mut state = self.state.lock();
-        if !state.is_let_in {
-            state.waker = Some(waker.clone());
-        }
-        state.is_let_in
     }
 }

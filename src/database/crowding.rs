@@ -127,17 +127,17 @@ impl Snapshot {
 
     fn newest_key(&self, fingerprint: Fingerprint) -> Result<Vec<u8>> {
         let all = DocumentNumber::MIN..DocumentNumber::MAX;
+        let reader = self.reader()?;
         let mut newest = None;
         for &scope in ScopeNumber::ALL_DOCUMENTS {
-            newest = newest.max(
-                self.reader()?
-                    .newest(fingerprint, scope, all.clone(), 1)?
-                    .first()
-                    .copied(),
-            );
+            let newest_of_scope = reader.newest(fingerprint, scope, all.clone(), 1)?;
+            newest = newest.max(newest_of_scope.first().copied());
         }
-        // A group has documents, as they were counted in the same snapshot.
-        newest.map_or(Ok(Vec::new()), |it| self.reader()?.linked_key(it))
+        match newest {
+            Some(number) => reader.linked_key(number),
+            // A group has documents, as they were counted in the same snapshot.
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The prefixes of the permuted tables that have most rows in comparison with what is expected of fingerprints
@@ -169,27 +169,22 @@ impl Snapshot {
             let Crowds { list, all_from } =
                 self.reader()?.fullest_prefixes(index, most, MOST_READ)?;
             fullest.complete_from = fullest.complete_from.max(all_from);
-            let (prefix_bits, mask) = (
-                table.prefix_bits,
-                table.permutation.prefix_mask(table.prefix_bits),
-            );
-            let expected = rows / 2f64.powi(prefix_bits as i32);
-            fullest.prefixes.extend(
-                list.into_iter()
-                    .filter(|crowd| crowd.rows > 1)
-                    .map(|crowd| FullPrefix {
-                        table: index,
-                        prefix_bits,
-                        mask,
-                        bits: table
-                            .permutation
-                            .invert(Permuted::from_bits(crowd.prefix))
-                            .bits()
-                            & mask,
-                        rows: crowd.rows,
-                        expected,
-                    }),
-            );
+            let prefix_bits = table.prefix_bits;
+            let mask = table.permutation.prefix_mask(prefix_bits);
+            for crowd in list {
+                if crowd.rows < 2 {
+                    continue;
+                }
+                let prefix = Permuted::from_bits(crowd.prefix);
+                fullest.prefixes.push(FullPrefix {
+                    table: index,
+                    prefix_bits,
+                    mask,
+                    bits: table.permutation.invert(prefix).bits() & mask,
+                    rows: crowd.rows,
+                    expected: rows / 2f64.powi(prefix_bits as i32),
+                });
+            }
         }
         fullest
             .prefixes

@@ -12,8 +12,7 @@ use super::door::{Door, OpenDoor};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
 use super::write::WriteTxn;
-use super::writer::Writer;
-use super::writer_options::WriterOptions;
+use super::writer::{Writer, WriterOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation, Watch};
@@ -407,11 +406,7 @@ impl Database {
     ///
     /// [`Error::Io`] if the system gives no descriptor, which is needed for a moment.
     pub fn abandon(&self) -> Result<()> {
-        let failed = |source: std::io::Error| Error::Io {
-            path: self.path().to_owned(),
-            source: source.into(),
-        };
-        give_up_inherited().map_err(failed)
+        give_up_inherited().map_err(Error::io(self.path()))
     }
 
     /// Waits until no merge is due.

@@ -72,11 +72,12 @@ pub(super) fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> 
     let max_distance = query.filter.near.checked(settings)?.max_distance;
     let set = probe_set(reader, max_distance)?;
     let cost_model = reader.cost_model(true)?;
-    let table_probes = |&prefix: &_| table_probes(prefix, &cost_model);
-    let probes = match &*set {
-        ProbeSet::Prefixes(prefixes) => prefixes.iter().map(table_probes).collect(),
-        ProbeSet::Scan => Vec::new(),
-    };
+    let mut probes = Vec::new();
+    if let ProbeSet::Prefixes(prefixes) = &*set {
+        for &prefix in prefixes {
+            probes.push(table_probes(prefix, &cost_model));
+        }
+    }
     let (levels, runs) = reader.sources();
     let near_query = NearQuery {
         fingerprint: query.fingerprint(),
@@ -124,7 +125,8 @@ struct Timing {
 }
 
 fn time(reader: Reader<'_>, query: NearQuery) -> Result<Timing> {
-    let (mut times, mut near) = (Vec::new(), 0);
+    let mut times = Vec::new();
+    let mut near = 0;
     let begun_all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && begun_all.elapsed() < LONGEST_TIMING) {
         let begun = Instant::now();
@@ -154,16 +156,16 @@ fn count_candidates(
     let mut probes = Vec::new();
     if KnownProbeSet::default().add_probes(reader, query, 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
-            let table_probes = explanation
-                .probes
-                .iter_mut()
-                .find(|it| it.table == probe.table);
-            table_probes.into_iter().for_each(|it| {
-                it.candidates += candidates.within(probe);
-                it.near += candidates.near_within(probe, query.max_distance);
-            });
+            for table in &mut explanation.probes {
+                if table.table == probe.table {
+                    table.candidates += candidates.within(probe);
+                    table.near += candidates.near_within(probe, query.max_distance);
+                }
+            }
         })?;
-        explanation.candidates = explanation.probes.iter().map(|it| it.candidates).sum();
+        for table in &explanation.probes {
+            explanation.candidates += table.candidates;
+        }
     } else {
         let mut scan = reader.scan()?;
         explanation.blocks = scan.blocks();

@@ -13,7 +13,7 @@ use super::submissions::{Group, Insertion, Submissions, Work};
 use super::ticket::Desk;
 use super::verdict::Verdict;
 use super::write::WriteTxn;
-use super::writer_options::Answers;
+use super::writer::Answers;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::source::Reached;
@@ -189,7 +189,7 @@ impl Documents {
         let asked: Vec<(&Document, &Policy)> = self
             .asked
             .iter()
-            .map(|asked| (&asked.document, &asked.policy))
+            .map(|insertion| (&insertion.submission.document, &insertion.policy))
             .collect();
         let mut promises = self.promises.drain(..);
         let inserted = match txn {
@@ -216,8 +216,10 @@ impl Documents {
 /// The last place of each source among some documents. Those of one source come in the order of their places.
 fn last_of_each_source(asked: &[Insertion]) -> impl Iterator<Item = &Reached> {
     let mut last: HashMap<&[u8], &Reached> = HashMap::new();
-    for reached in asked.iter().filter_map(|it| it.reached.as_ref()) {
-        last.insert(&reached.name, reached);
+    for insertion in asked {
+        if let Some(reached) = &insertion.submission.reached {
+            last.insert(&reached.name, reached);
+        }
     }
     last.into_values()
 }

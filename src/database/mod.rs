@@ -42,7 +42,6 @@ mod verdict;
 mod verification;
 mod write;
 mod writer;
-mod writer_options;
 #[cfg(test)]
 mod writer_tests;
 
@@ -73,5 +72,4 @@ pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};
 pub use write::WriteTxn;
-pub use writer::{TrySubmit, Writer};
-pub use writer_options::{Answers, WriterOptions};
+pub use writer::{Answers, Submission, TrySubmit, Writer, WriterOptions};

@@ -252,13 +252,12 @@ impl CreateOptions {
             SketchSize::None => 0.0,
             size => size.bytes() as f64 + SHINGLES_BYTES,
         };
-        let with_sketch = |estimate: PlanEstimate| PlanEstimate {
-            document_bytes: estimate.document_bytes + sketch_bytes,
-            ..estimate
-        };
-        all.into_iter()
-            .map(|(_, estimate)| with_sketch(estimate))
-            .collect()
+        let mut estimates = Vec::with_capacity(all.len());
+        for (_, mut estimate) in all {
+            estimate.document_bytes += sketch_bytes;
+            estimates.push(estimate);
+        }
+        estimates
     }
 
     /// Checks that a document can be stored in a database with these options, as
@@ -275,7 +274,9 @@ impl CreateOptions {
 
     /// Checks that a file has what was set here and is stored.
     pub(super) fn ensure_met(&self, settings: &Settings) -> Result<()> {
-        if let Some(given) = self.scheme.filter(|&it| it != settings.scheme) {
+        if let Some(given) = self.scheme
+            && given != settings.scheme
+        {
             return Err(Error::SchemeMismatch {
                 stored: settings.scheme.name(),
                 given: given.name(),
@@ -388,7 +389,7 @@ impl OpenOptions {
     /// is also room for 8 bytes a document in each table. It counts its matches without reading the file if
     /// there is room for another 16 bytes a document, or 32 with scopes. That is some 700 MB for ten million
     /// documents in six tables. With less memory, blocks are read from the file, and a query takes some ten
-    /// times as long. [`Statistics`](crate::Statistics) tells what fits.
+    /// times as long. [`Statistics`](crate::inspect::Statistics) tells what fits.
     ///
     /// The limit is of this database. Two open databases with a share of 0.25 may take half of the memory
     /// together. If the memory that the process may have becomes less, what does not fit any more is let go

@@ -113,24 +113,23 @@ impl Snapshot {
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 3.
     pub fn query(&self, query: &Query) -> Result<Matches> {
         let reader = self.reader()?;
-        self.counted(|| search::answer(reader, query), Matches::total)
+        let begun = self.begin_query();
+        let matches = search::answer(reader, query)?;
+        self.end_query(begun, matches.total());
+        Ok(matches)
     }
 
-    /// Counts a single query, whose answer has a number of matches. Times one in some of them.
-    fn counted<T>(
-        &self,
-        answer: impl FnOnce() -> Result<T>,
-        matches: impl FnOnce(&T) -> u64,
-    ) -> Result<T> {
-        let tallies = self.store.tallies();
-        let is_timed = tallies.add(Tally::Queries, 1).is_multiple_of(TIMED_QUERIES);
-        let begun = is_timed.then(Instant::now);
-        let answer = answer()?;
-        tallies.add(Tally::Matches, matches(&answer));
+    /// Counts a single query. Some of them are timed.
+    fn begin_query(&self) -> Option<Instant> {
+        let queries = self.store.tallies().add(Tally::Queries, 1);
+        queries.is_multiple_of(TIMED_QUERIES).then(Instant::now)
+    }
+
+    fn end_query(&self, begun: Option<Instant>, matches: u64) {
+        self.store.tallies().add(Tally::Matches, matches);
         if let Some(begun) = begun {
             self.store.meters.queries.record(begun.elapsed());
         }
-        Ok(answer)
     }
 
     /// Whether any document matches.
@@ -149,7 +148,10 @@ impl Snapshot {
     /// away. There the first near fingerprint is enough, and no document is looked up.
     pub fn any_match(&self, query: &Query) -> Result<bool> {
         let reader = self.reader()?;
-        self.counted(|| search::answer_any(reader, query), |&any| u64::from(any))
+        let begun = self.begin_query();
+        let any = search::answer_any(reader, query)?;
+        self.end_query(begun, any.into());
+        Ok(any)
     }
 
     /// Answers many queries, in their order, on all cores.
@@ -284,17 +286,20 @@ impl Snapshot {
         let mut sample = Vec::with_capacity(most.min(1 << 16));
         let all = u128::from(stored.reader().counters().next_document);
         let mut behind = DocumentNumber::MIN;
-        let begin = |index: usize| (all * index as u128 / most as u128) as u64;
+        let mut end = 0;
         for index in 0..most {
+            let begin = end;
+            end = (all * (index as u128 + 1) / most as u128) as u64;
             // Scattered, so that no rhythm of the documents is that of the sample.
             let scattered = (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            let from = begin(index) + scattered % (begin(index + 1) - begin(index)).max(1);
-            let mut from = DocumentNumber::MIN.after(from);
+            let offset = begin + scattered % (end - begin).max(1);
+            let mut from = DocumentNumber::MIN.after(offset);
             // What is deleted is passed over once.
             while from >= behind
                 && let Some((block, next)) = stored.documents(from)?
             {
-                (from, behind) = (next, next);
+                from = next;
+                behind = next;
                 if let Some((number, document)) = block.into_iter().next() {
                     behind = number.next();
                     sample.push(document?);
@@ -313,11 +318,13 @@ impl Snapshot {
         if stored.reader().counters().too_short == 0 {
             return Ok(());
         }
-        while let Some((block, after)) = stored.documents_with(next, |it| it.is_none())? {
+        while let Some((block, after)) =
+            stored.documents_with(next, |fingerprint| fingerprint.is_none())?
+        {
             next = after;
-            block
-                .into_iter()
-                .try_for_each(|(_, document)| document.map(|it| each(&it)))?;
+            for (_, document) in block {
+                each(&document?);
+            }
         }
         Ok(())
     }
@@ -361,7 +368,7 @@ impl Snapshot {
     ///
     /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
-        Statistics::of(self.stored()?, &self.store)
+        Statistics::new(self.stored()?, &self.store)
     }
 }
 

@@ -94,7 +94,7 @@ pub struct LevelStatistics {
 
 impl Statistics {
     /// The contents of a snapshot, and the size that the file has now.
-    pub(super) fn of(snapshot: &StoredSnapshot, store: &Store) -> Result<Self> {
+    pub(super) fn new(snapshot: &StoredSnapshot, store: &Store) -> Result<Self> {
         let metadata = store.metadata()?;
         let reader = snapshot.reader();
         let settings = reader.settings();
@@ -125,19 +125,21 @@ impl Statistics {
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
-            sets: snapshot.sets().map(SetStatistics::of).collect(),
+            sets: snapshot.sets().map(SetStatistics::new).collect(),
         })
     }
 }
 
 impl SetStatistics {
-    fn of(set: SetLevels) -> Self {
-        let level = |(blocks, (rows, marks))| LevelStatistics {
-            blocks,
-            rows,
-            marks,
-        };
-        let levels = set.levels.into_iter().map(level).collect();
+    fn new(set: SetLevels) -> Self {
+        let mut levels = Vec::with_capacity(set.levels.len());
+        for (blocks, (rows, marks)) in set.levels {
+            levels.push(LevelStatistics {
+                blocks,
+                rows,
+                marks,
+            });
+        }
         Self {
             name: set.name,
             recent_rows: set.recent_rows,

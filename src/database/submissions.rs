@@ -12,15 +12,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Waker;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::{Mark, Place, Promise, Stage};
+use super::answer::Promise;
 use super::policy::Policy;
 use super::verdict::Verdict;
-use super::writer_options::WriterOptions;
+use super::writer::{Submission, WriterOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::metrics::{Meters, QueueGauge};
@@ -28,10 +30,8 @@ use crate::source::Reached;
 
 /// A document to insert.
 pub(super) struct Insertion {
-    pub(super) document: Document,
+    pub(super) submission: Submission,
     pub(super) policy: Policy,
-    /// The place behind it, if it was read from a source.
-    pub(super) reached: Option<Reached>,
 }
 
 /// What is to be done, and who is to be told.
@@ -45,6 +45,15 @@ pub(super) enum Work {
 }
 
 impl Work {
+    pub(super) fn insert(
+        submission: Submission,
+        policy: &Policy,
+        promise: Promise<Verdict>,
+    ) -> Self {
+        let policy = policy.clone();
+        Self::Insert(Box::new(Insertion { submission, policy }), promise)
+    }
+
     pub(super) fn mark(&self) -> &Mark {
         match self {
             Self::Insert(_, promise) => &promise.answer().mark,
@@ -54,11 +63,12 @@ impl Work {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Submission>()
+        size_of::<Queued>()
             + match self {
-                Self::Insert(asked, _) => {
-                    let reached = asked.reached.as_ref().map_or(0, Reached::memory_bytes);
-                    asked.document.memory_bytes() + size_of::<Policy>() + reached
+                Self::Insert(insertion, _) => {
+                    let Submission { document, reached } = &insertion.submission;
+                    let reached = reached.as_ref().map_or(0, Reached::memory_bytes);
+                    document.memory_bytes() + size_of::<Policy>() + reached
                 }
                 Self::Reach(reached, _) => reached.memory_bytes(),
                 Self::Delete(key, _) => key.len(),
@@ -71,7 +81,7 @@ impl Work {
     }
 }
 
-struct Submission {
+struct Queued {
     work: Work,
     bytes: usize,
     at: Instant,
@@ -97,10 +107,10 @@ pub(super) struct Group {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Submission>,
+    waiting: VecDeque<Queued>,
     bytes: usize,
     /// Before a full queue.
-    line: VecDeque<(Submission, Arc<Place>)>,
+    line: VecDeque<(Queued, Arc<Waiter>)>,
     flushes: usize,
     submitters: HashMap<ThreadId, Submitter>,
     /// The submissions for which nobody waits, whose threads do not wait either.
@@ -146,7 +156,7 @@ impl Queue {
         !self.line.is_empty() || self.is_without_room(options, bytes)
     }
 
-    fn push(&mut self, submission: Submission) {
+    fn push(&mut self, submission: Queued) {
         let mark = submission.work.mark();
         mark.set(Stage::Queued);
         let submitter = self.submitters.entry(mark.submitter).or_default();
@@ -177,7 +187,7 @@ impl Queue {
         }
     }
 
-    fn pop(&mut self) -> Option<Submission> {
+    fn pop(&mut self) -> Option<Queued> {
         let submission = self.waiting.pop_front()?;
         let mark = submission.work.mark();
         match mark.stage() {
@@ -191,15 +201,15 @@ impl Queue {
     }
 
     /// Takes in who stands first in the line, as long as there is room.
-    fn let_in(&mut self, options: &WriterOptions) -> Vec<Arc<Place>> {
+    fn let_in(&mut self, options: &WriterOptions) -> Vec<Arc<Waiter>> {
         let mut let_in = Vec::new();
-        while let Some((submission, place)) = self.line.pop_front() {
+        while let Some((submission, waiter)) = self.line.pop_front() {
             if self.is_without_room(options, submission.bytes) {
-                self.line.push_front((submission, place));
+                self.line.push_front((submission, waiter));
                 break;
             }
             self.push(submission);
-            let_in.push(place);
+            let_in.push(waiter);
         }
         let_in
     }
@@ -251,15 +261,15 @@ impl Submissions {
 
     /// Puts work into the queue. If it is full, waits until it is let in.
     pub(super) fn add(&self, work: Work) -> Result<()> {
-        if let Some(place) = self.line_up(work)? {
-            place.wait();
+        if let Some(waiter) = self.line_up(work)? {
+            waiter.wait();
         }
         Ok(())
     }
 
-    /// Puts work into the queue, or into the line before it. Returns its place there.
-    pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Place>>> {
-        let submission = Submission {
+    /// Puts work into the queue, or into the line before it. Returns who waits there.
+    pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Waiter>>> {
+        let submission = Queued {
             bytes: work.memory_bytes(),
             at: Instant::now(),
             work,
@@ -267,10 +277,10 @@ impl Submissions {
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
-            let place = Arc::<Place>::default();
-            queue.line.push_back((submission, place.clone()));
+            let waiter = Arc::<Waiter>::default();
+            queue.line.push_back((submission, waiter.clone()));
             self.due.notify_one();
-            return Ok(Some(place));
+            return Ok(Some(waiter));
         }
         queue.push(submission);
         self.notify_after_push(&queue);
@@ -279,7 +289,7 @@ impl Submissions {
 
     /// Puts work into the queue, or gives it back if the queue is full.
     pub(super) fn try_add(&self, work: Work) -> Result<Option<Work>> {
-        let submission = Submission {
+        let submission = Queued {
             bytes: work.memory_bytes(),
             at: Instant::now(),
             work,
@@ -311,9 +321,12 @@ impl Submissions {
     }
 
     /// Takes work out of the line before the queue. False if it is in the queue already.
-    pub(super) fn withdraw(&self, place: &Arc<Place>) -> bool {
+    pub(super) fn withdraw(&self, waiter: &Arc<Waiter>) -> bool {
         let mut queue = self.queue.lock();
-        let index = queue.line.iter().position(|(_, it)| Arc::ptr_eq(it, place));
+        let index = queue
+            .line
+            .iter()
+            .position(|(_, other)| Arc::ptr_eq(other, waiter));
         let withdrawn = index.and_then(|index| queue.line.remove(index));
         drop(queue);
         withdrawn.is_some()
@@ -362,8 +375,11 @@ impl Submissions {
         queue.expected = queue.waited;
         queue.has_refused = false;
         let length = queue.waiting.len().min(self.options.batch);
-        let (mut work, mut submitted) = (Vec::with_capacity(length), Vec::with_capacity(length));
-        while let Some(submission) = (work.len() < length).then(|| queue.pop()).flatten() {
+        let mut work = Vec::with_capacity(length);
+        let mut submitted = Vec::with_capacity(length);
+        while work.len() < length
+            && let Some(submission) = queue.pop()
+        {
             work.push(submission.work);
             submitted.push(submission.at);
         }
@@ -371,7 +387,9 @@ impl Submissions {
         self.show(&queue);
         drop(queue);
         // Whoever wakes up may come back to the queue at once.
-        let_in.iter().for_each(|place| place.let_in());
+        for waiter in let_in {
+            waiter.let_in();
+        }
         self.meters.submissions.add(work.len() as u64);
         Some(Group { work, submitted })
     }
@@ -396,10 +414,11 @@ impl Submissions {
     pub(super) fn abandon(&self) {
         let mut queue = self.queue.lock();
         queue.is_closed = true;
-        let (waiting, line) = (mem::take(&mut queue.waiting), mem::take(&mut queue.line));
+        let waiting = mem::take(&mut queue.waiting);
+        let line = mem::take(&mut queue.line);
         self.gauge.set(0, 0);
         drop(queue);
-        line.iter().for_each(|(_, place)| place.let_in());
+        line.iter().for_each(|(_, waiter)| waiter.let_in());
         // A promise that is dropped gives its answer.
         drop((waiting, line));
     }
@@ -428,5 +447,85 @@ impl Drop for Waiting<'_> {
                 queue.submitters.remove(&self.thread);
             }
         }
+    }
+}
+
+/// What the queue knows of a submission. It changes only while the queue is locked.
+pub(super) struct Mark {
+    submitter: ThreadId,
+    stage: AtomicU8,
+}
+
+/// How far a submission is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not in the queue yet.
+    Outside,
+    /// In the queue, and nobody waits for its answer.
+    Queued,
+    /// In the queue, and somebody waits for its answer.
+    Waited,
+    /// In a group that is being decided, or answered.
+    Grouped,
+}
+
+impl Mark {
+    const STAGES: [Stage; 4] = [Stage::Outside, Stage::Queued, Stage::Waited, Stage::Grouped];
+
+    pub(super) fn new() -> Self {
+        Self {
+            submitter: thread::current().id(),
+            stage: AtomicU8::new(Stage::Outside as u8),
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        Self::STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
+    }
+
+    fn set(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// Who waits in the line before a full queue.
+#[derive(Default)]
+pub(super) struct Waiter {
+    state: Mutex<WaiterState>,
+    let_in: Condvar,
+}
+
+#[derive(Default)]
+struct WaiterState {
+    is_let_in: bool,
+    waker: Option<Waker>,
+}
+
+impl Waiter {
+    /// Tells whoever waits here that the submission is in the queue.
+    fn let_in(&self) {
+        let mut state = self.state.lock();
+        state.is_let_in = true;
+        let waker = state.waker.take();
+        drop(state);
+        self.let_in.notify_one();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Waits in this thread until its submission is in the queue.
+    fn wait(&self) {
+        self.let_in
+            .wait_while(&mut self.state.lock(), |state| !state.is_let_in);
+    }
+
+    /// Whether its submission is in the queue. If not, the task is woken later.
+    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_let_in {
+            state.waker = Some(waker.clone());
+        }
+        state.is_let_in
     }
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 
-use super::answer::{Answer, Place, Promise};
-use super::submissions::{Submissions, Work};
+use super::answer::{Answer, Promise};
+use super::submissions::{Submissions, Waiter, Work};
 use super::verdict::Verdict;
-use super::writer_options::WriterOptions;
+use super::writer::WriterOptions;
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::store::Store;
@@ -172,7 +172,7 @@ pub struct Submitting {
 
 enum Progress {
     New(Work, Ticket),
-    InLine(Arc<Place>, Ticket),
+    InLine(Arc<Waiter>, Ticket),
     Done,
 }
 
@@ -189,7 +189,7 @@ impl Future for Submitting {
     type Output = Result<Ticket>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (place, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
+        let (waiter, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::New(work, ticket) => {
                 let handed_in = self
                     .desk
@@ -197,31 +197,31 @@ impl Future for Submitting {
                     .and_then(|submissions| submissions.line_up(work));
                 match handed_in {
                     Ok(None) => return Poll::Ready(Ok(ticket)),
-                    Ok(Some(place)) => (place, ticket),
+                    Ok(Some(waiter)) => (waiter, ticket),
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            Progress::InLine(place, ticket) => {
+            Progress::InLine(waiter, ticket) => {
                 self.desk.submissions()?;
-                (place, ticket)
+                (waiter, ticket)
             }
             Progress::Done => panic!("a submission was polled after it was done"),
         };
-        if place.is_let_in_or_wakes(context.waker()) {
+        if waiter.is_let_in_or_wakes(context.waker()) {
             return Poll::Ready(Ok(ticket));
         }
-        self.progress = Progress::InLine(place, ticket);
+        self.progress = Progress::InLine(waiter, ticket);
         Poll::Pending
     }
 }
 
 impl Drop for Submitting {
     fn drop(&mut self) {
-        if let Progress::InLine(place, _) = &self.progress {
+        if let Progress::InLine(waiter, _) = &self.progress {
             _ = self
                 .desk
                 .submissions()
-                .map(|submissions| submissions.withdraw(place));
+                .map(|submissions| submissions.withdraw(waiter));
         }
     }
 }

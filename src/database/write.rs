@@ -225,7 +225,7 @@ impl WriteTxn {
     }
 
     /// Forgets all sources that were given last before a time in Unix seconds, as
-    /// [`Source::updated`](crate::Source::updated) tells. Their documents stay. Returns how many these were.
+    /// [`Source::updated`](crate::source::Source::updated) tells. Their documents stay. Returns how many these were.
     ///
     /// # Errors
     ///

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::answer::Promise;
 use super::group_commit::GroupCommit;
 use super::policy::Policy;
-use super::submissions::{Insertion, Submissions, Work};
+use super::submissions::{Submissions, Work};
 use super::ticket::{Desk, Submitting, Ticket};
 use super::verdict::Verdict;
-use super::writer_options::WriterOptions;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::process::OfProcess;
@@ -47,7 +47,7 @@ use crate::store::{Store, User};
 ///         let writer = writer.clone();
 ///         scope.spawn(move || {
 ///             let document = Document::new(format!("page of {thread}"), Fingerprint::from_bits(7));
-///             writer.insert_if_new(document, &Policy::skip())
+///             writer.insert_if_new(&document, &Policy::skip())
 ///         })
 ///     });
 ///     let crawlers: Vec<_> = crawlers.collect();
@@ -90,7 +90,8 @@ impl Writer {
 
     /// Submits a document. Its ticket gives the verdict later.
     ///
-    /// If the queue is full, this waits until there is room.
+    /// If the queue is full, this waits until there is room. With a document that was read from a source, the place
+    /// behind it can be submitted too ([`Submission`]).
     ///
     /// # Errors
     ///
@@ -102,42 +103,9 @@ impl Writer {
     ///
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the
     /// answer.
-    pub fn submit(&self, document: Document, policy: &Policy) -> Result<Ticket> {
-        let (work, ticket) = self.insertion(document, policy, None);
+    pub fn submit(&self, submission: impl Into<Submission>, policy: &Policy) -> Result<Ticket> {
+        let (work, ticket) = self.insertion(submission.into(), policy);
         self.hand_in(work)?;
-        Ok(ticket)
-    }
-
-    /// Submits a document that was read from a source, and the place behind it. Both become durable together.
-    ///
-    /// So a program that is stopped at any moment can go on behind the last document that is durable
-    /// ([`ingest::Records::resume`](crate::ingest::Records::resume)). The documents of one source have to be
-    /// submitted in their order, by one thread.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit`](Self::submit).
-    pub fn submit_read(
-        &self,
-        document: Document,
-        policy: &Policy,
-        reached: Reached,
-    ) -> Result<Ticket> {
-        let (work, ticket) = self.insertion(document, policy, Some(reached));
-        self.hand_in(work)?;
-        Ok(ticket)
-    }
-
-    /// Notes how far a source was read, for a record that gives no document, and for the end of the source. It becomes
-    /// durable after what was submitted before, or together with it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit`](Self::submit). The ticket may give [`Error::SourceName`].
-    pub fn submit_reached(&self, reached: Reached) -> Result<Ticket<()>> {
-        let promise = Promise::new();
-        let ticket = Ticket::new(&promise, &self.handle.desk);
-        self.hand_in(Work::Reach(reached, promise))?;
         Ok(ticket)
     }
 
@@ -151,34 +119,12 @@ impl Writer {
     /// Those of [`submit`](Self::submit). `answered` may then be called with [`Error::WriterClosed`].
     pub fn submit_with(
         &self,
-        document: Document,
+        submission: impl Into<Submission>,
         policy: &Policy,
-        answered: impl FnOnce(Result<Verdict>) + Send + 'static,
-    ) -> Result<()> {
-        self.submit_read_with(document, policy, None, answered)
-    }
-
-    /// As [`submit_read`](Self::submit_read), but calls `answered` with the answer, as
-    /// [`submit_with`](Self::submit_with) does. `reached` is `None` for a document of a source that cannot be known
-    /// again.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`submit_with`](Self::submit_with).
-    pub fn submit_read_with(
-        &self,
-        document: Document,
-        policy: &Policy,
-        reached: Option<Reached>,
         answered: impl FnOnce(Result<Verdict>) + Send + 'static,
     ) -> Result<()> {
         let promise = Promise::with_callback(Box::new(answered));
-        let insertion = Insertion {
-            document,
-            policy: policy.clone(),
-            reached,
-        };
-        self.hand_in(Work::Insert(Box::new(insertion), promise))
+        self.hand_in(Work::insert(submission.into(), policy, promise))
     }
 
     /// Submits a document if there is room in the queue. Otherwise gives it back at once.
@@ -186,11 +132,15 @@ impl Writer {
     /// # Errors
     ///
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
-    pub fn try_submit(&self, document: Document, policy: &Policy) -> Result<TrySubmit> {
-        let (work, ticket) = self.insertion(document, policy, None);
+    pub fn try_submit(
+        &self,
+        submission: impl Into<Submission>,
+        policy: &Policy,
+    ) -> Result<TrySubmit> {
+        let (work, ticket) = self.insertion(submission.into(), policy);
         let submissions = self.handle.desk.ready()?;
         Ok(match submissions.try_add(work)? {
-            Some(Work::Insert(asked, _)) => TrySubmit::Full(asked.document),
+            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission),
             _ => TrySubmit::Accepted(ticket),
         })
     }
@@ -203,8 +153,8 @@ impl Writer {
     /// # Errors
     ///
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
-    pub fn submit_async(&self, document: Document, policy: &Policy) -> Submitting {
-        let (work, ticket) = self.insertion(document, policy, None);
+    pub fn submit_async(&self, submission: impl Into<Submission>, policy: &Policy) -> Submitting {
+        let (work, ticket) = self.insertion(submission.into(), policy);
         Submitting::new(&self.handle.desk, work, ticket)
     }
 
@@ -217,8 +167,8 @@ impl Writer {
     /// # Cost
     ///
     /// A commit, alone or shared. If nobody else submits anything, it begins at once.
-    pub fn insert_if_new(&self, document: Document, policy: &Policy) -> Result<Verdict> {
-        self.submit(document, policy)?.wait()
+    pub fn insert_if_new(&self, document: &Document, policy: &Policy) -> Result<Verdict> {
+        self.submit(document.clone(), policy)?.wait()
     }
 
     /// Submits the removal of the document of a key. Its ticket gives the document, or `None` if there is none.
@@ -238,13 +188,17 @@ impl Writer {
         Ok(ticket)
     }
 
-    /// Removes the document of a key and returns it, or `None` if there is none.
+    /// Notes how far a source was read, for a record that gives no document, and for the end of the source. It becomes
+    /// durable after what was submitted before, or together with it.
     ///
     /// # Errors
     ///
-    /// Those of [`submit_delete`](Self::submit_delete) and of [`Ticket::wait`].
-    pub fn delete(&self, key: impl Into<Vec<u8>>) -> Result<Option<Document>> {
-        self.submit_delete(key)?.wait()
+    /// Those of [`submit`](Self::submit). The ticket may give [`Error::SourceName`].
+    pub fn submit_reached(&self, reached: Reached) -> Result<Ticket<()>> {
+        let promise = Promise::new();
+        let ticket = Ticket::new(&promise, &self.handle.desk);
+        self.hand_in(Work::Reach(reached, promise))?;
+        Ok(ticket)
     }
 
     /// Waits until everything that was submitted before is durable, or has failed. It is committed at once.
@@ -284,20 +238,10 @@ impl Writer {
             .abandon();
     }
 
-    fn insertion(
-        &self,
-        document: Document,
-        policy: &Policy,
-        reached: Option<Reached>,
-    ) -> (Work, Ticket) {
+    fn insertion(&self, submission: Submission, policy: &Policy) -> (Work, Ticket) {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.desk);
-        let insertion = Insertion {
-            document,
-            policy: policy.clone(),
-            reached,
-        };
-        (Work::Insert(Box::new(insertion), promise), ticket)
+        (Work::insert(submission, policy, promise), ticket)
     }
 
     fn hand_in(&self, work: Work) -> Result<()> {
@@ -327,13 +271,143 @@ impl fmt::Debug for Writer {
     }
 }
 
+/// A document for a [`Writer`], and the place behind it if it was read from a source.
+///
+/// Both become durable together. So a program that is stopped at any moment can go on behind the last document that is
+/// durable ([`ingest::Records::resume`](crate::ingest::Records::resume)). The documents of one source have to be
+/// submitted in their order, by one thread.
+///
+/// A [`Document`] becomes one, and so does a pair of a document and a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Submission {
+    /// The document.
+    pub document: Document,
+    /// The place behind it. `None` if it is of no source, or of one that cannot be known again.
+    pub reached: Option<Reached>,
+}
+
+impl From<Document> for Submission {
+    fn from(document: Document) -> Self {
+        (document, None).into()
+    }
+}
+
+impl From<(Document, Reached)> for Submission {
+    fn from((document, reached): (Document, Reached)) -> Self {
+        (document, Some(reached)).into()
+    }
+}
+
+impl From<(Document, Option<Reached>)> for Submission {
+    fn from((document, reached): (Document, Option<Reached>)) -> Self {
+        Self { document, reached }
+    }
+}
+
 /// What [`Writer::try_submit`] did with a document.
 #[derive(Debug)]
+#[must_use = "if the queue is full, the document is in here"]
 pub enum TrySubmit {
     /// It is in the queue.
     Accepted(Ticket),
     /// The queue is full. Here is the document again.
-    Full(Document),
+    Full(Submission),
+}
+
+/// When a [`Writer`](crate::Writer) tells what became of a document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// When the document is durable.
+    #[default]
+    Durable,
+    /// When it is decided what is done with the document, before the commit.
+    ///
+    /// If the commit then fails, the document is not stored. [`Writer::flush`](crate::Writer::flush) and
+    /// [`Writer::close`](crate::Writer::close) tell of that.
+    Decided,
+}
+
+/// The choices of a [`Writer`](crate::Writer).
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use simdb::WriterOptions;
+///
+/// let options = WriterOptions::new().max_age(Duration::from_millis(2)).batch(1_000);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    pub(super) batch: usize,
+    pub(super) max_age: Duration,
+    pub(super) queue: usize,
+    pub(super) queue_bytes: usize,
+    pub(super) answers: Answers,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            batch: 10_000,
+            max_age: Duration::from_millis(5),
+            queue: 20_000,
+            queue_bytes: 64 << 20,
+            answers: Answers::default(),
+        }
+    }
+}
+
+impl WriterOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The most submissions that are committed together. Default: 10,000. The least is one.
+    #[must_use]
+    pub fn batch(mut self, submissions: usize) -> Self {
+        self.batch = submissions.max(1);
+        self
+    }
+
+    /// The longest time that a submission waits for others, before it is decided and committed with them.
+    /// Default: 5 ms.
+    ///
+    /// This matters for those who submit and do not wait. If everybody waits who has submitted something,
+    /// nothing more can come, and the commit begins at once. It also begins when somebody finds the queue full.
+    #[must_use]
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = age;
+        self
+    }
+
+    /// The most submissions that wait in the queue. Default: 20,000. The least is one.
+    ///
+    /// Whoever submits more waits until there is room.
+    #[must_use]
+    pub fn queue(mut self, submissions: usize) -> Self {
+        self.queue = submissions.max(1);
+        self
+    }
+
+    /// The most memory that the queue takes, in bytes. Default: 64 MiB.
+    ///
+    /// As much again may be in the group that is being committed. One submission always has room, however
+    /// large it is.
+    #[must_use]
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queue_bytes = bytes;
+        self
+    }
+
+    /// When the writer tells what became of a document. Default: [`Answers::Durable`].
+    #[must_use]
+    pub fn answers(mut self, answers: Answers) -> Self {
+        self.answers = answers;
+        self
+    }
 }
 
 /// What the clones of a writer share.

@@ -38,7 +38,7 @@ fn a_failed_disk_reaches_everybody_who_waits_and_the_writer_goes_on_after_it() -
     let database = database(&folder)?;
     let options = WriterOptions::new().max_age(Duration::from_secs(3_600));
     let writer = database.writer(options)?;
-    writer.insert_if_new(document(0), &Policy::link())?;
+    writer.insert_if_new(&document(0), &Policy::link())?;
     database.store.set_broken(true);
     let submit = |number| writer.submit(document(number), &Policy::link());
     let tickets: Vec<Ticket> = (1..50).map(submit).collect::<Result<_>>()?;
@@ -54,7 +54,7 @@ fn a_failed_disk_reaches_everybody_who_waits_and_the_writer_goes_on_after_it() -
     }
     let refused = [
         submit(60).map(drop),
-        writer.delete("0").map(drop),
+        writer.submit_delete("0").map(drop),
         writer.flush(),
     ];
     for refused in refused {
@@ -65,8 +65,8 @@ fn a_failed_disk_reaches_everybody_who_waits_and_the_writer_goes_on_after_it() -
     }
     database.store.set_broken(false);
     database.reopen()?;
-    writer.insert_if_new(document(1), &Policy::link())?;
-    assert!(writer.delete("1")?.is_some());
+    writer.insert_if_new(&document(1), &Policy::link())?;
+    assert!(writer.submit_delete("1")?.wait()?.is_some());
     assert_eq!(stored(&database, 0..3)?, [true, false, false]);
     // The failure was told by the flush.
     writer.close()
@@ -78,10 +78,10 @@ fn a_flush_tells_of_documents_that_were_decided_and_not_stored() -> Result<()> {
     let folder = folder();
     let database = database(&folder)?;
     let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
-    writer.insert_if_new(document(0), &Policy::link())?;
+    writer.insert_if_new(&document(0), &Policy::link())?;
     writer.flush()?;
     database.store.set_broken(true);
-    let verdict = writer.insert_if_new(document(1), &Policy::link())?;
+    let verdict = writer.insert_if_new(&document(1), &Policy::link())?;
     assert!(!verdict.is_duplicate());
     let told = writer.flush();
     assert!(matches!(told, Err(Error::Storage(_))), "{told:?}");
@@ -115,7 +115,7 @@ fn a_callback_that_panics_does_not_end_the_writer() -> Result<()> {
     writer.submit_with(document(0), &Policy::link(), |_| {
         std::panic::resume_unwind(Box::new("a callback"))
     })?;
-    writer.insert_if_new(document(1), &Policy::link())?;
+    writer.insert_if_new(&document(1), &Policy::link())?;
     assert_eq!(stored(&database, 0..2)?, [true, true]);
     Ok(())
 }

@@ -31,7 +31,7 @@ const TOGETHER: usize = 1 << 14;
 const GROUP_ROWS: usize = 1 << 20;
 
 /// Clusters of the fingerprints in Parquet files of pairs: those of [`PairFile`](super::PairFile), or those that the
-/// jobs in SQL of [`SqlJob`](crate::SqlJob) have written.
+/// jobs in SQL of [`SqlJob`](crate::sql::SqlJob) have written.
 ///
 /// The files say nothing of documents. So the fingerprint with most neighbours is the centre of a cluster, and of equal
 /// ones the least. A pair counts once, however often and in whichever order it is given.

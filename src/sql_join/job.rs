@@ -29,7 +29,7 @@ pub enum SqlWork {
 /// # Example
 ///
 /// ```
-/// use simdb::{SqlDialect, SqlJob};
+/// use simdb::sql::{SqlDialect, SqlJob};
 ///
 /// let job = SqlJob::new(1_000_000, 3).text(SqlDialect::Spark).expect("there are tables for 3 bits");
 /// assert!(job.contains("bit_count"));

@@ -63,10 +63,10 @@ fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
         &writer.try_submit(document("b", 2), &Policy::link())
     ));
     assert!(is_closed(
-        &writer.insert_if_new(document("b", 2), &Policy::link())
+        &writer.insert_if_new(&document("b", 2), &Policy::link())
     ));
     assert!(is_closed(&writer.flush()));
-    assert!(is_closed(&writer.delete("a")));
+    assert!(is_closed(&writer.submit_delete("a")));
     // Whatever still lives, the file is free.
     let again = Database::open(folder.path("d.simdb"), &tiny())?;
     assert_sound(&again)?;
@@ -125,7 +125,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
     })?;
     writer.flush()?;
     assert!(matches!(receive.recv()?, Err(Error::WouldDeadlock)));
-    writer.insert_if_new(document("c", 3), &Policy::link())?;
+    writer.insert_if_new(&document("c", 3), &Policy::link())?;
     within(Duration::from_secs(20), move || database.close())?;
     assert_eq!(
         Database::open(folder.path("d.simdb"), &tiny())?

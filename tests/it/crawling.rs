@@ -98,7 +98,7 @@ fn a_crawler_goes_on_where_it_was_killed() -> TestResult {
             .snapshot()?
             .sources()?
             .iter()
-            .all(simdb::Source::has_ended)
+            .all(simdb::source::Source::has_ended)
     );
     assert_sound(&database)?;
     drop(database);

@@ -352,9 +352,9 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
                         writer.submit_with(of_child(), &policy, |_| panic!("nothing is answered"))
                     });
                     refused(|| writer.try_submit(of_child(), &policy));
-                    refused(|| writer.insert_if_new(of_child(), &policy));
+                    refused(|| writer.insert_if_new(&of_child(), &policy));
                     refused(|| writer.submit_delete("a"));
-                    refused(|| writer.delete("a"));
+                    refused(|| writer.submit_delete("a"));
                     refused(|| writer.flush());
                     refused(|| writer.close());
                     refused(|| first.wait());
@@ -722,7 +722,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
                                 format!("{thread} {count}"),
                                 Fingerprint::from_bits(bits),
                             );
-                            writer.insert_if_new(document, policy)?;
+                            writer.insert_if_new(&document, policy)?;
                             count += 1;
                         }
                         Ok(count)
@@ -755,7 +755,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
                             refused(|| database.snapshot());
                             refused(|| database.begin_write());
                             refused(|| snapshot.query(&near(1)));
-                            refused(|| writer.insert_if_new(document("of the child", 1), policy));
+                            refused(|| writer.insert_if_new(&document("of the child", 1), policy));
                             refused(|| match ticket {
                                 TrySubmit::Accepted(ticket) => ticket.wait(),
                                 TrySubmit::Full(_) => Err(Error::Forked),
@@ -871,7 +871,7 @@ fn a_program_that_is_started_inherits_nothing() -> TestResult {
         let _socket = database.admin_socket(folder.path("other.sock"))?;
         let _snapshot = database.snapshot()?;
         let writer = database.writer(WriterOptions::new())?;
-        writer.insert_if_new(document("a", 1), &Policy::link())?;
+        writer.insert_if_new(&document("a", 1), &Policy::link())?;
         // So many that they wait in a temporary file.
         let mut txn = database.begin_write()?;
         for i in 0..700u64 {

@@ -1,6 +1,7 @@
 //! The memory of the cache: what it may take, what it takes, and what it would need.
 
-use simdb::{Cache, CreateOptions, Database, OpenOptions, Query, Scheme, Statistics};
+use simdb::inspect::Statistics;
+use simdb::{Cache, CreateOptions, Database, OpenOptions, Query, Scheme};
 
 use crate::support::{Folder, TestResult, document, go_on, insert_all, run};
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use simdb::inspect::Metrics;
 use simdb::{
-    CreateOptions, Database, Expiry, Fingerprint, Metrics, OpenOptions, Policy, Query, Scheme,
-    WriterOptions,
+    CreateOptions, Database, Expiry, Fingerprint, OpenOptions, Policy, Query, Scheme, WriterOptions,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all};
@@ -450,7 +450,7 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
     let database = folder.database("d.simdb")?;
     let writer = database.writer(WriterOptions::new())?;
     for i in 0..20 {
-        writer.insert_if_new(document(i.to_string(), i / 2), &Policy::skip().near(0))?;
+        writer.insert_if_new(&document(i.to_string(), i / 2), &Policy::skip().near(0))?;
     }
     database.snapshot()?.query(&query(3))?;
     let metrics = database.metrics();

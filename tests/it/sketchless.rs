@@ -53,7 +53,7 @@ fn every_way_into_a_database_of_texts_refuses_a_fingerprint_without_its_sketch()
     assert_eq!(each, [false, true], "it fails alone");
     txn.commit()?;
     let writer = database.writer(WriterOptions::new())?;
-    assert!(is_refused(writer.insert_if_new(bare.clone(), &policy)));
+    assert!(is_refused(writer.insert_if_new(&bare, &policy)));
     writer.close()?;
     assert!(is_refused(Database::build(
         folder.path("b.simdb"),

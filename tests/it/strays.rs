@@ -1,7 +1,8 @@
 //! Rows of the engine that nothing refers to.
 
 use redb::{ReadableTable, TableDefinition};
-use simdb::{CheckReport, Database};
+use simdb::Database;
+use simdb::inspect::CheckReport;
 
 use crate::support::{Folder, TestResult, document, go_on, insert_all, run, tiny};
 

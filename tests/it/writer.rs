@@ -246,7 +246,7 @@ fn of_two_threads_with_the_same_page_exactly_one_is_first_a_thousand_times() -> 
             let document = document(format!("{number} of {thread}"), bits);
             round.wait();
             !writer
-                .insert_if_new(document, &Policy::skip())
+                .insert_if_new(&document, &Policy::skip())
                 .expect("nothing fails")
                 .is_duplicate()
         };
@@ -270,14 +270,14 @@ fn nobody_sleeps_out_the_age_when_all_wait() -> TestResult {
     // One after the other, alone.
     let alone = writer.clone();
     within(LIMIT, move || {
-        (0..20).try_for_each(|i| alone.insert_if_new(spread(i), &Policy::link()).map(drop))
+        (0..20).try_for_each(|i| alone.insert_if_new(&spread(i), &Policy::link()).map(drop))
     })?;
     // Many at once.
     let together = writer.clone();
     in_threads(8, move |thread| {
         for i in 0..20 {
             together
-                .insert_if_new(spread(100 + thread * 20 + i), &Policy::link())
+                .insert_if_new(&spread(100 + thread * 20 + i), &Policy::link())
                 .expect("nothing fails");
         }
     });
@@ -296,8 +296,8 @@ fn nobody_sleeps_out_the_age_when_all_wait() -> TestResult {
     // Removals and flushes too.
     let flushing = writer.clone();
     within(LIMIT, move || {
-        assert!(flushing.delete("7")?.is_some());
-        assert!(flushing.delete("7")?.is_none());
+        assert!(flushing.submit_delete("7")?.wait()?.is_some());
+        assert!(flushing.submit_delete("7")?.wait()?.is_none());
         drop(flushing.submit(spread(7), &Policy::link())?);
         flushing.flush()
     })?;
@@ -448,7 +448,7 @@ fn a_full_queue_makes_threads_wait_and_gives_documents_back() -> TestResult {
             }
         };
         assert!((1..=10).contains(&tickets.len()), "{}", tickets.len());
-        assert_eq!(full, spread(tickets.len() as u64).with_seen(0));
+        assert_eq!(full.document, spread(tickets.len() as u64).with_seen(0));
         // This thread would wait for the queue, which waits for the transaction of this thread.
         assert!(matches!(
             writer.submit(full.clone(), &Policy::link()),
@@ -494,7 +494,7 @@ fn a_full_queue_is_committed_before_its_age() -> TestResult {
             loop {
                 match submitting.try_submit(document, &Policy::link())? {
                     TrySubmit::Accepted(_) => return Ok(()),
-                    TrySubmit::Full(again) => document = again,
+                    TrySubmit::Full(again) => document = again.document,
                 }
             }
         })?;
@@ -524,7 +524,7 @@ fn dropping_the_last_handle_makes_everything_durable() -> TestResult {
     // The handle keeps the database open until it is dropped.
     let writer = database.writer(WriterOptions::new())?;
     drop(database);
-    writer.insert_if_new(spread(102), &Policy::link())?;
+    writer.insert_if_new(&spread(102), &Policy::link())?;
     let ticket = writer.submit(spread(103), &Policy::link())?;
     drop(writer);
     let database = Database::open(folder.path("d.simdb"), &simdb::OpenOptions::new())?;
@@ -554,7 +554,10 @@ fn a_closed_writer_refuses_and_says_so() -> TestResult {
         second.try_submit(spread(2), &Policy::link()),
         Err(Error::WriterClosed)
     ));
-    assert!(matches!(second.delete("1"), Err(Error::WriterClosed)));
+    assert!(matches!(
+        second.submit_delete("1"),
+        Err(Error::WriterClosed)
+    ));
     assert!(matches!(second.flush(), Err(Error::WriterClosed)));
     let reading = Database::open(
         folder.path("d.simdb"),
@@ -586,10 +589,13 @@ fn a_thread_with_a_transaction_cannot_wait_for_the_writer() -> TestResult {
             let ticket = writer.submit(spread(1), &Policy::link())?;
             assert!(matches!(ticket.wait(), Err(Error::WouldDeadlock)));
             assert!(matches!(
-                writer.insert_if_new(spread(2), &Policy::link()),
+                writer.insert_if_new(&spread(2), &Policy::link()),
                 Err(Error::WouldDeadlock)
             ));
-            assert!(matches!(writer.delete("1"), Err(Error::WouldDeadlock)));
+            assert!(matches!(
+                writer.submit_delete("1"),
+                Err(Error::WouldDeadlock)
+            ));
             assert!(matches!(writer.flush(), Err(Error::WouldDeadlock)));
             assert!(matches!(writer.close(), Err(Error::WouldDeadlock)));
             // Its thread ends by itself.
@@ -617,7 +623,7 @@ fn a_callback_may_neither_wait_for_the_writer_nor_end_it() -> TestResult {
     let (send, receive) = mpsc::channel();
     let own = writer.clone();
     let answered = move |_: simdb::Result<Verdict>| {
-        let refused = own.insert_if_new(spread(2), &Policy::link());
+        let refused = own.insert_if_new(&spread(2), &Policy::link());
         // It may submit, if it does not wait.
         let submitted = own.submit(spread(3), &Policy::link()).map(drop);
         _ = send.send((refused, submitted));
@@ -664,7 +670,7 @@ fn transactions_and_a_writer_do_not_starve_each_other() -> TestResult {
                     insert_all(&database, [document]).expect("nothing fails");
                 } else {
                     writer
-                        .insert_if_new(document, &Policy::link())
+                        .insert_if_new(&document, &Policy::link())
                         .expect("nothing fails");
                 }
                 count += 1;
@@ -691,7 +697,7 @@ fn answers_come_before_durability_if_asked_for() -> TestResult {
     let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;
     let mut keys = HashSet::new();
     for i in 0..200 {
-        let verdict = writer.insert_if_new(spread(i % 150), &Policy::link())?;
+        let verdict = writer.insert_if_new(&spread(i % 150), &Policy::link())?;
         assert_eq!(
             keys.insert(i % 150),
             *verdict.change() == simdb::Change::Inserted
@@ -700,7 +706,10 @@ fn answers_come_before_durability_if_asked_for() -> TestResult {
         assert!(stored(&database)? <= keys.len() as u64);
     }
     assert_eq!(
-        writer.delete("3")?.map(|it| it.key().to_vec()),
+        writer
+            .submit_delete("3")?
+            .wait()?
+            .map(|it| it.key().to_vec()),
         Some(b"3".to_vec())
     );
     writer.flush()?;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use simdb::inspect::CheckReport;
 use simdb::{
-    CheckReport, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Order,
-    Policy, Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Order, Policy, Query,
+    Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all, jaccard, leave_log, tiny};
