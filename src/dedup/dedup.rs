@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::reporting::{Removals, Reporter};
-use super::stop::Stop;
+use super::events::Stop;
+use super::events::{Removals, Reporter};
 use crate::database::{Clustering, CreateOptions};
 use crate::error::{Error, Result};
 use crate::ingest::{ReadOptions, Records};

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::dedup::Dedup;
-use super::delivery::cannot_write;
+use super::events::Stop;
 use super::events::{DedupEvent, DedupStep};
-use super::removed::Removed;
-use super::stop::Stop;
+use super::verdicts::Removed;
+use super::work::cannot_write;
 use super::work::{IDS, Work};
 use crate::database::{Database, OpenOptions, WriteTxn};
 use crate::document::Document;

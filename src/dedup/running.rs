@@ -1,4 +1,4 @@
-//! The run of a cleaning, step by step.
+//! The run of a cleaning, step by step, and the list of groups that cleans nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::dedup::Dedup;
-use super::events::{DedupEvent, DedupStep, DedupTotals};
+use super::events::{DedupEvent, DedupStep, DedupTotals, Removals};
 use super::keeping;
 use super::layout::Layout;
-use super::removed::Unjudged;
-use super::reporting::Removals;
-use super::verdicts;
-use super::work::{REMOVED, REPORT, UNJUDGED, Work, write_durably};
+use super::verdicts::{self, Unjudged};
+use super::work::{REMOVED, REPORT, UNJUDGED, Work, cannot_write, write_durably};
 use super::writing;
-use crate::database::Database;
+use crate::database::{ClusterEvent, Database};
 use crate::error::{Error, Result};
-use crate::ingest::{Event, Fingerprinting, Ingest, NumberedKey, Records, StoredRecords};
+use crate::ingest::{
+    Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Records, StoredRecords,
+};
 
 /// The records that are committed together.
 const BATCH: usize = 5_000;
@@ -261,4 +261,85 @@ fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
         }
     }
     txn.commit()
+}
+
+/// Records that are near-duplicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DedupGroup {
+    /// The index of the record that survives.
+    pub survivor: usize,
+    /// All records, in the order of the inputs. There are at least two.
+    pub records: Vec<GroupedRecord>,
+}
+
+/// A record of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupedRecord {
+    /// The path of its input.
+    pub input: PathBuf,
+    /// Its line, or its number in a web archive. `None` if the input is one record.
+    pub number: Option<u64>,
+    /// Its key, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// The number of bits in which its fingerprint differs from that of the survivor.
+    pub distance: u32,
+}
+
+impl Dedup {
+    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run), but the output is not looked at.
+    ///
+    /// # Cost
+    ///
+    /// That of storing all documents, in a folder for temporary files, and of
+    /// [`Snapshot::clusters`](crate::Snapshot::clusters).
+    pub fn groups(
+        &self,
+        mut observe: impl FnMut(DedupEvent<'_>),
+        mut each: impl FnMut(DedupGroup) -> Result<()>,
+    ) -> Result<()> {
+        self.ensure_whole_records()?;
+        let mut stored = self.open_inputs(&mut observe)?;
+        let kinds = (0..stored.paths().len())
+            .map(|index| stored.kind_of(index))
+            .collect::<Result<Vec<_>>>()?;
+        let folder =
+            tempfile::tempdir().map_err(|source| cannot_write(&std::env::temp_dir(), &source))?;
+        let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
+        let options = self.options_of_new(&mut unread)?;
+        let database = Database::create(folder.path().join("records.simdb"), &options)?;
+        self.ingest(&database, unread, None, &mut observe)?;
+        let mut failed = Ok(());
+        database.snapshot()?.clusters(&self.clustering, |event| {
+            match event {
+                ClusterEvent::Cluster(cluster) => {
+                    let records = cluster.documents.iter().filter_map(|it| {
+                        let NumberedKey { id, key, .. } = NumberedKey::of_bytes(&it.key)?;
+                        let index = id.input as usize;
+                        Some(GroupedRecord {
+                            input: stored.paths()[index].clone(),
+                            number: (kinds[index].0 != InputFormat::Text).then_some(id.number),
+                            key: key.map(<[u8]>::to_vec),
+                            distance: it.distance,
+                        })
+                    });
+                    failed = each(DedupGroup {
+                        survivor: cluster.survivor,
+                        records: records.collect(),
+                    });
+                }
+                ClusterEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
+            }
+            match failed {
+                Ok(()) => self.stop().flow(),
+                Err(_) => ControlFlow::Break(()),
+            }
+        })?;
+        failed.and_then(|()| self.stop().ensure_wanted())
+    }
 }

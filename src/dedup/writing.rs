@@ -9,13 +9,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::delivery::{cannot_write, sync_folder};
+use super::events::Stop;
 use super::events::{DedupEvent, DedupStep};
 use super::layout::{Layout, OutputFile};
 use super::packing::{self, Content, Packer, Piece};
-use super::removed::Removed;
-use super::stop::Stop;
+use super::verdicts::Removed;
 use super::work::{IDS, Work, Written};
+use super::work::{cannot_write, sync_folder};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 #[cfg(feature = "parquet")]

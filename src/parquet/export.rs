@@ -8,9 +8,9 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::Columns;
-use super::header::Header;
 use super::output::{Existing, Output, write_failed};
+use super::schema::Columns;
+use super::schema::Header;
 use super::schema::{FINGERPRINT, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape};
 use crate::database::Snapshot;
 use crate::error::{Error, Result};

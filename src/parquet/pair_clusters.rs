@@ -12,8 +12,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::inputs::{Batches, bad_input, files_of, open};
+use super::inputs::{Kind, ensure_types, fingerprint, number};
 use super::output::{Existing, Output, write_failed};
-use super::typed::{Kind, ensure_types, fingerprint, number};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use parquet::arrow::ProjectionMask;
 
 use super::inputs::{Batches, bad_input, open};
-use super::typed::{bytes, seconds, whole};
+use super::inputs::{bytes, seconds, whole};
 use crate::error::{Error, Result};
 
 /// How every Parquet file begins.

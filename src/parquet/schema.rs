@@ -1,10 +1,27 @@
-//! The columns of documents: their names and types, and which of them a file has.
+//! A file of documents: the names and types of its columns, documents on their way into them, and the texts that say
+//! which database they are from.
 
+use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::ArrayRef;
+use arrow_array::RecordBatch;
+use arrow_array::builder::{
+    BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow_schema::DataType;
+use arrow_schema::Field;
+use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
+use arrow_schema::TimeUnit;
+use parquet::file::metadata::KeyValue;
 
+use crate::database::{CreateOptions, Statistics};
 use crate::document::Document;
+use crate::error::Result;
+use crate::sketch::{Sketch, SketchSize};
+use crate::text::Scheme;
 
 /// The place of the document in the order of writing, from 0.
 pub(super) const ID: &str = "id";
@@ -93,5 +110,227 @@ impl Shape {
             fields.push(Field::new(PAYLOAD, DataType::Binary, false));
         }
         Arc::new(Schema::new(fields))
+    }
+}
+
+/// Documents that are written together.
+pub(super) struct Columns {
+    shape: Shape,
+    id: Int64Builder,
+    /// The keys, in the one that the shape asks for.
+    text_key: StringBuilder,
+    binary_key: BinaryBuilder,
+    fingerprint: Int64Builder,
+    sketch: BinaryBuilder,
+    shingles: Int64Builder,
+    scope: StringBuilder,
+    seen: TimestampMicrosecondBuilder,
+    seen_seconds: Int64Builder,
+    ranks: Vec<Int64Builder>,
+    payload: BinaryBuilder,
+    rows: usize,
+    /// Those of keys and payloads.
+    bytes: usize,
+}
+
+impl Columns {
+    pub(super) fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            id: Int64Builder::new(),
+            text_key: StringBuilder::new(),
+            binary_key: BinaryBuilder::new(),
+            fingerprint: Int64Builder::new(),
+            sketch: BinaryBuilder::new(),
+            shingles: Int64Builder::new(),
+            scope: StringBuilder::new(),
+            seen: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            seen_seconds: Int64Builder::new(),
+            ranks: (0..shape.ranks).map(|_| Int64Builder::new()).collect(),
+            payload: BinaryBuilder::new(),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes of the keys and payloads.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a document, for which the shape has room.
+    pub(super) fn push(&mut self, id: i64, document: &Document) {
+        self.id.append_value(id);
+        match std::str::from_utf8(document.key()) {
+            Ok(key) if !self.shape.binary_keys => self.text_key.append_value(key),
+            _ => self.binary_key.append_value(document.key()),
+        }
+        self.fingerprint
+            .append_option(document.fingerprint().map(|it| it.bits().cast_signed()));
+        self.sketch
+            .append_option(document.sketch().map(Sketch::as_bytes));
+        self.shingles
+            .append_option(document.sketch().map(|it| it.shingles().into()));
+        self.scope.append_value(document.scope());
+        let micros = micros(document.seen());
+        self.seen.append_option(micros);
+        self.seen_seconds
+            .append_option(micros.is_none().then_some(document.seen()));
+        for (index, column) in self.ranks.iter_mut().enumerate() {
+            column.append_option(document.rank().get(index).copied());
+        }
+        if self.shape.payloads {
+            self.payload.append_value(document.payload());
+            self.bytes += document.payload().len();
+        }
+        self.bytes += document.key().len();
+        self.rows += 1;
+    }
+
+    /// The documents as a batch, in the order of the schema. None are left.
+    pub(super) fn take(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        (self.rows, self.bytes) = (0, 0);
+        let key: ArrayRef = match self.shape.binary_keys {
+            true => Arc::new(self.binary_key.finish()),
+            false => Arc::new(self.text_key.finish()),
+        };
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(self.id.finish()),
+            key,
+            Arc::new(self.fingerprint.finish()),
+        ];
+        let (sketch, shingles) = (self.sketch.finish(), self.shingles.finish());
+        if self.shape.sketches {
+            columns.extend([Arc::new(sketch) as ArrayRef, Arc::new(shingles)]);
+        }
+        columns.extend([
+            Arc::new(self.scope.finish()) as ArrayRef,
+            Arc::new(self.seen.finish()),
+        ]);
+        let seconds = self.seen_seconds.finish();
+        if self.shape.far_times {
+            columns.push(Arc::new(seconds));
+        }
+        columns.extend(
+            self.ranks
+                .iter_mut()
+                .map(|it| Arc::new(it.finish()) as ArrayRef),
+        );
+        if self.shape.payloads {
+            columns.push(Arc::new(self.payload.finish()));
+        }
+        RecordBatch::try_new(self.shape.schema(), columns)
+    }
+}
+
+/// The version of the columns and of these texts.
+const VERSION: &str = "1";
+
+/// What is needed to make the same database again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    pub(super) scheme: Scheme,
+    plan: String,
+    max_distance: u32,
+    pub(super) sketch_size: SketchSize,
+    min_similarity: f64,
+    created: i64,
+}
+
+impl Header {
+    pub(super) fn of(stats: &Statistics) -> Self {
+        Self {
+            scheme: stats.scheme,
+            plan: stats.plan.clone(),
+            max_distance: stats.max_distance,
+            sketch_size: stats.sketch_size,
+            min_similarity: stats.min_similarity.unwrap_or_default(),
+            created: stats.created,
+        }
+    }
+
+    /// The texts of the file.
+    pub(super) fn key_values(&self) -> Vec<KeyValue> {
+        let pair = |name: &str, value: String| KeyValue::new(format!("simdb.{name}"), value);
+        vec![
+            pair("version", VERSION.to_owned()),
+            pair("scheme", self.scheme.name().to_owned()),
+            pair("plan", self.plan.clone()),
+            pair("max_distance", self.max_distance.to_string()),
+            pair("sketch_bytes", self.sketch_size.bytes().to_string()),
+            pair("min_similarity", self.min_similarity.to_string()),
+            pair("created", self.created.to_string()),
+        ]
+    }
+
+    /// Reads the texts of a file. `None` if it has none of simdb, which is the case if another program has written it.
+    pub(super) fn read(texts: &[KeyValue]) -> Result<Option<Self>, String> {
+        let found = |name: &str| {
+            let text = texts
+                .iter()
+                .find(|it| it.key.strip_prefix("simdb.") == Some(name));
+            text.and_then(|it| it.value.as_deref())
+        };
+        match found("version") {
+            None => return Ok(None),
+            Some(VERSION) => {}
+            Some(other) => {
+                return Err(format!(
+                    "it was exported as version {other}, and this release reads {VERSION}: use a newer release"
+                ));
+            }
+        }
+        fn parsed<T: FromStr>(name: &str, text: Option<&str>) -> Result<T, String> {
+            let text =
+                text.ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
+            text.parse()
+                .map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
+        }
+        let sketch_bytes = parsed("sketch_bytes", found("sketch_bytes"))?;
+        Ok(Some(Self {
+            scheme: parsed("scheme", found("scheme"))?,
+            plan: parsed("plan", found("plan"))?,
+            max_distance: parsed("max_distance", found("max_distance"))?,
+            sketch_size: SketchSize::from_bytes(sketch_bytes).ok_or_else(|| {
+                format!("its metadata has a simdb.sketch_bytes that cannot be: {sketch_bytes}")
+            })?,
+            min_similarity: parsed("min_similarity", found("min_similarity"))?,
+            created: parsed("created", found("created"))?,
+        }))
+    }
+
+    /// The options with which the database was created.
+    pub(super) fn create_options(&self) -> CreateOptions {
+        CreateOptions::new()
+            .scheme(self.scheme)
+            .plan(&self.plan)
+            .max_distance(self.max_distance)
+            .sketch_size(self.sketch_size)
+            .min_similarity(self.min_similarity)
+            .created(self.created)
+    }
+
+    /// Refuses a file of other fingerprints or sketches than those of `first`.
+    pub(super) fn ensure_like(&self, first: &Self, path: &Path) -> Result<(), String> {
+        let path = path.display();
+        let (ours, theirs) = (self.scheme, first.scheme);
+        if ours != theirs {
+            return Err(format!(
+                "its fingerprints are of scheme {ours}, and those of {path} of {theirs}; fingerprints of different schemes \
+                 cannot be compared: import one of them into another database"
+            ));
+        }
+        let [ours, theirs] = [self, first].map(|it| it.sketch_size.bytes());
+        if ours != theirs {
+            return Err(format!(
+                "its sketches have {ours} bytes, and those of {path} have {theirs}: import one of them into another \
+                 database"
+            ));
+        }
+        Ok(())
     }
 }

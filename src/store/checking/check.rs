@@ -5,25 +5,24 @@
 //! (`product.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
 //!
 //! Every block that a directory has is read on the way. What the tables of the engine have besides is found
-//! in `strays.rs`.
+//! by `find_strays`: blocks that no directory has, chunks that no level has, pages beside the log. They change
+//! no answer now, but a chunk would if the number of its level came back. A compaction leaves them behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::differences;
 use super::findings::Findings;
-use super::found::Found;
 use super::hidden::Hidden;
-use super::parts::{CheckProgress, Parts, Ticks};
 use super::product::Secret;
-use super::strays;
-use super::tally::Products;
-use super::walk::Walk;
+use super::tally::{self, Products};
+use super::walk::{CheckProgress, Found, Parts, Ticks, Walk};
 use crate::error::{Error, Result};
+use crate::store::blocks::Row;
+use crate::store::engine::{ChunkKey, LevelName};
 use crate::store::file::{
-    KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
+    DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
-use crate::store::sorted_set::Life;
+use crate::store::sorted_set::{Level, Life};
 
 /// The most rows that are collected to find those that differ.
 const MOST_COLLECTED: u64 = 2 << 20;
@@ -70,7 +69,7 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
         // Both sides of the comparison leave out what damaged blocks hide.
         products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
     }
-    strays::find(view, &mut findings)?;
+    find_strays(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
     view.sources()
         .map(drop)
@@ -78,7 +77,7 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
         let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;
-        differences::find(view, collected, &mut findings);
+        tally::add_differences(view, collected, &mut findings);
     }
     check_counts(view, &found, &products, &mut findings);
     findings.merge(found.findings);
@@ -228,4 +227,112 @@ fn check_directory<R: SetRow>(
             products.stored_rows(set),
         );
     }
+}
+
+const STRAY: &str = "nothing refers to it; a compaction removes it";
+
+/// For the id of each level, whether it has a chunk and a summary that end with a row.
+type Directories<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> (bool, bool) + 'a>>;
+
+/// Finds all rows that nothing refers to.
+fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
+    let state = view.state();
+    let mut directories = Directories::new();
+    find_stray_blocks(
+        view,
+        DOCUMENTS,
+        &[(0, &*state.documents)],
+        &mut directories,
+        findings,
+    )?;
+    for set in state.sets.sets() {
+        by_row!(set, set => {
+            let levels: Vec<_> = state.sets[set].levels.iter().map(|it| (it.number, &*it.level)).collect();
+            find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
+        });
+    }
+    let ends = |(id, last): ChunkKey| {
+        directories
+            .get(&id)
+            .map_or((false, false), |ends| ends(last))
+    };
+    let name =
+        |(id, last): ChunkKey| format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff);
+    let mut stray = Vec::new();
+    let read = view
+        .tables()
+        .chunk_keys(|key| stray.extend((!ends(key).0).then(|| name(key))));
+    add_strays("directory", read, stray, findings)?;
+    let mut stray = Vec::new();
+    let read = view
+        .tables()
+        .summary_keys(|key| stray.extend((!ends(key).1).then(|| name(key))));
+    add_strays("summaries", read, stray, findings)?;
+    let mut stray = Vec::new();
+    let read = view.tables().log_page_numbers(|page| {
+        // Pages before the first one may wait to be removed.
+        if !(state.oldest_page..state.next_page).contains(&page) {
+            stray.push(page.to_string());
+        }
+    });
+    add_strays("log", read, stray, findings)
+}
+
+/// Finds the blocks of a table that none of its levels has. `name` is any level of the table.
+fn find_stray_blocks<'a, R: Row>(
+    view: &View,
+    name: LevelName,
+    levels: &[(u8, &'a Level<R>)],
+    directories: &mut Directories<'a>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let table = name.table;
+    for &(number, level) in levels {
+        let ends = move |last| {
+            let last = R::from_number(last);
+            (level.has_chunk(last), level.has_summary(last))
+        };
+        directories.insert(LevelName { table, number }.id(), Box::new(ends));
+    }
+    let of = view.blocks().of_table(table);
+    let wanted: usize = levels.iter().map(|it| it.1.blocks()).sum();
+    let mut stray = Vec::new();
+    let read = view.tables().block_count(table).and_then(|count| {
+        // Blocks that are missing were found when they were read.
+        if count <= wanted as u64 {
+            return Ok(());
+        }
+        view.tables().block_keys(table, |number, last| {
+            let row = R::from_number(last);
+            // All chunks were read before. So this does not fail.
+            let has = |level: &Level<R>| {
+                let position = level.find(row, of)?;
+                Ok::<_, Error>(
+                    level
+                        .entry(position, of)?
+                        .is_some_and(|entry| entry.high == row),
+                )
+            };
+            if !levels
+                .iter()
+                .any(|it| it.0 == number && has(it.1).unwrap_or(true))
+            {
+                stray.push(format!("{table}, level {number}, block up to {last:x}"));
+            }
+        })
+    });
+    add_strays(table.name, read, stray, findings)
+}
+
+/// Adds strays of a table, and the damage that ended the search for them.
+fn add_strays(
+    table: &'static str,
+    read: Result<()>,
+    stray: Vec<String>,
+    findings: &mut Findings,
+) -> Result<()> {
+    stray
+        .into_iter()
+        .for_each(|key| findings.add(table, key, STRAY));
+    read.or_else(|error| findings.add_error(usize::MAX, table, error))
 }

@@ -2,9 +2,10 @@
 //! the same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it beside
 //! the file.
 
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
@@ -12,9 +13,12 @@ use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
-use crate::store::engine::{Engine, NewFile, OpenFile, available_bytes, directory_of};
+use crate::store::engine::{
+    Engine, NewFile, OpenFile, Temporary, available_bytes, directory_of, ensure_nothing_at,
+    is_same_file, names_of, sync_directory,
+};
 use crate::store::file::{
-    self, FIXED, KEYS, Set, SetRow, Settings, SourceRows, State, View, by_row, permuted,
+    self, FIXED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
@@ -330,4 +334,134 @@ pub(super) fn view_of(
     let txn = copied.engine.begin_read()?;
     let state = file::read_state(&txn, &settings)?;
     Ok(View::new(copied, txn, state, settings, cache))
+}
+
+/// The most memory for sorting. With more, little is gained.
+const MOST_SORTING_BYTES: usize = 1 << 30;
+
+/// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
+/// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
+/// them is gone.
+pub(crate) fn compact(
+    shared: &Shared,
+    plan: Option<Plan>,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
+    let failed = |source: io::Error| Error::Io {
+        path: shared.path.clone(),
+        source: source.into(),
+    };
+    let target = &shared.target;
+    ensure_in_place(shared)?;
+    let view = shared.view()?;
+    let mut settings = shared.settings().for_another_file();
+    if let Some(plan) = plan {
+        settings.plan = plan;
+    }
+    // Only readers need the rest of the memory meanwhile.
+    let sorting = (shared.limit.own_bytes() / 2).min(MOST_SORTING_BYTES);
+    let memory = Memory {
+        engine: shared.limit.page_cache_bytes(),
+        sorting,
+    };
+    let new = NewFile::replacing(target, view.file())?;
+    let Copied {
+        new,
+        engine,
+        mut counter,
+    } = copy(
+        &view,
+        &settings,
+        new,
+        target,
+        &shared.sizes,
+        memory,
+        progress,
+    )?;
+    let open = Arc::new(OpenFile::new(engine, new.file));
+    let copied = view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
+    verify(&copied, &view, &mut || counter.go_on())?;
+    // Somebody may have changed the mode meanwhile.
+    open.file
+        .set_permissions(view.metadata().map_err(failed)?.permissions())
+        .map_err(failed)?;
+    put_in_place(shared, new.temporary, &open, copied)
+}
+
+/// Puts the copy in the place of the file. `copied` is what it holds.
+fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: View) -> Result<()> {
+    let failed = |source: io::Error| Error::Io {
+        path: shared.path.clone(),
+        source: source.into(),
+    };
+    ensure_in_place(shared)?;
+    new.replace(&shared.target)?;
+    // From here on the path names the copy, so every handle must use it.
+    shared.swap(open.clone(), copied);
+    // Some file systems ask for the first sync too, since the file had no name when it was synced.
+    open.file.sync_all().map_err(failed)?;
+    sync_directory(&shared.target).map_err(|error| match error {
+        Error::Io { source, .. } => Error::Io {
+            path: shared.path.clone(),
+            source,
+        },
+        error => error,
+    })
+}
+
+/// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
+/// file.
+fn ensure_in_place(shared: &Shared) -> Result<()> {
+    let failed = |source: io::Error| Error::Io {
+        path: shared.target.clone(),
+        source: source.into(),
+    };
+    let open = shared.open()?;
+    let metadata = open.file.metadata().map_err(failed)?;
+    if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(failed)?) {
+        let reason =
+            "another file stands there since this one was opened; open that one, or move it away";
+        return Err(failed(io::Error::other(reason)));
+    }
+    match names_of(&open.file).map_err(failed)? {
+        0 | 1 => Ok(()),
+        names => Err(Error::SeveralNames {
+            path: shared.path.clone(),
+            names,
+        }),
+    }
+}
+
+/// The copy is not used after it is made, so a small cache is enough.
+const MEMORY: Memory = Memory {
+    engine: 16 << 20,
+    sorting: 64 << 20,
+};
+
+/// Makes a dense copy at `path`, where nothing may be yet.
+pub(crate) fn backup(
+    view: &View,
+    path: &Path,
+    sizes: &Sizes,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
+    ensure_nothing_at(path)?;
+    let failed = |source: io::Error| Error::Io {
+        path: path.to_owned(),
+        source: source.into(),
+    };
+    // `progress` may change the directory of the process.
+    let path = &path::absolute(path).map_err(failed)?;
+    let settings = view.settings().for_another_file();
+    let new = NewFile::copy_of(directory_of(path)?, view.file())?;
+    let Copied {
+        new,
+        engine,
+        mut counter,
+    } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
+    let open = Arc::new(OpenFile::new(engine, new.file));
+    // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
+    let copied = view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
+    verify(&copied, view, &mut || counter.go_on())?;
+    new.temporary.keep_as(path)
 }

@@ -1,4 +1,4 @@
-//! Expire: removes all documents that meet some conditions, step by step.
+//! Expire: removes all documents that meet some conditions, step by step, or lists them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use super::batch::{Batch, DoomedBlock};
 use super::selection::{Conditions, Selection};
 use super::step::{Newcomers, Step};
+use crate::document::Document;
 use crate::error::Result;
-use crate::store::file::{Shared, Turn};
+use crate::store::file::{DEAD, Shared, Turn, View, damaged_document};
 use crate::store::merging::wait_for_merges;
+use crate::store::numbers::DocumentNumber;
 use crate::store::read::Read;
 use crate::store::write::Transaction;
 
@@ -132,4 +134,41 @@ impl Expirer<'_> {
             self.size = (self.size + self.size / 8 + 1).min(self.most);
         }
     }
+}
+
+/// Called with each document that would be removed.
+pub(crate) type ToExpire<'a> = &'a mut dyn FnMut(Document) -> ControlFlow<()>;
+
+/// Goes through the documents of a view that meet the conditions, in the order in which they were written, until
+/// there are none or `each` breaks. Reads the blocks that an expiry would read, and no others.
+pub(crate) fn list(
+    view: &View,
+    conditions: &Conditions,
+    each: ToExpire<'_>,
+) -> Result<ControlFlow<()>> {
+    let selection = Selection::new(view, conditions)?;
+    let (documents, of) = (&view.state().documents, view.document_blocks());
+    let mut next = 0;
+    while let Some(position) = selection.next_block(view, next)? {
+        let Some(entry) = documents.entry(position, of)? else {
+            break;
+        };
+        let block = of.documents_once(entry)?;
+        let first = block.documents().next().map_or(0, |first| first.number);
+        let dead = view.set(DEAD).rows(&(first..=entry.high))?;
+        for document in block.documents() {
+            let damaged = |problem| damaged_document(DocumentNumber(document.number), problem);
+            if dead.binary_search(&document.number).is_err()
+                && selection.takes(&document).map_err(damaged)?
+                && each(document.to_document().map_err(damaged)?).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        next = entry.high + 1;
+        if next >= selection.end() {
+            break;
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }

@@ -6,17 +6,20 @@
 //! A level that was opened knows the outlines of its chunks. A chunk is read when it is first needed, and then
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
+//!
+//! A level whose directory has extents also tells which blocks may have documents of a time, without reading
+//! them. Documents are stored in the order in which they come. So later blocks mostly have later times. Where
+//! they do not, whole chunks are passed over by their outlines.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::directory::Chunk;
-use super::fence::Fence;
 use super::shared_list::SharedList;
-use super::slot::{Found, Slot, Top};
+use super::slot::{Fence, Found, Slot, Top};
 use super::summary::{Outline, Stored};
 use crate::error::{Error, Result};
-use crate::store::blocks::{Entry, Problem, Row, SetBlocks};
+use crate::store::blocks::{Entry, Extent, Problem, Row, SetBlocks};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, partition_point_from, prefetch_at};
 
@@ -419,5 +422,114 @@ impl<R: Row> Level<R> {
             .chunk(position.chunk, blocks)?
             .rows_before(position.entry);
         Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
+    }
+}
+
+impl Level<u64> {
+    /// The first row that may be of a document seen at `since` or later. `None` if there is no such row.
+    pub(crate) fn first_since(&self, since: i64, blocks: SetBlocks<'_>) -> Result<Option<u64>> {
+        let chunk = self.latest.partition_point(|&latest| latest < since);
+        if chunk == self.latest.len() {
+            return Ok(None);
+        }
+        let extents = self.chunk(chunk, blocks)?.extents();
+        let entry = extents
+            .iter()
+            .position(|it| it.greatest_seen >= since)
+            .unwrap_or(0);
+        let before = self
+            .before(Position { chunk, entry })
+            .map(|before| self.entry(before, blocks));
+        Ok(Some(
+            before
+                .transpose()?
+                .flatten()
+                .map_or(0, |before| before.high + 1),
+        ))
+    }
+
+    /// The last row up to `row` that may be of a document seen at `since` or later. `None` if there is no such
+    /// row. Rows behind the last block may not.
+    pub(crate) fn last_since(
+        &self,
+        row: u64,
+        since: i64,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<u64>> {
+        let may = |extent: &Extent| extent.greatest_seen >= since;
+        let mut end = self.after(self.find(row, blocks)?, 1);
+        loop {
+            // The chunk of the last block before `end`.
+            let Some(Position { chunk, entry }) = self.before(end) else {
+                return Ok(None);
+            };
+            if self.latest[chunk] < since {
+                return Ok(None);
+            }
+            if self.slots[chunk].outline.extent.is_some_and(|it| may(&it)) {
+                let found = self.chunk(chunk, blocks)?.extents()[..=entry]
+                    .iter()
+                    .rposition(may);
+                if let Some(entry) = found {
+                    let high = self
+                        .entry(Position { chunk, entry }, blocks)?
+                        .map(|entry| entry.high);
+                    return Ok(high.map(|high| high.min(row)));
+                }
+            }
+            end = Position { chunk, entry: 0 };
+        }
+    }
+
+    /// The position of the first block from `from` on whose extent `wanted` takes. `wanted` must take the
+    /// extent of two blocks together if it takes that of one of them.
+    pub(crate) fn next_wanted(
+        &self,
+        from: Position,
+        wanted: impl Fn(&Extent) -> bool,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Position> {
+        let mut position = from;
+        while let Some(slot) = self.slots.get(position.chunk) {
+            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
+                let rest = &self.chunk(position.chunk, blocks)?.extents()[position.entry..];
+                if let Some(found) = rest.iter().position(&wanted) {
+                    return Ok(Position {
+                        entry: position.entry + found,
+                        ..position
+                    });
+                }
+            }
+            position = Position {
+                chunk: position.chunk + 1,
+                entry: 0,
+            };
+        }
+        Ok(self.end())
+    }
+
+    /// The most blocks that `wanted` may take, as far as the outlines of the chunks tell. `wanted` is as in
+    /// [`next_wanted`](Self::next_wanted).
+    pub(crate) fn most_wanted(&self, wanted: impl Fn(&Extent) -> bool) -> usize {
+        let outlines = self.slots.iter().map(|slot| &slot.outline);
+        let wanted =
+            outlines.filter(|outline| outline.extent.is_some_and(|extent| wanted(&extent)));
+        wanted.map(|outline| usize::from(outline.blocks)).sum()
+    }
+
+    /// The extent of a block.
+    pub(crate) fn extent(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<Extent>> {
+        if position.chunk >= self.slots.len() {
+            return Ok(None);
+        }
+        Ok(self
+            .chunk(position.chunk, blocks)?
+            .extents()
+            .get(position.entry)
+            .copied())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::level::Level;
 use super::run::{Rules, Run};
-use super::runs::{push_run_soon, runs_to_merge};
+use super::run::{push_run_soon, runs_to_merge};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::directory::{Chunk, Listed, NewBlock, cut};
-use super::fence::Fence;
 use super::level::{Level, Position};
 use super::shared_list::SharedList;
+use super::slot::Fence;
 use super::slot::Slot;
 use super::summary::{self, Outline, Stored, most_outlines};
 use crate::error::Result;
