@@ -153,7 +153,7 @@ impl Dedup {
     }
 
     /// Opens the inputs, and tells which cannot be read. These are left out.
-    pub(super) fn open_inputs(
+    fn open_inputs(
         &self,
         observe: &mut impl FnMut(DedupEvent<'_>),
     ) -> Result<StoredRecords> {
@@ -168,7 +168,7 @@ impl Dedup {
     /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of these
     /// no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places of the
     /// records that cannot be judged.
-    pub(super) fn ingest(
+    fn ingest(
         &self,
         database: &Database,
         unread: Records,

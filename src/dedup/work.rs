@@ -370,7 +370,7 @@ fn has_nothing(folder: &Path) -> bool {
 }
 
 /// Refuses results that could not get into their places at the end.
-pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
+fn ensure_places(dedup: &Dedup) -> Result<()> {
     if dedup.output == Path::new("-") {
         let reason = "the output is written to a file, since a run that was stopped goes on with it: name one";
         return Err(Error::output(&dedup.output, reason));
@@ -419,7 +419,7 @@ pub(super) fn ensure_places(dedup: &Dedup) -> Result<()> {
 }
 
 /// Brings a file or a directory into its place.
-pub(super) fn deliver(from: &Path, to: &Path) -> Result<()> {
+fn deliver(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
         return fs::remove_file(from).map_err(|source| cannot_write(from, &source));

@@ -42,17 +42,17 @@ pub(super) const RANKS: [&str; Document::MAX_RANKS] = ["rank_1", "rank_2", "rank
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Whether some key is not UTF-8. Then keys are BINARY, otherwise STRING.
-    pub(super) binary_keys: bool,
+    binary_keys: bool,
     /// The length of the longest rank.
-    pub(super) ranks: usize,
+    ranks: usize,
     /// Whether some time does not fit into microseconds.
-    pub(super) far_times: bool,
-    pub(super) sketches: bool,
-    pub(super) payloads: bool,
+    far_times: bool,
+    sketches: bool,
+    payloads: bool,
 }
 
 /// The microseconds of a time, if they fit.
-pub(super) fn micros(seconds: i64) -> Option<i64> {
+fn micros(seconds: i64) -> Option<i64> {
     seconds.checked_mul(1_000_000)
 }
 

@@ -154,11 +154,11 @@ impl Tally for Products {
 
 /// The buckets of a set whose rows are collected.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chosen {
+struct Chosen {
     /// Whether each bucket is chosen. Empty if none is.
     buckets: Vec<bool>,
     /// The least number of differences in the buckets that differ and are not chosen.
-    pub(super) unlisted: u64,
+    unlisted: u64,
 }
 
 impl Chosen {
@@ -170,20 +170,20 @@ impl Chosen {
 /// The rows of the chosen buckets of each set.
 pub(super) struct Collected {
     secret: Secret,
-    pub(super) sets: PerSet<RowsFamily>,
+    sets: PerSet<RowsFamily>,
 }
 
-pub(super) struct RowsFamily;
+struct RowsFamily;
 
 impl RowFamily for RowsFamily {
     type Of<R: SetRow> = Rows<R>;
 }
 
 /// The rows that a set should have in the chosen buckets, and those that it has.
-pub(super) struct Rows<R> {
-    pub(super) chosen: Chosen,
-    pub(super) expected: Vec<R>,
-    pub(super) stored: Vec<R>,
+struct Rows<R> {
+    chosen: Chosen,
+    expected: Vec<R>,
+    stored: Vec<R>,
 }
 
 impl<R> Rows<R> {

@@ -387,12 +387,12 @@ pub(super) struct Found {
     pub(super) repeated: Vec<u64>,
     pub(super) too_many_repeated: bool,
     /// The first and the last hash or fingerprint of each part of the keys and of the postings.
-    pub(super) key_ends: Vec<PartEnds>,
-    pub(super) posting_ends: Vec<PartEnds>,
+    key_ends: Vec<PartEnds>,
+    posting_ends: Vec<PartEnds>,
 }
 
 /// The index of a part, and the prefixes of its first and its last row.
-pub(super) type PartEnds = (usize, u64, u64);
+type PartEnds = (usize, u64, u64);
 
 impl Found {
     pub(super) fn new(tables: usize) -> Self {
@@ -411,7 +411,7 @@ impl Found {
     }
 
     /// Remembers a hash that more than one row of the keys has.
-    pub(super) fn repeat(&mut self, hash: u64) {
+    fn repeat(&mut self, hash: u64) {
         if self.repeated.last() == Some(&hash) {
             return;
         }
@@ -451,13 +451,13 @@ const BLOCKS_OF_DOCUMENTS: usize = 64;
 pub(super) struct Parts {
     /// Numbers of documents.
     pub(super) documents: Vec<RangeInclusive<u64>>,
-    pub(super) sets: Vec<SetParts>,
+    sets: Vec<SetParts>,
 }
 
 /// The parts of a set.
-pub(super) type SetParts = ByRow<SetPartsFamily>;
+type SetParts = ByRow<SetPartsFamily>;
 
-pub(super) struct SetPartsFamily;
+struct SetPartsFamily;
 
 impl RowFamily for SetPartsFamily {
     type Of<R: SetRow> = (Set<R>, Vec<RangeInclusive<R>>);
@@ -522,12 +522,12 @@ impl<'a> Ticks<'a> {
     }
 
     /// Expects more parts.
-    pub(super) fn expect(&self, parts: usize) {
+    fn expect(&self, parts: usize) {
         self.0.lock().all += parts as u64;
     }
 
     /// One more part is done. It is an error if the caller wants no more.
-    pub(super) fn tick(&self) -> Result<()> {
+    fn tick(&self) -> Result<()> {
         let state = &mut *self.0.lock();
         state.done += 1;
         Error::if_broken((state.progress)(state.done, state.all))

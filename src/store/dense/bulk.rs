@@ -23,7 +23,7 @@ const ENTRIES_AT_A_TIME: usize = 1 << 12;
 /// Writes blocks to a new file, many in one transaction.
 pub(super) struct Bulk<'a> {
     engine: &'a Engine,
-    pub(super) sizes: &'a Sizes,
+    sizes: &'a Sizes,
     /// The changes that the next transaction writes. The state is whole only at the end, when the file
     /// gets its name. It does not keep the directories.
     pub(super) edit: Edit,

@@ -28,23 +28,23 @@ pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()
 
 /// The memory that a copy may take, in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+struct Memory {
     /// For the pages of its engine.
-    pub(super) engine: usize,
+    engine: usize,
     /// For sorting the rows of tables that are new.
-    pub(super) sorting: usize,
+    sorting: usize,
 }
 
 /// A dense copy that has no name yet, or a temporary one.
-pub(super) struct Copied<'a> {
+struct Copied<'a> {
     pub(super) new: NewFile,
-    pub(super) engine: Engine,
-    pub(super) counter: Counter<'a>,
+    engine: Engine,
+    counter: Counter<'a>,
 }
 
 /// Makes a dense copy in the new file, which is in the directory of `target`, whole and synced. `settings` are
 /// those of the copy.
-pub(super) fn copy<'a>(
+fn copy<'a>(
     view: &View,
     settings: &Settings,
     new: NewFile,

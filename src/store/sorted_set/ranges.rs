@@ -435,7 +435,7 @@ fn give_back(bytes: Vec<u8>) {
 }
 
 /// The blocks that were not cached and were read last.
-pub(super) struct LastRead<R> {
+struct LastRead<R> {
     blocks: SmallVec<[(BlockId, Form<R>); MOST]>,
     /// Memory to decode in.
     lists: Lists<R>,

@@ -261,7 +261,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
 }
 
 /// The rows of one source, from the last to the first.
-pub(super) struct Backward<'a, R> {
+struct Backward<'a, R> {
     blocks: SetBlocks<'a>,
     rows: Rows<'a, R>,
     puts_left: usize,
@@ -287,7 +287,7 @@ impl<R> Rows<'_, R> {
 
 impl<'a, R: CachedRow> Backward<'a, R> {
     /// The rows of two sorted lists.
-    pub(super) fn lists(blocks: SetBlocks<'a>, puts: &'a [R], marks: &'a [R]) -> Self {
+    fn lists(blocks: SetBlocks<'a>, puts: &'a [R], marks: &'a [R]) -> Self {
         let (puts_left, marks_left) = (puts.len(), marks.len());
         Self {
             blocks,
@@ -322,14 +322,14 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     }
 
     /// The current row, and whether it is put.
-    pub(super) fn peek(&self) -> Option<(R, bool)> {
+    fn peek(&self) -> Option<(R, bool)> {
         let (puts, marks) = self.rows.lists();
         let put = puts[..self.puts_left].last().map(|&row| (row, true));
         put.max(marks[..self.marks_left].last().map(|&row| (row, false)))
     }
 
     /// Goes on to the row before.
-    pub(super) fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<()> {
         match self.peek() {
             Some((_, true)) => self.puts_left -= 1,
             Some((_, false)) => self.marks_left -= 1,
