@@ -20,6 +20,7 @@ mod error;
 #[cfg(feature = "eval")]
 pub mod eval;
 mod events;
+mod files;
 mod fingerprint;
 mod holder;
 #[cfg(feature = "ingest")]
@@ -31,8 +32,6 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod process;
-#[cfg(any(feature = "ingest", feature = "parquet"))]
-mod same_bytes;
 mod sketch;
 mod source;
 mod store;

@@ -20,8 +20,8 @@ use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
-    bench, completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan,
-    running, watching,
+    completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan, running,
+    watching,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -67,9 +67,6 @@ enum Command {
     /// Print the plans for a number of documents, what they take and cost, and which is taken
     #[command(alias = "plans")]
     Plan(plan::Arguments),
-    /// Measure inserts, queries and deletes of generated documents on this machine
-    #[command(alias = "benchmark")]
-    Bench(bench::Arguments),
     /// Print what a shell needs to complete commands and options
     Completions(completions::Arguments),
     /// Print the manual, for `man -l`
@@ -91,7 +88,7 @@ pub fn main() -> ExitCode {
     }
     let console = Console::new(Arc::new(Process::new(ending.clone())), None);
     let mut output = Output::new(console.quiet(cli.globals.quiet), cli.globals.json);
-    let answer = run(&cli.command, &mut output, &ending);
+    let answer = run(&cli.command, &mut output);
     let finished = finish(
         answer,
         &mut output,
@@ -108,7 +105,7 @@ pub fn main() -> ExitCode {
     answer.into()
 }
 
-fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult {
+fn run(command: &Command, output: &mut Output) -> CommandResult {
     match command {
         Command::Create(arguments) => create::run(arguments, output),
         Command::Ingest(arguments) => ingest::run(arguments, output),
@@ -125,7 +122,6 @@ fn run(command: &Command, output: &mut Output, ending: &Ending) -> CommandResult
         Command::Distance(arguments) => distance::run(arguments, output),
         Command::Eval(arguments) => eval::run(arguments, output),
         Command::Plan(arguments) => plan::run(arguments, output),
-        Command::Bench(arguments) => bench::run(arguments, output, ending),
         Command::Completions(arguments) => completions::run(arguments, Cli::command(), output),
         Command::Manual => manual::run(Cli::command(), output),
     }
@@ -136,7 +132,7 @@ impl Command {
     /// some of them wait for their input.
     fn ends_in_order(&self) -> bool {
         match self {
-            Self::Ingest(_) | Self::Dedup(_) | Self::Load(_) | Self::Bench(_) => true,
+            Self::Ingest(_) | Self::Dedup(_) | Self::Load(_) => true,
             #[cfg(feature = "parquet")]
             Self::Import(_) => true,
             Self::Live(live) => live.ends_in_order(),
@@ -163,11 +159,7 @@ impl Command {
             #[cfg(feature = "parquet")]
             Self::Import(import::Arguments { database, .. }) => Some(&database.database),
             Self::Live(live) => Some(live.database()),
-            Self::Fingerprint(_)
-            | Self::Distance(_)
-            | Self::Eval(_)
-            | Self::Plan(_)
-            | Self::Bench(_) => None,
+            Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) => None,
             Self::Completions(_) | Self::Manual | Self::Dedup(_) => None,
         }
     }

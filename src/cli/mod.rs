@@ -13,8 +13,6 @@ mod apart;
 mod arguments;
 mod asking;
 mod backup;
-#[cfg(feature = "cli")]
-mod bench;
 mod check;
 #[cfg(all(feature = "cli", unix))]
 mod client;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::answer::Failure;
+use crate::files::{replace, sync_name};
 use crate::{Error, PairPosition};
 
 /// The first line of the small file.
@@ -164,12 +165,12 @@ impl Resumable {
     /// The file is whole: nothing has to be known of it any more.
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.file.sync_all().map_err(|source| self.failed(source))?;
-        sync_directory(&self.path)?;
+        sync_name(&self.path)?;
         fs::remove_file(&self.sidecar).map_err(|source| Error::Io {
             path: self.sidecar.clone(),
             source: source.into(),
         })?;
-        sync_directory(&self.path)
+        Ok(sync_name(&self.path)?)
     }
 
     /// What to do if the search does not know the position.
@@ -235,37 +236,13 @@ fn save(
     question: &str,
     reached: Option<&(PairPosition, u64)>,
 ) -> Result<(), Failure> {
-    let failed = |source: io::Error| Error::Io {
-        path: sidecar.to_owned(),
-        source: source.into(),
-    };
     let place = reached.map_or_else(String::new, |(position, length)| {
         format!("{position} {length}\n")
     });
-    let mut name = OsString::from(sidecar);
-    name.push(".new");
-    let mut file = File::create(&name).map_err(failed)?;
-    file.write_all(format!("{VERSION}\n{question}\n{place}").as_bytes())
-        .map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    fs::rename(&name, sidecar).map_err(failed)?;
-    sync_directory(sidecar)
-}
-
-/// Makes the names in the directory of a file durable.
-pub(super) fn sync_directory(path: &Path) -> Result<(), Failure> {
-    let parent = path
-        .parent()
-        .filter(|it| !it.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if cfg!(unix) {
-        let synced = File::open(parent).and_then(|it| it.sync_all());
-        synced.map_err(|source| Error::Io {
-            path: parent.to_owned(),
-            source: source.into(),
-        })?;
-    }
-    Ok(())
+    Ok(replace(
+        sidecar,
+        format!("{VERSION}\n{question}\n{place}").as_bytes(),
+    )?)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::sought::Sought;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::plan::Near;
-use crate::store::{Numbered, Read};
+use crate::store::{Numbered, Reader};
 
 /// A document to insert, with the policy for its near-duplicates.
 pub(super) type Asked<'a> = (&'a Document, &'a Policy);
@@ -41,7 +41,7 @@ const MOST_KEPT: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
 /// Finds what is committed for each document.
-pub(super) fn known<'a>(reader: &impl Read, asked: &[Asked<'a>]) -> Result<Vec<Known<'a>>> {
+pub(super) fn known<'a>(reader: Reader<'_>, asked: &[Asked<'a>]) -> Result<Vec<Known<'a>>> {
     let own = reader.find_each(asked.iter().map(|(document, _)| document.key()))?;
     let mut all: Vec<Known<'a>> = own
         .into_iter()
@@ -119,7 +119,7 @@ impl<'a> Searches<'a> {
     /// a document come one after the other.
     fn add(
         &mut self,
-        reader: &impl Read,
+        reader: Reader<'_>,
         of: usize,
         (document, policy): Asked<'a>,
         own: Option<&Numbered>,

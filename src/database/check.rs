@@ -7,7 +7,7 @@ use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
-use crate::store::{CheckProgress, Checked, Finding, Findings, Reader, Store};
+use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot};
 
 /// The report of [`Database::check`](crate::Database::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Snapshot {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
-        CheckReport::default().completed(self.reader()?, &mut progress)
+        CheckReport::default().completed(self.stored()?, &mut progress)
     }
 }
 
@@ -154,10 +154,10 @@ fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     }
     // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
     let begun = store.begin_read();
-    let Some(reader) = report.part("pages", begun)? else {
+    let Some(snapshot) = report.part("pages", begun)? else {
         return Ok(report);
     };
-    report.completed(&reader, progress)
+    report.completed(&snapshot, progress)
 }
 
 const PAGES_WRONG: &str =
@@ -165,12 +165,12 @@ const PAGES_WRONG: &str =
 
 impl CheckReport {
     /// Adds what is found of documents and rows.
-    fn completed(mut self, reader: &Reader, progress: CheckProgress<'_>) -> Result<Self> {
+    fn completed(mut self, snapshot: &StoredSnapshot, progress: CheckProgress<'_>) -> Result<Self> {
         let Checked {
             documents,
             fingerprints,
             findings,
-        } = reader.check(progress)?;
+        } = snapshot.check(progress)?;
         (self.documents, self.fingerprints) = (documents, fingerprints);
         let total = self.total_problems + findings.total();
         for Finding {

@@ -4,7 +4,7 @@ use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::Permuted;
-use crate::store::{Crowds, DocumentNumber, Read, ScopeNumber, fullest_prefixes, largest_groups};
+use crate::store::{Crowds, DocumentNumber, ScopeNumber};
 
 /// The fingerprints that most documents have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Snapshot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn largest_groups(&self, most: usize, most_read: u64) -> Result<LargestGroups> {
-        let Crowds { list, all_from } = largest_groups(self.reader()?, most, most_read)?;
+        let Crowds { list, all_from } = self.reader()?.largest_groups(most, most_read)?;
         let mut groups = Vec::with_capacity(list.len());
         for crowd in list.into_iter().filter(|crowd| crowd.rows > 1) {
             let fingerprint = Fingerprint::from_bits(crowd.prefix);
@@ -167,7 +167,7 @@ impl Snapshot {
         };
         for (index, table) in plan.tables().iter().enumerate() {
             let Crowds { list, all_from } =
-                fullest_prefixes(self.reader()?, index, most, MOST_READ)?;
+                self.reader()?.fullest_prefixes(index, most, MOST_READ)?;
             fullest.complete_from = fullest.complete_from.max(all_from);
             let (prefix_bits, mask) = (
                 table.prefix_bits,

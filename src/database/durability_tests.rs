@@ -1,7 +1,7 @@
 //! New files whose directory cannot be synced.
 
 use crate::error::{Error, Result};
-use crate::store::fail_directory_syncs;
+use crate::files::fail_directory_syncs;
 use crate::{CreateOptions, Database, Document, Fingerprint, Scheme};
 
 /// Runs an operation while no directory can be synced.

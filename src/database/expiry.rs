@@ -82,12 +82,12 @@ impl Snapshot {
         expiry: &Expiry,
         mut each: impl FnMut(Document) -> ControlFlow<()>,
     ) -> Result<u64> {
-        let reader = self.reader()?;
+        let stored = self.stored()?;
         let Some(conditions) = expiry.conditions()? else {
             return Ok(0);
         };
         let mut count = 0;
-        _ = reader.to_expire(&conditions, &mut |document| {
+        _ = stored.to_expire(&conditions, &mut |document| {
             count += 1;
             each(document)
         })?;

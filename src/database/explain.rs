@@ -7,7 +7,7 @@ use super::near::{KnownProbeSet, NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
-use crate::store::Read;
+use crate::store::Reader;
 
 /// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ const MOST_TIMES: usize = 16;
 const LONGEST_TIMING: Duration = Duration::from_millis(20);
 
 /// The explanation of a query, without the number of documents that match.
-pub(super) fn explain(reader: &impl Read, query: &Query) -> Result<Explanation> {
+pub(super) fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
     let max_distance = query.distance_or(settings.max_distance);
     let set = probe_set(reader, max_distance)?;
@@ -123,7 +123,7 @@ struct Timing {
     again: Duration,
 }
 
-fn time(reader: &impl Read, query: NearQuery) -> Result<Timing> {
+fn time(reader: Reader<'_>, query: NearQuery) -> Result<Timing> {
     let (mut times, mut near) = (Vec::new(), 0);
     let begun_all = Instant::now();
     while times.len() < 2 || (times.len() < MOST_TIMES && begun_all.elapsed() < LONGEST_TIMING) {
@@ -147,7 +147,7 @@ fn time(reader: &impl Read, query: NearQuery) -> Result<Timing> {
 
 /// Counts the candidates of a query, and the blocks that they are in.
 fn count_candidates(
-    reader: &impl Read,
+    reader: Reader<'_>,
     query: NearQuery,
     explanation: &mut Explanation,
 ) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::source::Ignored;
-use crate::store::{Read, ScopeNames};
+use crate::store::{Reader, ScopeNames};
 use crate::unix_seconds::UnixSeconds;
 
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
@@ -44,7 +44,7 @@ impl Filter {
     }
 
     /// The largest distance that matches, if it and the time are within their bounds.
-    pub(super) fn distance(&self, reader: &impl Read) -> Result<u32> {
+    pub(super) fn distance(&self, reader: Reader<'_>) -> Result<u32> {
         self.since()?;
         let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
         if max_distance > Fingerprint::BITS {
@@ -65,7 +65,7 @@ impl Filter {
     /// If nothing is said of similarity, that of the database holds for questions that have a sketch.
     pub(super) fn likeness(
         &self,
-        reader: &impl Read,
+        reader: Reader<'_>,
         sketch: Option<&Sketch>,
     ) -> Result<Option<Likeness>> {
         let settings = reader.settings();

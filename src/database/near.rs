@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Candidates, Near, Probe, ProbeSet};
-use crate::store::{Read, Scan, Transaction};
+use crate::store::{Reader, Scan, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ impl NearQuery {
     /// Adds the probes that answer the query. False if a scan has to answer it.
     pub(super) fn add_probes(
         self,
-        reader: &impl Read,
+        reader: Reader<'_>,
         known: &mut KnownProbeSet,
         query_index: usize,
         probes: &mut Vec<Probe>,
@@ -38,7 +38,7 @@ impl NearQuery {
 pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
 
 impl KnownProbeSet {
-    fn of(&mut self, reader: &impl Read, max_distance: u32) -> Result<&ProbeSet> {
+    fn of(&mut self, reader: Reader<'_>, max_distance: u32) -> Result<&ProbeSet> {
         let known = match self.0.take() {
             Some(known) if known.0 == max_distance => known,
             _ => (max_distance, probe_set(reader, max_distance)?),
@@ -48,7 +48,7 @@ impl KnownProbeSet {
 }
 
 /// The cheapest probes that answer a distance exactly.
-pub(super) fn probe_set(reader: &impl Read, max_distance: u32) -> Result<Arc<ProbeSet>> {
+pub(super) fn probe_set(reader: Reader<'_>, max_distance: u32) -> Result<Arc<ProbeSet>> {
     let plan = &reader.settings().plan;
     plan.probe_set(
         max_distance,
@@ -73,8 +73,8 @@ pub(super) type NearEach = Vec<(usize, Near)>;
 ///
 /// The near fingerprints come in parts of about [`MOST_NEAR`] at most. A part is in order and without
 /// repetitions. It has nothing that an earlier part had.
-pub(super) struct NearSearch<'a, R> {
-    reader: &'a R,
+pub(super) struct NearSearch<'a> {
+    reader: Reader<'a>,
     queries: &'a [NearQuery],
     known: KnownProbeSet,
     most: usize,
@@ -89,8 +89,8 @@ pub(super) struct NearSearch<'a, R> {
     compared: usize,
 }
 
-impl<'a, R: Read> NearSearch<'a, R> {
-    pub(super) fn new(reader: &'a R, queries: &'a [NearQuery]) -> Self {
+impl<'a> NearSearch<'a> {
+    pub(super) fn new(reader: Reader<'a>, queries: &'a [NearQuery]) -> Self {
         let (scanning, scan) = (Vec::new(), None);
         Self {
             reader,
@@ -184,7 +184,7 @@ impl<'a, R: Read> NearSearch<'a, R> {
 ///
 /// `None` if they are more than `most`.
 pub(super) fn near_candidates(
-    reader: &impl Read,
+    reader: Reader<'_>,
     queries: &[NearQuery],
     probes: &[Probe],
     most: usize,
@@ -240,7 +240,7 @@ impl NearWritten {
             return Ok(sorted_once(near));
         }
         probes.clear();
-        let probed = query.add_probes(&*writer, known, 0, probes)?;
+        let probed = query.add_probes(writer.reader(), known, 0, probes)?;
         if probed && probes.len() * COMPARED_PER_PROBE < sorted {
             for probe in &*probes {
                 let permutation = &plan[probe.table].permutation;
@@ -296,14 +296,15 @@ mod tests {
             }
             txn.commit()?;
         }
-        let reader = database.store.begin_read()?;
+        let snapshot = database.store.begin_read()?;
+        let reader = snapshot.reader();
         let query = |i: u64| NearQuery {
             fingerprint: Fingerprint::from_bits(spread(i % 3) ^ i),
             max_distance: [0, 2, 3, 5, 20][i as usize % 5],
         };
         let queries: Vec<NearQuery> = (0..10).map(query).collect();
         assert!(
-            matches!(*probe_set(&reader, 3)?, ProbeSet::Prefixes(_)),
+            matches!(*probe_set(reader, 3)?, ProbeSet::Prefixes(_)),
             "nothing is probed"
         );
         let mut expected = Vec::new();
@@ -326,7 +327,7 @@ mod tests {
             let (mut found, mut parts) = (Vec::new(), 0);
             let mut search = NearSearch {
                 most,
-                ..NearSearch::new(&reader, &queries)
+                ..NearSearch::new(reader, &queries)
             };
             while let Some(near) = search.next_part()? {
                 assert!(near.is_sorted_by(|a, b| a < b), "a part has repetitions");

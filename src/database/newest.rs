@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::source::Numbers;
-use crate::store::{DocumentNumber, Read, ReadRecent, ScopeNumber};
+use crate::store::{DocumentNumber, Reader, ScopeNumber};
 
 /// The documents of a near fingerprint.
 #[derive(Default)]
@@ -31,8 +31,8 @@ pub(super) struct NewestWanted<'n> {
 /// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
 /// and reads them in parts. So a group of millions costs no more than the documents that are taken of
 /// it. In a search by time it leaves out documents of blocks that have none that is recent enough.
-pub(super) struct NewestFirst<'r, R> {
-    reader: &'r R,
+pub(super) struct NewestFirst<'r> {
+    reader: Reader<'r>,
     fingerprint: Fingerprint,
     from: DocumentNumber,
     ignored: &'r Numbers,
@@ -51,9 +51,9 @@ struct ScopePart {
     read_down_to: DocumentNumber,
 }
 
-impl<'r, R: Read> NewestFirst<'r, R> {
+impl<'r> NewestFirst<'r> {
     pub(super) fn new(
-        reader: &'r R,
+        reader: Reader<'r>,
         fingerprint: Fingerprint,
         group: &Group,
         wanted: NewestWanted<'r>,

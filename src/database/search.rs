@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::Near;
 use crate::source::Numbers;
-use crate::store::{DocumentNumber, Numbered, Posted, Read, ReadRecent, ScopeNumber, leave_out};
+use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
 
 /// If one match is enough, the number of ranges that are read before the answer is looked at. With
 /// fewer, the reads wait for memory just as long.
@@ -31,12 +31,12 @@ const MOST_COUNTED: usize = 128;
 const NEAR_TOGETHER: usize = 1024;
 
 /// Answers one query.
-pub(super) fn answer(reader: &impl Read, query: &Query) -> Result<Matches> {
+pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
     Search::found(reader, Sought::of(query), query.filter.limit, None)?.matches(reader)
 }
 
 /// Whether any document matches.
-pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
+pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
     let filter = &query.filter;
     let mut search = Search::new(reader, Sought::of(query), 1, None)?;
     let near_query = search.near_query;
@@ -65,7 +65,7 @@ pub(super) fn answer_any(reader: &impl Read, query: &Query) -> Result<bool> {
 }
 
 /// Answers queries together.
-pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Matches>> {
+pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
     let new_search = |query| Search::of(reader, query);
     let mut searches = queries.iter().map(new_search).collect::<Result<Vec<_>>>()?;
     let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
@@ -81,7 +81,7 @@ pub(super) fn answer_all(reader: &impl Read, queries: &[Query]) -> Result<Vec<Ma
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
 pub(super) fn add_all(
-    reader: &impl Read,
+    reader: Reader<'_>,
     searches: &mut [Search<'_>],
     near: &[(usize, Near)],
 ) -> Result<()> {
@@ -160,13 +160,13 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// The search for the matches of a query. It has not begun.
-    fn of(reader: &impl Read, query: &'a Query) -> Result<Self> {
+    fn of(reader: Reader<'_>, query: &'a Query) -> Result<Self> {
         Self::new(reader, Sought::of(query), query.filter.limit, None)
     }
 
     /// The search for the documents that are sought, among all.
     pub(super) fn found(
-        reader: &impl Read,
+        reader: Reader<'_>,
         sought: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
@@ -185,7 +185,7 @@ impl<'a> Search<'a> {
 
     /// The search for the documents that are sought, among near fingerprints that are known.
     pub(super) fn among(
-        reader: &impl Read,
+        reader: Reader<'_>,
         near: &[Near],
         sought: Sought<'a>,
         limit: usize,
@@ -203,7 +203,7 @@ impl<'a> Search<'a> {
     /// A search that has not begun. It lists up to `limit` documents, whatever the filter says. The document
     /// `ignored` does not count.
     pub(super) fn new(
-        reader: &impl Read,
+        reader: Reader<'_>,
         Sought {
             fingerprint,
             sketch,
@@ -273,12 +273,12 @@ impl<'a> Search<'a> {
     }
 
     /// Leaves out the documents that do not match by their number.
-    fn without_ignored(&self, reader: &impl Read, near: Near, posted: Posted) -> Result<Posted> {
+    fn without_ignored(&self, reader: Reader<'_>, near: Near, posted: Posted) -> Result<Posted> {
         // A search by time finds them when it goes through the documents.
         if self.ignored_numbers.is_empty() || self.since.is_some() && posted.numbers.is_none() {
             return Ok(posted);
         }
-        leave_out(reader, near.fingerprint, posted, self.ignored_numbers)
+        reader.leave_out(near.fingerprint, posted, self.ignored_numbers)
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
@@ -313,7 +313,7 @@ impl<'a> Search<'a> {
 
     /// If a search that reads documents keeps many fingerprints, drops those whose documents do not match, and
     /// those beyond the ones that are counted.
-    fn drop_needless(&mut self, reader: &impl Read) -> Result<()> {
+    fn drop_needless(&mut self, reader: Reader<'_>) -> Result<()> {
         if !self.reads_documents() || self.near.len() <= self.most_unread {
             return Ok(());
         }
@@ -344,7 +344,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether any document matches. The search must not have begun.
-    fn any(mut self, reader: &impl Read) -> Result<bool> {
+    fn any(mut self, reader: Reader<'_>) -> Result<bool> {
         let near_query = [self.near_query];
         let mut parts = NearSearch::new(reader, &near_query);
         while let Some(near) = parts.next_part()? {
@@ -357,7 +357,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether any document matches among those that were added since the last call.
-    fn has_match(&mut self, reader: &impl Read) -> Result<bool> {
+    fn has_match(&mut self, reader: Reader<'_>) -> Result<bool> {
         if !self.reads_documents() {
             return Ok(self.total > 0);
         }
@@ -372,13 +372,13 @@ impl<'a> Search<'a> {
     }
 
     /// The answer, with its documents.
-    pub(super) fn matches(&self, reader: &impl Read) -> Result<Matches> {
+    pub(super) fn matches(&self, reader: Reader<'_>) -> Result<Matches> {
         self.first_matches(reader, self.limit)
     }
 
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
     /// larger.
-    pub(super) fn first_matches(&self, reader: &impl Read, limit: usize) -> Result<Matches> {
+    pub(super) fn first_matches(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
         let mut listed = Listed {
             list: Vec::new(),
             limit,
@@ -439,7 +439,7 @@ impl<'a> Search<'a> {
     /// Calls `each` with the matching documents in order, until it breaks.
     pub(super) fn walk(
         &self,
-        reader: &impl Read,
+        reader: Reader<'_>,
         mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         for (near, group) in &self.near {

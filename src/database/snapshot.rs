@@ -15,7 +15,7 @@ use crate::events::{self, Operation};
 use crate::metrics::Tally;
 use crate::parallel;
 use crate::source::Source;
-use crate::store::{DocumentNumber, Read, ReadParts, Reader, Store};
+use crate::store::{DocumentNumber, Reader, Store, StoredSnapshot};
 
 /// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
 /// the clock twice would show in it.
@@ -30,14 +30,14 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 #[derive(Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
-    reader: Reader,
+    stored: StoredSnapshot,
     pub(super) store: Arc<Store>,
 }
 
 impl Snapshot {
     pub(super) fn new(store: Arc<Store>) -> Result<Self> {
         Ok(Self {
-            reader: store.begin_read()?,
+            stored: store.begin_read()?,
             store,
         })
     }
@@ -50,8 +50,14 @@ impl Snapshot {
 
     /// What is read from. Every call begins with this.
     #[inline]
-    pub(super) fn reader(&self) -> Result<&Reader> {
-        self.store.ensure_usable().map(|()| &self.reader)
+    pub(super) fn reader(&self) -> Result<Reader<'_>> {
+        self.stored().map(StoredSnapshot::reader)
+    }
+
+    /// The commit itself. Every call that needs more than a reader begins with this.
+    #[inline]
+    pub(super) fn stored(&self) -> Result<&StoredSnapshot> {
+        self.store.ensure_usable().map(|()| &self.stored)
     }
 
     /// The document of a key, or `None` if there is none.
@@ -226,9 +232,9 @@ impl Snapshot {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        let reader = self.reader()?;
-        let copy = || reader.backup(path.as_ref(), self.store.sizes(), &mut progress);
-        let done = |(): &(), took| events::backed_up(reader.counters().documents, took);
+        let stored = self.stored()?;
+        let copy = || stored.backup(path.as_ref(), self.store.sizes(), &mut progress);
+        let done = |(): &(), took| events::backed_up(stored.reader().counters().documents, took);
         events::watch(Operation::Backup, self.store.path(), copy, done)
     }
 
@@ -242,7 +248,7 @@ impl Snapshot {
     ///
     /// One look-up. The first one after opening reads the records of all sources.
     pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
-        self.reader()?.source(name.as_ref())
+        self.stored()?.source(name.as_ref())
     }
 
     /// The sources that documents were read from, in the order of their names, and how far they have been read.
@@ -252,7 +258,7 @@ impl Snapshot {
     /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
     /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     pub fn sources(&self) -> Result<Vec<Source>> {
-        self.reader()?.sources()
+        self.stored()?.sources()
     }
 
     /// Goes through all documents in the order in which they were written.
@@ -279,12 +285,10 @@ impl Snapshot {
     ///
     /// A block of documents is read for each, and those in which all are deleted.
     pub fn sample(&self, most: usize) -> Result<Vec<Document>> {
-        let reader = self.reader()?;
+        let stored = self.stored()?;
         let mut sample = Vec::with_capacity(most.min(1 << 16));
-        let (all, mut behind) = (
-            u128::from(reader.counters().next_document),
-            DocumentNumber::MIN,
-        );
+        let all = u128::from(stored.reader().counters().next_document);
+        let mut behind = DocumentNumber::MIN;
         let begin = |index: usize| (all * index as u128 / most as u128) as u64;
         for index in 0..most {
             // Scattered, so that no rhythm of the documents is that of the sample.
@@ -293,7 +297,7 @@ impl Snapshot {
             let mut from = DocumentNumber::MIN.after(from);
             // What is deleted is passed over once.
             while from >= behind
-                && let Some((block, next)) = reader.documents(from)?
+                && let Some((block, next)) = stored.documents(from)?
             {
                 (from, behind) = (next, next);
                 if let Some((number, document)) = block.into_iter().next() {
@@ -310,11 +314,11 @@ impl Snapshot {
     #[cfg(feature = "ingest")]
     pub(crate) fn each_too_short(&self, mut each: impl FnMut(&Document)) -> Result<()> {
         let mut next = DocumentNumber::MIN;
-        let reader = self.reader()?;
-        if reader.counters().too_short == 0 {
+        let stored = self.stored()?;
+        if stored.reader().counters().too_short == 0 {
             return Ok(());
         }
-        while let Some((block, after)) = reader.documents_with(next, |it| it.is_none())? {
+        while let Some((block, after)) = stored.documents_with(next, |it| it.is_none())? {
             next = after;
             block
                 .into_iter()
@@ -369,11 +373,11 @@ impl Snapshot {
     ///
     /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
-        Statistics::of(self.reader()?, &self.store)
+        Statistics::of(self.stored()?, &self.store)
     }
 }
 
-fn answers(reader: &Reader, queries: &[Query]) -> Result<Vec<Matches>> {
+fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
     // A few queries are answered in the time that it takes to start a thread.
     let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
     let shares: Vec<&[Query]> = queries.chunks(share).collect();
@@ -405,12 +409,12 @@ impl Iterator for Documents<'_> {
         if self.failed {
             return None;
         }
-        let reader = match self.snapshot.reader() {
-            Ok(reader) => reader,
+        let stored = match self.snapshot.stored() {
+            Ok(stored) => stored,
             Err(error) => return Some(Err(self.failed_with(error))),
         };
         while self.block.as_slice().is_empty() {
-            match reader.documents(self.next) {
+            match stored.documents(self.next) {
                 Ok(Some((block, next))) => {
                     self.block = block.into_iter();
                     self.next = next;

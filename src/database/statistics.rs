@@ -1,8 +1,9 @@
 //! What a database holds, and how large it is.
 
 use crate::error::Result;
+use crate::files::allocated_bytes;
 use crate::sketch::SketchSize;
-use crate::store::{FORMAT_VERSION, Read, Reader, SetLevels, Store, allocated_bytes};
+use crate::store::{FORMAT_VERSION, SetLevels, Store, StoredSnapshot};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
@@ -93,12 +94,13 @@ pub struct LevelStatistics {
 
 impl Statistics {
     /// The contents of a snapshot, and the size that the file has now.
-    pub(super) fn of(reader: &Reader, store: &Store) -> Result<Self> {
+    pub(super) fn of(snapshot: &StoredSnapshot, store: &Store) -> Result<Self> {
         let metadata = store.metadata()?;
+        let reader = snapshot.reader();
         let settings = reader.settings();
         let counters = reader.counters();
-        let (levels, marks) = reader.levels_and_marks();
-        let cache = store.cache_use(reader);
+        let (levels, marks) = snapshot.levels_and_marks();
+        let cache = store.cache_use(snapshot);
         Ok(Statistics {
             documents: counters.documents,
             too_short: counters.too_short,
@@ -114,7 +116,7 @@ impl Statistics {
             probed_distance: settings.plan.radius(),
             created: settings.created,
             marks,
-            directory_bytes: reader.directory_bytes(),
+            directory_bytes: snapshot.directory_bytes(),
             cache_limit_bytes: cache.limit,
             cache_bytes: cache.used,
             table_bytes: cache.table_rows,
@@ -123,7 +125,7 @@ impl Statistics {
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
-            sets: reader.sets().map(SetStatistics::of).collect(),
+            sets: snapshot.sets().map(SetStatistics::of).collect(),
         })
     }
 }

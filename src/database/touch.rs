@@ -23,7 +23,7 @@ impl WriteTxn {
     ) -> Result<Verdict> {
         if policy.touch {
             let mut nearest = None;
-            search.walk(&self.writer, |_, number, found| {
+            search.walk(self.writer.reader(), |_, number, found| {
                 nearest = Some((number, found));
                 ControlFlow::Break(())
             })?;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
 use crate::plan::Near;
-use crate::store::{Numbered, Patience, Read, Store, Transaction};
+use crate::store::{Numbered, Patience, Reader, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
 /// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
@@ -184,7 +184,7 @@ impl WriteTxn {
         let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
-        let search = |part: usize| batch::known(&*committed, parts[part]);
+        let search = |part: usize| batch::known(Reader::new(&committed), parts[part]);
         let mut failed = Ok(());
         parallel::in_order(parts.len(), search, |part, known| {
             let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
@@ -217,13 +217,13 @@ impl WriteTxn {
         each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         for (&(document, policy), known) in asked.iter().zip(known) {
-            let distance = policy.filter.distance(&self.writer);
+            let distance = policy.filter.distance(self.writer.reader());
             let valid = self.writer.settings().validate(document);
             // Without a fingerprint there is nothing to compare.
             let likeness = match document.fingerprint() {
                 Some(_) => policy
                     .filter
-                    .likeness(&self.writer, document.sketch())
+                    .likeness(self.writer.reader(), document.sketch())
                     .map(drop),
                 None => Ok(()),
             };
@@ -395,11 +395,12 @@ impl WriteTxn {
             },
         )?;
         let writer = &self.writer;
+        let reader = writer.reader();
         let (limit, most) = (policy.filter.limit, policy.most_listed());
         let sought = Sought::of_document(document, fingerprint, policy);
         let search = match known {
             None if written.is_empty() => return Ok(None),
-            None => Search::among(writer, written, sought, most, own)?,
+            None => Search::among(reader, written, sought, most, own)?,
             Some(known) => {
                 let KnownNear {
                     fingerprints,
@@ -417,13 +418,13 @@ impl WriteTxn {
                         near.extend(written);
                         near.sort_unstable();
                         near.dedup();
-                        Search::among(writer, &near, sought, most, own)?
+                        Search::among(reader, &near, sought, most, own)?
                     }
-                    (None, _) => Search::found(writer, sought, most, own)?,
+                    (None, _) => Search::found(reader, sought, most, own)?,
                 }
             }
         };
-        let matches = search.first_matches(writer, limit)?;
+        let matches = search.first_matches(reader, limit)?;
         Ok(Some((search, matches)))
     }
 }
@@ -435,7 +436,7 @@ fn outranked(
     search: &Search<'_>,
 ) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Some(Vec::new());
-    search.walk(writer, |_, number, found| match &mut outranked {
+    search.walk(writer.reader(), |_, number, found| match &mut outranked {
         Some(list) if document.outranks(&found) => {
             list.push((number, found));
             ControlFlow::Continue(())

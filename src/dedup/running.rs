@@ -153,10 +153,7 @@ impl Dedup {
     }
 
     /// Opens the inputs, and tells which cannot be read. These are left out.
-    fn open_inputs(
-        &self,
-        observe: &mut impl FnMut(DedupEvent<'_>),
-    ) -> Result<StoredRecords> {
+    fn open_inputs(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<StoredRecords> {
         let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
         let none = records.ensure_any();
         for (path, error) in records.failed() {

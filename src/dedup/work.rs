@@ -14,8 +14,8 @@ use super::dedup::Dedup;
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
+use crate::files::{Existing, NewFile, are_same_bytes, replace, sync_directory};
 use crate::ingest::{Records, StoredRecords};
-use crate::same_bytes::are_same_bytes;
 use crate::source::Place;
 use crate::text::Scheme;
 
@@ -150,12 +150,10 @@ impl Work {
 
     /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
-        let (new, place) = (self.path(NEW_STATE), self.path(STATE));
-        let bytes =
-            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&new, &error.into()))?;
-        write_durably(&new, |out| out.write_all(&bytes))?;
-        let named = fs::rename(&new, &place).and_then(|()| sync_folder(&self.folder));
-        named.map_err(|source| cannot_write(&place, &source))
+        let path = self.path(STATE);
+        let state =
+            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&path, &error.into()))?;
+        replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
     /// The place of a file in the folder.
@@ -425,7 +423,12 @@ fn deliver(from: &Path, to: &Path) -> Result<()> {
         return fs::remove_file(from).map_err(|source| cannot_write(from, &source));
     }
     ensure_absent(to)?;
-    put_in_place(from, to).map_err(|source| cannot_write(to, &source))
+    match put_in_place(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            move_across(from, to).map_err(|error| as_output(to, error))
+        }
+        put => put.map_err(|source| cannot_write(to, &source)),
+    }
 }
 
 /// Refuses to write over something.
@@ -483,29 +486,28 @@ fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
         fs::set_permissions(from, fs::metadata(to)?.permissions())?;
         fs::remove_dir(to)?;
     }
-    let folder = folder_of(to);
-    match fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let mut copy = tempfile::NamedTempFile::new_in(folder)?;
-            io::copy(&mut File::open(from)?, &mut copy)?;
-            copy.as_file()
-                .set_permissions(fs::metadata(from)?.permissions())?;
-            copy.as_file().sync_all()?;
-            copy.persist_noclobber(to).map_err(|error| error.error)?;
-            fs::remove_file(from)?;
-        }
-        renamed => renamed?,
-    }
-    sync_folder(folder)
+    fs::rename(from, to)?;
+    sync_directory(folder_of(to))
 }
 
-/// Makes the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(())
+/// Copies a file to another disk, and removes it here.
+fn move_across(from: &Path, to: &Path) -> Result<()> {
+    let copy = NewFile::create(folder_of(to))?;
+    let copied = File::open(from).and_then(|mut file| {
+        io::copy(&mut file, &mut &*copy.file)?;
+        copy.file.set_permissions(file.metadata()?.permissions())
+    });
+    copied.map_err(Error::io(to))?;
+    copy.finish(to, Existing::Refuse)?;
+    fs::remove_file(from).map_err(Error::io(from))
+}
+
+/// The same error as an output that cannot be written.
+fn as_output(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Io { source, .. } => cannot_write(path, &source),
+        error => error,
+    }
 }
 
 pub(super) fn cannot_write(path: &Path, source: &io::Error) -> Error {

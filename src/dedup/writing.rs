@@ -9,15 +9,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::events::Stop;
-use super::events::{DedupEvent, DedupStep};
+use super::events::{DedupEvent, DedupStep, Stop};
 use super::layout::{Layout, OutputFile};
 use super::packing::{self, Content, Packer, Piece};
 use super::verdicts::Removed;
-use super::work::{IDS, Work, Written};
-use super::work::{cannot_write, sync_folder};
+use super::work::{IDS, Work, Written, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
+use crate::files::sync_directory;
 #[cfg(feature = "parquet")]
 use crate::ingest::Packing;
 use crate::ingest::{Progress, RecordId, StoredRecords};
@@ -296,7 +295,7 @@ impl Writing<'_> {
                 .take_while(|it| it.starts_with(&top));
             folders.extend(above.map(Path::to_owned));
         }
-        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_folder(it)));
+        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_directory(it)));
         synced.map_err(|source| cannot_write(&top, &source))?;
         self.work.save()?;
         self.saved = Instant::now();

@@ -104,7 +104,9 @@ impl Corpus {
         let mut tokens = Vec::new();
         let text = match &page {
             Page::Text(text) => Cow::Borrowed(text),
-            Page::Html(html) => Cow::Owned(text::visible_text(html, text::Syntax::of(html))),
+            Page::Html(html) => {
+                Cow::Owned(text::visible_text(html, text::Syntax::from_beginning(html)))
+            }
             Page::Xhtml(page) => Cow::Owned(text::visible_text(page, text::Syntax::Xhtml)),
         };
         for token in text::tokens(&text::normalized(&text)) {

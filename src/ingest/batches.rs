@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::cut_document::{CutDocument, Taken, keys_of};
-use super::events::{Event, Ingested, add_verdict};
-use super::raw::{Mark, Origin};
+use super::ingestion::{Event, Ingested, add_verdict};
+use super::input::{Mark, Origin};
 use super::records::Step;
 use super::rejected::Rejected;
 use super::resuming::{Noted, Sources};
-use super::stop::Stop;
+use super::stored_bytes::Stop;
+use super::units::{CutDocument, Taken, keys_of};
 use crate::database::{Database, Policy, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};

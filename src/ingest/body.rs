@@ -9,8 +9,8 @@ use std::io::{self, Read};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 
-use super::http::Head;
 use super::rejected::Reason;
+use super::warc_page::Head;
 
 /// The most times that a page may be packed.
 const MOST_LAYERS: usize = 8;

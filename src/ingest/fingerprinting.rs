@@ -75,7 +75,7 @@ impl Fingerprinting {
     pub(super) fn text_of_html(self, html: &str) -> String {
         match self.fingerprinter {
             Some(fingerprinter) => fingerprinter.text_of_html(html),
-            None => visible_text(html, Syntax::of(html)),
+            None => visible_text(html, Syntax::from_beginning(html)),
         }
     }
 

@@ -1,8 +1,17 @@
-//! The formats of inputs, and which of them an input has.
+//! The formats of inputs, and which of them an input has: by its name, and by its bytes, which are HTML, XML, text, or none
+//! of them.
+//!
+//! # References
+//! MIME Sniffing Living Standard, section 7.1 on how HTML begins, section 3 on the bytes that text does not have.
+//! It departs from the standard in two points: a byte order mark before HTML does not hide the HTML, and UTF-16 is
+//! looked at as what it says.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use super::sniffing::{Kind, beginning_of, kind_of_bytes};
+use encoding_rs::Encoding;
+
+use super::encoding::{UTF_8_MARK, wide_without_mark};
 use super::unreadable::{is_fingerprints, kind_of_json, kind_of_many};
 use crate::error::{Error, Result, path_name};
 
@@ -39,25 +48,25 @@ pub enum InputFormat {
 }
 
 /// The endings of the names of pages.
-const HTML: &[&str] = &[".html", ".htm"];
-const XHTML: &[&str] = &[".xhtml", ".xht"];
+const HTML_NAMES: &[&str] = &[".html", ".htm"];
+const XHTML_NAMES: &[&str] = &[".xhtml", ".xht"];
 
 /// The endings of the names of plain texts, which may begin like pages.
-const TEXT: &[&str] = &[".txt", ".md"];
+const TEXT_NAMES: &[&str] = &[".txt", ".md"];
 
 /// Whether a file is HTML by its name.
 pub(super) fn is_html(path: &Path) -> bool {
-    name_ends(&plain_name(path), HTML)
+    name_ends(&plain_name(path), HTML_NAMES)
 }
 
 /// Whether a file is XHTML by its name.
 pub(super) fn is_xhtml(path: &Path) -> bool {
-    name_ends(&plain_name(path), XHTML)
+    name_ends(&plain_name(path), XHTML_NAMES)
 }
 
 /// Whether a file is a plain text by its name.
 pub(super) fn is_text(path: &Path) -> bool {
-    name_ends(&plain_name(path), TEXT)
+    name_ends(&plain_name(path), TEXT_NAMES)
 }
 
 /// Detects the format by the name of the input and its first bytes.
@@ -70,8 +79,8 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     if beginning.starts_with(b"WARC/") || name.ends_with(".warc") {
         return Ok(InputFormat::Warc);
     }
-    let is_page = name_ends(&name, HTML) || name_ends(&name, XHTML);
-    let is_named_text = is_page || name_ends(&name, TEXT);
+    let is_page = name_ends(&name, HTML_NAMES) || name_ends(&name, XHTML_NAMES);
+    let is_named_text = is_page || name_ends(&name, TEXT_NAMES);
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
     let first_line = shown
@@ -94,8 +103,10 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         }
         InputFormat::Text if !is_page => {
             kind_of_many(shown).or_else(|| match name.ends_with(".csv") {
-                true => Some(CSV),
-                false => (!is_named_text && kind_of_bytes(beginning) == Kind::Xml).then_some(XML),
+                true => Some(UNREAD_CSV),
+                false => {
+                    (!is_named_text && kind_of_bytes(beginning) == Kind::Xml).then_some(UNREAD_XML)
+                }
             })
         }
         _ => None,
@@ -103,10 +114,10 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     problem.map_or(Ok(format), |reason| Err(not_readable(path, reason)))
 }
 
-const CSV: &str = "is a table of comma-separated values, which is not read; write its rows as JSON Lines, or say \
+const UNREAD_CSV: &str = "is a table of comma-separated values, which is not read; write its rows as JSON Lines, or say \
                    `--input-format text` if all of it is one document";
 
-const XML: &str = "is XML but no page, so its documents are not known; write them as JSON Lines, or say \
+const UNREAD_XML: &str = "is XML but no page, so its documents are not known; write them as JSON Lines, or say \
                    `--input-format text` if all of it, with its tags, is one document";
 
 /// The error of an input whose content cannot be read as records.
@@ -132,4 +143,192 @@ fn plain_name(path: &Path) -> String {
 
 fn name_ends(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// What some bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Html,
+    /// XML whose root is `html`, in the namespace of XHTML.
+    Xhtml,
+    /// Other XML.
+    Xml,
+    Text,
+    /// Not text.
+    Binary,
+}
+
+/// The bytes that are looked at.
+const WITHIN: usize = 4096;
+
+/// The bytes in which the standard looks for those that text does not have.
+const BINARY_WITHIN: usize = 1445;
+
+/// How HTML begins. White space or `>` stands behind each. A comment is HTML too.
+const HTML: &[&[u8]] = &[
+    b"<!doctype html",
+    b"<html",
+    b"<head",
+    b"<script",
+    b"<iframe",
+    b"<h1",
+    b"<div",
+    b"<font",
+    b"<table",
+    b"<a",
+    b"<style",
+    b"<title",
+    b"<b",
+    b"<body",
+    b"<br",
+    b"<p",
+];
+
+/// How XML begins that has no declaration.
+const XML: &[&[u8]] = &[
+    b"<rss",
+    b"<feed",
+    b"<rdf:rdf",
+    b"<mediawiki",
+    b"<svg",
+    b"<urlset",
+    b"<sitemapindex",
+];
+
+/// What the bytes are, by their beginning.
+pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
+    let beginning = beginning_of(bytes);
+    let lower = beginning.trim_ascii_start().to_ascii_lowercase();
+    if lower.starts_with(b"<?xml") {
+        return if has_xhtml_root(&lower) {
+            Kind::Xhtml
+        } else {
+            Kind::Xml
+        };
+    }
+    if lower.starts_with(b"<!--") || HTML.iter().any(|tag| begins_with_tag(&lower, tag)) {
+        return Kind::Html;
+    }
+    if XML.iter().any(|tag| begins_with_tag(&lower, tag)) {
+        return Kind::Xml;
+    }
+    let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
+    if looked_at.iter().any(|&byte| is_binary(byte)) {
+        Kind::Binary
+    } else {
+        Kind::Text
+    }
+}
+
+/// The first bytes in an encoding that is like ASCII: without a mark, and of UTF-16 in UTF-8.
+pub(super) fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if let Some(rest) = bytes.strip_prefix(UTF_8_MARK) {
+        return Cow::Borrowed(&rest[..rest.len().min(WITHIN)]);
+    }
+    let beginning = &bytes[..bytes.len().min(WITHIN)];
+    let marked = Encoding::for_bom(beginning).map(|(encoding, _)| encoding);
+    match marked.or_else(|| wide_without_mark(beginning)) {
+        Some(encoding) => Cow::Owned(encoding.decode(beginning).0.into_owned().into_bytes()),
+        None => Cow::Borrowed(beginning),
+    }
+}
+
+/// Whether bytes that are said to be text are none: more than one in fifty stands in no text. HTML may have some, such
+/// as a stray NUL, which browsers pass over.
+pub(super) fn is_mostly_binary(bytes: &[u8]) -> bool {
+    if Encoding::for_bom(bytes).is_some() || wide_without_mark(bytes).is_some() {
+        return false;
+    }
+    bytes.iter().filter(|&&byte| is_binary(byte)).count() * 50 > bytes.len()
+}
+
+fn begins_with_tag(bytes: &[u8], tag: &[u8]) -> bool {
+    bytes
+        .strip_prefix(tag)
+        .and_then(<[u8]>::first)
+        .is_some_and(|&byte| byte == b'>' || byte.is_ascii_whitespace())
+}
+
+/// Whether the root of XML is `html`: it, or the document type that names it, is the first that is neither a
+/// declaration nor a comment.
+fn has_xhtml_root(xml: &[u8]) -> bool {
+    let mut rest = xml;
+    loop {
+        let end: &[u8] = match rest {
+            [b'<', b'?', ..] => b"?>",
+            [b'<', b'!', b'-', b'-', ..] => b"-->",
+            _ => {
+                return begins_with_tag(rest, b"<html") || begins_with_tag(rest, b"<!doctype html");
+            }
+        };
+        let Some(at) = memchr::memmem::find(rest, end) else {
+            return false;
+        };
+        rest = rest[at + end.len()..].trim_ascii_start();
+    }
+}
+
+/// Whether a byte is not in text.
+fn is_binary(byte: u8) -> bool {
+    matches!(byte, 0..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn html_xml_and_text_are_told_by_how_they_begin() {
+        for (content, kind) in [
+            ("<!DOCTYPE html>", Kind::Html),
+            ("\n\t \x0c<!doctype HTML PUBLIC", Kind::Html),
+            ("\u{feff}<html lang=en>", Kind::Html),
+            ("<HTML\n>", Kind::Html),
+            ("<p>Some", Kind::Html),
+            ("<!-- saved from -->", Kind::Html),
+            ("<pre>Some", Kind::Text),
+            ("<about> is", Kind::Text),
+            ("<htmlish>", Kind::Text),
+            ("<html", Kind::Text),
+            ("Some <b>words</b>", Kind::Text),
+            ("<?php echo 1; ?><html>", Kind::Text),
+            (
+                "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>",
+                Kind::Xhtml,
+            ),
+            (
+                "<?xml version='1.0'?>\n<!-- a --><?pi?>\n<!DOCTYPE html PUBLIC",
+                Kind::Xhtml,
+            ),
+            ("<?xml version='1.0'?><rss><html>", Kind::Xml),
+            ("<?xml version='1.0'?><!-- <html>", Kind::Xml),
+            ("<mediawiki xmlns='a'>", Kind::Xml),
+            ("", Kind::Text),
+            ("a\0b", Kind::Binary),
+        ] {
+            assert_eq!(kind_of_bytes(content.as_bytes()), kind, "{content}");
+        }
+    }
+
+    #[test]
+    fn utf_16_is_looked_at_as_what_it_says() {
+        let page = "<!DOCTYPE html><title>Some words</title>";
+        for swap in [u16::to_le_bytes, u16::to_be_bytes] {
+            let bare: Vec<u8> = page.encode_utf16().flat_map(swap).collect();
+            let marked = [&swap(0xfeff)[..], &bare].concat();
+            for bytes in [bare, marked] {
+                assert_eq!(kind_of_bytes(&bytes), Kind::Html);
+                assert!(!is_mostly_binary(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_odd_bytes_do_not_make_a_text_binary() {
+        assert!(!is_mostly_binary(
+            format!("{}\0", "words ".repeat(20)).as_bytes()
+        ));
+        assert!(is_mostly_binary(b"words\0of\0a\0record\x01\x02"));
+        assert!(!is_mostly_binary(b""));
+    }
 }

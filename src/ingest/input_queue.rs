@@ -1,20 +1,15 @@
 //! Reads the raw records of all inputs, one input after the other.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, fs, io};
 
 use super::directories::with_files_of_directories;
-use super::input::Input;
+use super::input::{Failed, Input, Mark, Raw};
 use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes, reason_of};
 use super::options::ReadOptions;
-use super::progress::Progress;
-use super::raw::{Failed, Mark, Raw};
 use super::stamp::{Standing, standing_of};
-use super::stop::Pipe;
-use super::stored_bytes::Stored;
+use super::stored_bytes::{Pipe, Progress, Stored};
 use crate::error::{Error, Result, path_name};
 use crate::source::{Identity, Source};
 

@@ -27,65 +27,53 @@
 
 mod batches;
 mod body;
-mod cut_document;
 mod directories;
 mod encoding;
 #[cfg(test)]
 mod encoding_tests;
-mod events;
 mod fingerprinting;
 mod format;
-mod http;
 mod ingestion;
 mod input;
 mod input_queue;
 mod json;
-mod on_text;
 mod opening;
 mod options;
 mod page;
 mod parsed;
 mod part;
 mod prescan;
-mod progress;
-mod raw;
 mod record;
-mod record_id;
 mod records;
 mod rejected;
 mod resuming;
-mod sniffing;
 mod stamp;
-mod stop;
 mod stored_bytes;
-mod stored_records;
-mod text;
-mod tsv;
 mod units;
 mod unpacked;
 mod unreadable;
 mod warc;
 mod warc_page;
 
-pub use events::{Event, Ingested, Resumed};
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
-pub use ingestion::Ingest;
+pub use ingestion::{Event, Ingest, Ingested, Resumed};
 pub use options::ReadOptions;
-pub use progress::Progress;
 pub use record::Record;
 pub use records::{ReadRecord, Records};
 pub use rejected::{Offset, Reason, Rejected};
 pub use resuming::Reread;
+pub use stored_bytes::Progress;
 pub use units::Units;
 
 pub use crate::source::Totals;
 
 #[cfg(feature = "cli")]
 pub(crate) use opening::unpacked;
-pub(crate) use record_id::{NumberedKey, RecordId};
+pub(crate) use record::{NumberedKey, RecordId};
+pub(crate) use records::StoredRecords;
 #[cfg(all(feature = "admin", unix))]
-pub(crate) use stop::Stop;
-pub(crate) use stored_records::{Packing, StoredRecords};
+pub(crate) use stored_bytes::Stop;
+pub(crate) use unpacked::Packing;
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -10,10 +10,8 @@ use super::format::{InputFormat, detect, not_readable};
 #[cfg(feature = "parquet")]
 use super::json::use_of;
 use super::options::ReadOptions;
-use super::progress::Progress;
 use super::stamp::{Whole, stamp_of};
-use super::stop::Pipe;
-use super::stored_bytes::Stored;
+use super::stored_bytes::{Pipe, Progress, Stored};
 use super::unpacked::Unpacked;
 use super::unreadable::{kind_of, kind_of_wide_lines};
 use crate::error::{Error, Result, path_name};

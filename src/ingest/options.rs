@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::format::InputFormat;
-use super::stop::Stop;
+use super::stored_bytes::Stop;
 use crate::text::Unit;
 
 /// How inputs are read.

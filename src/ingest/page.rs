@@ -7,10 +7,9 @@
 use std::path::Path;
 
 use super::encoding::decoded;
-use super::format::{is_html, is_text, is_xhtml};
+use super::format::{Kind, is_html, is_mostly_binary, is_text, is_xhtml, kind_of_bytes};
 use super::parsed::Content;
 use super::rejected::Reason;
-use super::sniffing::{Kind, is_mostly_binary, kind_of_bytes};
 use super::unreadable::kind_of;
 
 /// What is said of a page by those who sent it or keep it.

@@ -1,6 +1,13 @@
-//! The content of a record, the same for all formats.
+//! The content of a record, the same for all formats. Parses whole files of text or HTML, lines of text, and lines of
+//! which a tab parts the key from the text or the fingerprint.
 
+use std::path::Path;
+
+use super::format::InputFormat;
+use super::options::ReadOptions;
+use super::page::{Said, content};
 use super::rejected::Reason;
+use super::unreadable::kind_of_many;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 
@@ -41,4 +48,105 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
     std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 {
         valid_bytes: error.valid_up_to(),
     })
+}
+
+/// The record of a whole file.
+pub(super) fn parse_text(
+    path: &Path,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<Parsed, Reason> {
+    // The beginning of the file has not shown all of it.
+    if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
+        return Err(Reason::ManyDocuments { found });
+    }
+    let content =
+        content(bytes, &Said::of_file(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
+    Ok(Parsed {
+        key: Some(key_of(path)),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+/// The record of a line. Its key is that of the file with a colon and the number of the line.
+pub(super) fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
+    let content = Content::Text(utf8(line)?.to_owned());
+    let key = [&*key_of(path), b":", number.to_string().as_bytes()].concat();
+    Ok(Parsed {
+        key: Some(key),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+/// The path as the system has it. On Unix it need not be UTF-8.
+fn key_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}
+
+pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, text) = split_at_tab(line)?;
+    let text = unescape(text);
+    let content = Content::Text(utf8(&text)?.to_owned());
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+pub(super) fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, digits) = split_at_tab(line)?;
+    let fingerprint = String::from_utf8_lossy(digits.trim_ascii())
+        .parse()
+        .map_err(Reason::Document)?;
+    let content = Content::Fingerprint(fingerprint, None);
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
+    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
+    Ok((&line[..tab], &line[tab + 1..]))
+}
+
+/// Resolves the escapes `\t`, `\n`, `\r` and `\\`. A backslash before any other byte stands for itself.
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let (byte, used) = match rest.get(at + 1) {
+            Some(b't') => (b'\t', 2),
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b'\\') => (b'\\', 2),
+            _ => (b'\\', 1),
+        };
+        plain.push(byte);
+        rest = &rest[at + used..];
+    }
+    plain.extend_from_slice(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
+        let parsed = parse_tsv(b"a\\tb\tone\\ntwo\\\\three\\four\tfive")?;
+        assert_eq!(parsed.key.as_deref(), Some(&b"a\tb"[..]));
+        assert_eq!(
+            parsed.content,
+            Content::Text("one\ntwo\\three\\four\tfive".into())
+        );
+        assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
+        Ok(())
+    }
 }

@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::events::{Event, Resumed};
+use super::ingestion::{Event, Resumed};
+use super::input::{Mark, Origin};
 use super::input_queue::Inputs;
-use super::raw::{Mark, Origin};
 use super::stamp::Standing;
 use crate::database::{Database, Snapshot, WriteTxn};
 use crate::error::{Error, Result};

@@ -7,7 +7,7 @@
 
 use std::io::{self, BufRead as _, Write};
 
-use super::raw::RawContent;
+use super::input::RawContent;
 use super::unpacked::Unpacked;
 
 /// The most bytes of a header. Those of records have some hundred.

@@ -8,14 +8,14 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::output::{Existing, Output, write_failed};
-use super::schema::Columns;
-use super::schema::Header;
-use super::schema::{FINGERPRINT, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape};
+use super::output::{Output, write_failed};
+use super::schema::{
+    Columns, FINGERPRINT, Header, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape,
+};
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
+use crate::files::{Existing, are_same_file};
 use crate::sketch::SketchSize;
-use crate::store::are_same_file;
 
 /// The most rows of a group, and about the most bytes. Readers take one group at a time, and writers have one in memory.
 const GROUP_ROWS: usize = 1 << 19;

@@ -1,6 +1,6 @@
 //! Output: a Parquet file that gets its name when it is whole and durable.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -10,27 +10,15 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
-use crate::process::OfProcess;
-use crate::same_bytes::are_same_bytes;
-
-/// What is done with a file that stands where a new one is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Existing {
-    /// It stays. It is an error, unless it has the same bytes as the new file: then a process that was killed had just
-    /// made it.
-    Refuse,
-    /// The new file takes its place.
-    Replace,
-}
+use crate::files::{Existing, NewFile, directory_of};
 
 /// A file that is being written.
 pub(super) struct Output {
     path: PathBuf,
     existing: Existing,
-    file: OfProcess<NamedTempFile>,
+    file: NewFile,
     writer: ArrowWriter<File>,
 }
 
@@ -41,10 +29,6 @@ impl Output {
         schema: SchemaRef,
         properties: WriterProperties,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
         // What is no Parquet is seen before the work.
         let may_stand = || is_parquet(path) || path.symlink_metadata().is_err();
         if existing == Existing::Refuse && !may_stand() {
@@ -53,32 +37,22 @@ impl Output {
             });
         }
         // The caller's progress may change the directory of the process.
-        let path = std::path::absolute(path).map_err(failed)?;
+        let path = std::path::absolute(path).map_err(Error::io(path))?;
         if path.is_dir() {
-            return Err(failed(io::ErrorKind::IsADirectory.into()));
+            return Err(Error::io(&path)(io::ErrorKind::IsADirectory.into()));
         }
-        let mut names = tempfile::Builder::new();
-        names.prefix(".simdb-").suffix(".tmp");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            // As the user's umask allows.
-            names.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let file = names
-            .tempfile_in(path.parent().unwrap_or(Path::new(".")))
-            .map_err(failed)?;
+        let file = NewFile::create(directory_of(&path)?)?;
         // The schema of Arrow would only repeat that of Parquet.
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
             .with_skip_arrow_metadata(true);
-        let second = file.as_file().try_clone().map_err(failed)?;
+        let second = file.file.try_clone().map_err(Error::io(&path))?;
         let writer = ArrowWriter::try_new_with_options(second, schema, options);
         let writer = writer.map_err(|error| write_failed(&path, error))?;
         Ok(Self {
             path,
             existing,
-            file: OfProcess::new(file),
+            file,
             writer,
         })
     }
@@ -97,34 +71,12 @@ impl Output {
             file,
             mut writer,
         } = self;
-        let failed = |source: io::Error| Error::Io {
-            path: path.clone(),
-            source: source.into(),
-        };
         writer
             .finish()
             .map_err(|error| write_failed(&path, error))?;
         drop(writer);
-        let file = file.take().ok_or(Error::Forked)?;
-        file.as_file().sync_all().map_err(failed)?;
-        let bytes = file.as_file().metadata().map_err(failed)?.len();
-        let named = match existing {
-            Existing::Refuse => file.persist_noclobber(&path),
-            Existing::Replace => file.persist(&path),
-        };
-        match named {
-            Ok(_) => {}
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error.error));
-            }
-            Err(error) if are_same_bytes(error.file.path(), &path) => {}
-            Err(_) => return Err(Error::AlreadyExists { path: path.clone() }),
-        }
-        if cfg!(unix) {
-            File::open(path.parent().unwrap_or(Path::new(".")))
-                .and_then(|it| it.sync_all())
-                .map_err(failed)?;
-        }
+        let bytes = file.file.metadata().map_err(Error::io(&path))?.len();
+        file.finish(&path, existing)?;
         Ok(bytes)
     }
 }

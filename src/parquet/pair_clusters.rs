@@ -11,11 +11,11 @@ use parquet::arrow::ProjectionMask;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::inputs::{Batches, bad_input, files_of, open};
-use super::inputs::{Kind, ensure_types, fingerprint, number};
-use super::output::{Existing, Output, write_failed};
+use super::inputs::{Batches, Kind, bad_input, ensure_types, files_of, fingerprint, number, open};
+use super::output::{Output, write_failed};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
+use crate::files::Existing;
 use crate::fingerprint::Fingerprint;
 
 /// The columns that are read.

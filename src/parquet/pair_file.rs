@@ -11,9 +11,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::output::{Existing, Output, write_failed};
+use super::output::{Output, write_failed};
 use crate::database::{FingerprintGroup, Pair};
 use crate::error::{Error, Result};
+use crate::files::Existing;
 
 /// The pairs that are handed over together.
 const TOGETHER: usize = 1 << 13;

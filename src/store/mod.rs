@@ -6,7 +6,7 @@
 //! | floor | hides |
 //! |---|---|
 //! | `lookup` | finding something in memory with few waits for memory |
-//! | `engine` | redb and the file system |
+//! | `engine` | redb |
 //! | `blocks` | one stored block: packing, checksums, filters, the cache |
 //! | `sorted_set` | a sorted set of rows: runs in memory over levels of blocks |
 //! | `file` | all sets at one commit: names, records, log, state, edit, view |
@@ -14,26 +14,22 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `scan`, `read`, `crowding`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `postings`, `read`, `scan`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
-mod crowding;
 mod dense;
 mod engine;
 mod expiry;
 mod file;
-mod ignored;
 mod lookup;
 mod merging;
 mod numbers;
-mod parts;
 #[cfg(test)]
 mod planting;
 mod postings;
 mod read;
-mod recent;
 mod scan;
 mod scope_names;
 mod sizes;
@@ -50,27 +46,23 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
-pub(crate) use crowding::{fullest_prefixes, largest_groups};
-pub(crate) use engine::{Access, allocated_bytes};
-#[cfg(test)]
-pub(crate) use engine::{Event, Image, Recording, fail_directory_syncs};
+pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
-pub(crate) use engine::{are_same_file, caught};
+pub(crate) use engine::caught;
+#[cfg(test)]
+pub(crate) use engine::{Event, Image, Recording};
 pub(crate) use expiry::Conditions;
 pub use file::FORMAT_VERSION;
 pub(crate) use file::{CacheLimit, Patience, Settings};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
-pub(crate) use ignored::leave_out;
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
-pub(crate) use parts::ReadParts;
 pub(crate) use postings::Posted;
-pub(crate) use read::Read;
-pub(crate) use recent::ReadRecent;
+pub(crate) use read::Reader;
 pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::{Reader, SetLevels};
+pub(crate) use snapshot::{SetLevels, StoredSnapshot};
 pub(crate) use sorted_set::Crowds;
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

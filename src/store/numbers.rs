@@ -1,5 +1,7 @@
 //! The numbers of documents and scopes.
 
+use crate::source::{Ignored, Numbers};
+
 /// The number of a document. Later documents have greater numbers, and no number is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DocumentNumber(pub(in crate::store) u64);
@@ -24,6 +26,23 @@ impl DocumentNumber {
     /// The number before this one, if there is one.
     pub(crate) fn previous(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
+    }
+
+    pub(crate) fn is_among(self, numbers: &Numbers) -> bool {
+        numbers.range_of(self.0).is_some()
+    }
+
+    /// Whether the document was stored by a record of its source that comes later.
+    pub(crate) fn is_of_later_record(self, ignored: &Ignored, stored: u64) -> bool {
+        ignored.is_of_later_record(self.0, stored)
+    }
+
+    /// The greatest number up to this one that is not among those. `None` if there is none.
+    pub(crate) fn last_outside(self, numbers: &Numbers) -> Option<Self> {
+        // Ranges do not adjoin.
+        numbers
+            .range_of(self.0)
+            .map_or(Some(self), |range| Self(range.start).previous())
     }
 }
 

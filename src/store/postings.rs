@@ -27,12 +27,12 @@ pub(crate) struct Posted {
 const FEW: usize = 64;
 
 /// The documents of each wanted fingerprint, in each of its scopes. Scopes without any may be left out.
-pub(crate) fn posted<'a>(
-    reader: impl Fn() -> SetReader<'a, u128>,
+pub(crate) fn posted(
+    reader: SetReader<'_, u128>,
     wanted: &[WantedPostings],
 ) -> Result<Vec<Posted>> {
     let ranges: Vec<_> = wanted.iter().map(|it| all_listed(it.0)).collect();
-    let few = few_rows(&reader, &ranges)?;
+    let few = few_rows(reader, &ranges)?;
     let mut all = Vec::with_capacity(2 * wanted.len());
     for (index, (fingerprint, scopes)) in wanted.iter().enumerate() {
         let rows = few.of(index);
@@ -46,7 +46,7 @@ pub(crate) fn posted<'a>(
                 scope,
                 DocumentNumber::MIN..=DocumentNumber::MAX,
             );
-            let (total, numbers) = total_of(&reader, rows, &range)?;
+            let (total, numbers) = total_of(reader, rows, &range)?;
             all.push(Posted {
                 index,
                 scope,
@@ -76,13 +76,13 @@ fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &m
 
 /// The documents that stand in each of some ranges of rows. Each range has rows of one fingerprint and one
 /// scope. The index is that of the range.
-pub(crate) fn posted_in<'a>(
-    reader: impl Fn() -> SetReader<'a, u128>,
+pub(crate) fn posted_in(
+    reader: SetReader<'_, u128>,
     ranges: &[RangeInclusive<u128>],
 ) -> Result<Vec<Posted>> {
-    let few = few_rows(&reader, ranges)?;
+    let few = few_rows(reader, ranges)?;
     let posted = |(index, range)| {
-        let (total, numbers) = total_of(&reader, few.of(index), range)?;
+        let (total, numbers) = total_of(reader, few.of(index), range)?;
         Ok(Posted {
             index,
             scope: ScopeNumber::EMPTY,
@@ -95,8 +95,8 @@ pub(crate) fn posted_in<'a>(
 
 /// The number of documents in a range of rows, and the documents themselves if they are among rows that were
 /// read. `rows` has all rows of the range, and perhaps others, or nothing if there are many.
-fn total_of<'a>(
-    reader: &impl Fn() -> SetReader<'a, u128>,
+fn total_of(
+    reader: SetReader<'_, u128>,
     rows: Option<&[PostingRow]>,
     range: &RangeInclusive<u128>,
 ) -> Result<(u64, Option<Vec<DocumentNumber>>)> {
@@ -109,7 +109,7 @@ fn total_of<'a>(
         let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
         return Ok((numbers.len() as u64, Some(numbers)));
     }
-    let total = u64::try_from(reader().count(range)?).map_err(|_| Error::Damaged {
+    let total = u64::try_from(reader.count(range)?).map_err(|_| Error::Damaged {
         table: "postings",
         key: fingerprint_of(*range.start()).to_string(),
         problem: "more documents are marked as deleted than there are",
@@ -147,17 +147,14 @@ impl FewRows {
 }
 
 /// Reads the rows of all ranges together.
-fn few_rows<'a>(
-    reader: impl Fn() -> SetReader<'a, u128>,
-    ranges: &[RangeInclusive<u128>],
-) -> Result<FewRows> {
+fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Result<FewRows> {
     // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_unstable_by_key(|&index| *ranges[index].start());
     let read = order.iter().map(|&index| {
         let (first, last) = (*ranges[index].start(), *ranges[index].end());
         Wanted {
-            reader: reader(),
+            reader,
             first,
             last,
         }
@@ -258,7 +255,7 @@ mod tests {
         });
         let file = stacked.memory.blocks().file();
         let blocks = Blocks::new(counted.clone(), Arc::new(BlockCache::new(0)), file);
-        let reader = || SetReader {
+        let reader = SetReader {
             set: &stacked.set,
             overlay: None,
             blocks: blocks.of_table(&TABLE),

@@ -1,11 +1,143 @@
-//! Scan: all fingerprints of a file, one part after the other.
+//! Whole tables and all postings, in parts that fit into memory: for a scan, for a join of all fingerprints, and for
+//! what is crowded.
 
 use std::ops::RangeInclusive;
 
+use super::read::Reader;
 use crate::error::Result;
-use crate::plan::Candidates;
+use crate::fingerprint::Fingerprint;
+use crate::plan::{Candidates, Part};
 use crate::store::blocks::Lists;
-use crate::store::sorted_set::SetReader;
+use crate::store::file::{POSTINGS, SetRow, all_listed, fingerprint_of, permuted, scope_of};
+use crate::store::numbers::ScopeNumber;
+use crate::store::sorted_set::{Crowds, CrowdsWanted, SetReader, crowds};
+
+impl<'a> Reader<'a> {
+    /// All fingerprints, in parts.
+    pub(crate) fn scan(self) -> Result<Scan<'a>> {
+        Scan::new(self.set(permuted(0)))
+    }
+
+    /// The parts of a table, in order, each of no more than `most` rows. The part `kept` is one of them, if it has
+    /// rows.
+    pub(crate) fn table_parts(
+        self,
+        table: usize,
+        most: u64,
+        kept: Option<Part>,
+    ) -> Result<Vec<Part>> {
+        let range = |part: Part| part.first..=part.last();
+        cut(
+            &self.set(permuted(table)),
+            Part::ALL,
+            &Cut { most, kept, range },
+        )
+    }
+
+    /// The rows of a part of a table, in order.
+    pub(crate) fn table_rows(self, table: usize, part: Part) -> Result<Vec<u64>> {
+        self.set(permuted(table)).rows(&(part.first..=part.last()))
+    }
+
+    /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
+    /// The part `kept` is one of them, if it has postings.
+    pub(crate) fn posted_parts(self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
+        cut(
+            &self.set(POSTINGS),
+            Part::ALL,
+            &Cut {
+                most,
+                kept,
+                range: postings_of,
+            },
+        )
+    }
+
+    /// The number of different fingerprints of the documents of a part.
+    pub(crate) fn posted_fingerprints(self, part: Part) -> Result<u64> {
+        if part.bits == 64 {
+            // It may be a large group.
+            return Ok(u64::from(self.set(POSTINGS).count(&postings_of(part))? > 0));
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        Ok(rows
+            .chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b))
+            .count() as u64)
+    }
+
+    /// Those fingerprints of a part that several documents of some scopes have, in order.
+    pub(crate) fn posted_often(
+        self,
+        part: Part,
+        scopes: &[ScopeNumber],
+    ) -> Result<Vec<Fingerprint>> {
+        if part.bits == 64 {
+            // It may be a large group.
+            let fingerprint = Fingerprint::from_bits(part.first);
+            let posted = self.posted(&[(fingerprint, scopes.into())])?;
+            let documents: u64 = posted.iter().map(|it| it.total).sum();
+            return Ok(if documents > 1 {
+                vec![fingerprint]
+            } else {
+                Vec::new()
+            });
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        let listed: Vec<u128> = rows
+            .into_iter()
+            .filter(|&row| scopes.contains(&scope_of(row)))
+            .collect();
+        let groups = listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b));
+        Ok(groups
+            .filter(|group| group.len() > 1)
+            .map(|group| fingerprint_of(group[0]))
+            .collect())
+    }
+
+    /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
+    pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
+        // Every document is counted once.
+        let counts = |row: u128| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row));
+        let documents = |fingerprint: RangeInclusive<u64>| {
+            let fingerprint = Fingerprint::from_bits(*fingerprint.start());
+            let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+            Ok(posted.iter().map(|posted| posted.total).sum())
+        };
+        crowds(
+            &self.set(POSTINGS),
+            CrowdsWanted {
+                bits: 64,
+                most,
+                most_read,
+            },
+            counts,
+            documents,
+        )
+    }
+
+    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table with no
+    /// more rows than `most_read` is read as a whole.
+    pub(crate) fn fullest_prefixes(
+        self,
+        table: usize,
+        most: usize,
+        most_read: u64,
+    ) -> Result<Crowds> {
+        let bits = self.settings().plan.tables()[table].prefix_bits;
+        let set = self.set(permuted(table));
+        let rows = |range: RangeInclusive<u64>| Ok(set.puts_and_marks(&range)?.0.unsigned_abs());
+        crowds(
+            &set,
+            CrowdsWanted {
+                bits,
+                most,
+                most_read,
+            },
+            |_| true,
+            rows,
+        )
+    }
+}
 
 /// All rows of the first permuted table, in parts.
 pub(crate) struct Scan<'a> {
@@ -47,4 +179,45 @@ impl<'a> Scan<'a> {
             .map(|it| it.level.blocks() as u64)
             .sum()
     }
+}
+
+/// The postings of the fingerprints of a part.
+fn postings_of(part: Part) -> RangeInclusive<u128> {
+    let [first, last] = [part.first, part.last()].map(|it| all_listed(Fingerprint::from_bits(it)));
+    *first.start()..=*last.end()
+}
+
+/// How a set is cut.
+struct Cut<F> {
+    /// The most rows of a part.
+    most: u64,
+    /// A part that is cut no further.
+    kept: Option<Part>,
+    /// The rows of a part.
+    range: F,
+}
+
+/// Halves a part until each has few enough rows. Parts without rows are left out.
+fn cut<R: SetRow>(
+    set: &SetReader<'_, R>,
+    part: Part,
+    how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
+) -> Result<Vec<Part>> {
+    // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
+    let rows = set.puts_and_marks(&(how.range)(part))?.0.unsigned_abs();
+    if rows == 0 {
+        return Ok(Vec::new());
+    }
+    let is_small = match how.kept {
+        Some(kept) if part.contains(kept) => part == kept,
+        _ => rows <= how.most,
+    };
+    let Some(halves) = part.halves().filter(|_| !is_small) else {
+        return Ok(vec![part]);
+    };
+    let mut parts = Vec::new();
+    for half in halves {
+        parts.extend(cut(set, half, how)?);
+    }
+    Ok(parts)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
-use super::read::Read;
+use super::read::Reader;
 use crate::error::Result;
 use crate::store::file::KnownScopes;
 use crate::store::numbers::ScopeNumber;
@@ -51,7 +51,7 @@ impl ScopeNames {
 
     /// The numbers of those scopes that any document has or had, in order, each once. An older commit may not
     /// know some of the numbers. It has no rows of them.
-    pub(crate) fn numbers(&self, reader: &impl Read) -> Result<Arc<[ScopeNumber]>> {
+    pub(crate) fn numbers(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
         let (known, next_scope) = (reader.known_scopes(), reader.counters().next_scope);
         if let Some(found) = &*self.0.found.read()
             && std::ptr::eq(found.known.as_ptr(), Arc::as_ptr(known))
@@ -117,7 +117,7 @@ mod tests {
         Ok(writer)
     }
 
-    fn numbers(names: &ScopeNames, reader: &impl Read) -> Vec<u32> {
+    fn numbers(names: &ScopeNames, reader: Reader<'_>) -> Vec<u32> {
         names
             .numbers(reader)
             .expect("the file can be read")
@@ -136,14 +136,14 @@ mod tests {
         let names = ScopeNames::new(["a", "late", "", "b", "a"]);
         let old = store.begin_read()?;
         for _ in 0..2 {
-            assert_eq!(numbers(&names, &old), [0, 1, 2]);
-            assert_eq!(numbers(&names, &other.begin_read()?), [0]);
+            assert_eq!(numbers(&names, old.reader()), [0, 1, 2]);
+            assert_eq!(numbers(&names, other.begin_read()?.reader()), [0]);
         }
         put(&store, "late")?.commit()?;
         let new = store.begin_read()?;
         for _ in 0..2 {
-            assert_eq!(numbers(&names, &new), [0, 1, 2, 3]);
-            let of_old = numbers(&names, &old);
+            assert_eq!(numbers(&names, new.reader()), [0, 1, 2, 3]);
+            let of_old = numbers(&names, old.reader());
             assert!(
                 of_old.starts_with(&[0, 1, 2]),
                 "a number that the old commit has not given may follow"
@@ -158,20 +158,20 @@ mod tests {
         let names = ScopeNames::new(["kept", "dropped"]);
         put(&store, "kept")?.commit()?;
         let dropped = put(&store, "dropped")?;
-        assert_eq!(numbers(&names, &dropped), [1, 2]);
+        assert_eq!(numbers(&names, dropped.reader()), [1, 2]);
         drop(dropped);
         let other = put(&store, "other")?;
         assert_eq!(
-            numbers(&names, &other),
+            numbers(&names, other.reader()),
             [1],
             "its number is now that of another scope"
         );
         // All names are committed, so their numbers are kept although the transaction has given another.
         let committed = ScopeNames::new(["kept"]);
-        assert_eq!(numbers(&committed, &other), [1]);
+        assert_eq!(numbers(&committed, other.reader()), [1]);
         assert!(committed.0.found.read().is_some() && names.0.found.read().is_none());
         other.commit()?;
-        assert_eq!(numbers(&names, &store.begin_read()?), [1]);
+        assert_eq!(numbers(&names, store.begin_read()?.reader()), [1]);
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Reader: a snapshot, which is what was committed at one moment.
+//! StoredSnapshot: what was committed at one moment.
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::Read;
+use super::read::Reader;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -14,15 +14,13 @@ use crate::store::blocks::Row;
 use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{
-    CountedSnapshot, Counters, State, View, Written, by_row, damaged_document,
-};
+use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
 /// A snapshot: what is committed at one moment.
-pub(crate) struct Reader {
+pub(crate) struct StoredSnapshot {
     view: Arc<View>,
     _counted: CountedSnapshot,
 }
@@ -60,12 +58,17 @@ impl SetLevels {
     }
 }
 
-impl Reader {
+impl StoredSnapshot {
     pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
         Self {
             view,
             _counted: counted,
         }
+    }
+
+    /// Reads what is committed.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.view)
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -195,23 +198,9 @@ impl Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for StoredSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
-    }
-}
-
-impl Read for Reader {
-    fn view(&self) -> &View {
-        &self.view
-    }
-
-    fn written(&self) -> Option<&Written> {
-        None
-    }
-
-    fn counters(&self) -> Counters {
-        self.view.state().counters
+        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
     }
 }
 
@@ -245,12 +234,14 @@ mod tests {
         let after = store.begin_read()?;
         for _ in 0..2 {
             assert!(
-                after.scope_number("late")?.is_some() && after.scope_number("early")?.is_some()
+                after.reader().scope_number("late")?.is_some()
+                    && after.reader().scope_number("early")?.is_some()
             );
             assert!(
-                before.scope_number("late")?.is_none() && before.scope_number("early")?.is_some()
+                before.reader().scope_number("late")?.is_none()
+                    && before.reader().scope_number("early")?.is_some()
             );
-            assert!(after.scope_number("never")?.is_none());
+            assert!(after.reader().scope_number("never")?.is_none());
         }
         Ok(())
     }

@@ -9,19 +9,18 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::snapshot::Reader;
+use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
+use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::engine::{
-    Access, Changes, NewFile, OpenFile, directory_of, ensure_nothing_at, guarded,
-};
+use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
@@ -200,10 +199,10 @@ impl Store {
     }
 
     /// A snapshot: what is committed now.
-    pub(crate) fn begin_read(&self) -> Result<Reader> {
+    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
         let shared = self.shared()?;
         let counted = shared.count_snapshot();
-        shared.view().map(|view| Reader::new(view, counted))
+        shared.view().map(|view| StoredSnapshot::new(view, counted))
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
@@ -330,8 +329,8 @@ impl Store {
     }
 
     /// What the cache takes, and what it would need for the data of a snapshot.
-    pub(crate) fn cache_use(&self, reader: &Reader) -> CacheUse {
-        self.shared.cache_use(reader.state())
+    pub(crate) fn cache_use(&self, snapshot: &StoredSnapshot) -> CacheUse {
+        self.shared.cache_use(snapshot.state())
     }
 
     /// What is counted of this open file.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::read::Read;
+use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation as Watched};
@@ -13,7 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::Blocks;
 use crate::store::file::{
-    Appended, Change, Counters, Edit, KEYS, Operation, Shared, SourceRows, Turn, View, Written,
+    Appended, Change, Edit, KEYS, Operation, Settings, Shared, SourceRows, Turn, View, Written,
     WrittenFingerprints, permuted,
 };
 use crate::store::merging::{Fold, keep_pace, wait_for_room_for_a_level};
@@ -26,7 +26,6 @@ const MOST_LOGGED: usize = 2;
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
 pub(crate) struct Transaction {
     view: Arc<View>,
-    counters: Counters,
     written: Written,
     /// What goes to the log. `None` if that is too long for it.
     operations: Option<Vec<Operation>>,
@@ -50,15 +49,12 @@ impl Transaction {
     pub(crate) fn new(turn: Turn) -> Result<Self> {
         turn.shared().ensure_certain()?;
         let view = turn.shared().view()?;
-        let written = Written::new(view.settings());
-        let counters = view.state().counters;
-        let (operations, removed) = (Some(Vec::new()), HashSet::new());
+        let written = Written::new(view.settings(), view.state().counters);
         Ok(Self {
             view,
-            counters,
             written,
-            operations,
-            removed,
+            operations: Some(Vec::new()),
+            removed: HashSet::new(),
             broken: false,
             turn,
         })
@@ -66,7 +62,7 @@ impl Transaction {
 
     /// Finds the document of a key that is about to be changed.
     pub(crate) fn find_to_change(&mut self, key: &[u8]) -> Result<Option<Numbered>> {
-        self.all_or_broken(|writer| writer.find(key))
+        self.all_or_broken(|writer| writer.reader().find(key))
     }
 
     /// Stores a valid document instead of `old`, which [`find_to_change`](Self::find_to_change) found
@@ -88,6 +84,15 @@ impl Transaction {
         self.all_or_broken(|writer| writer.unlink(*number, document, None))
     }
 
+    /// Reads what is committed and what this transaction has written.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::with_written(&self.view, &self.written)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.view.settings()
+    }
+
     /// What is committed, without what this transaction has written.
     pub(crate) fn committed(&self) -> Arc<View> {
         self.view.clone()
@@ -107,7 +112,7 @@ impl Transaction {
 
     /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
     pub(crate) fn may_have_changed(&self, key: &[u8]) -> bool {
-        self.written.overlays[KEYS].may_have(self.hash_of(key))
+        self.written.overlays[KEYS].may_have(self.view.settings().key_hash(key))
     }
 
     /// Whether this transaction has removed a document of this fingerprint.
@@ -146,7 +151,7 @@ impl Transaction {
 
     /// The number that the next document gets.
     pub(crate) fn next_number(&self) -> u64 {
-        self.counters.next_document
+        self.written.counters.next_document
     }
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
@@ -171,15 +176,17 @@ impl Transaction {
     /// The number of documents that this transaction has stored, and of those that are gone with it.
     fn stored_and_deleted(&self) -> (u64, u64) {
         let before = self.view.state().counters;
-        let stored = self.counters.next_document - before.next_document;
-        (stored, before.documents + stored - self.counters.documents)
+        let stored = self.written.counters.next_document - before.next_document;
+        (
+            stored,
+            before.documents + stored - self.written.counters.documents,
+        )
     }
 
     fn make_durable(self) -> Result<()> {
         self.ensure_whole()?;
         let Self {
             view,
-            counters,
             mut written,
             operations,
             turn,
@@ -187,7 +194,7 @@ impl Transaction {
         } = self;
         let shared = turn.shared();
         let Some(operations) = operations else {
-            return commit_as_levels(shared, view, counters, written);
+            return commit_as_levels(shared, view, written);
         };
         keep_pace(shared, operations.len())?;
         shared.ensure_certain()?;
@@ -201,7 +208,7 @@ impl Transaction {
         // The view keeps pages that this commit can then use again.
         drop(view);
         shared.commit_transaction(|edit, of| {
-            edit.state.counters = counters;
+            edit.state.counters = written.counters;
             edit.log(&operations);
             edit.add_runs(runs);
             edit.add_scopes(written.scopes);
@@ -242,21 +249,17 @@ impl Transaction {
     }
 
     fn link(&mut self, document: &Document) -> Result<()> {
-        let number = self.counters.next_number()?;
-        self.counters.count(document);
+        let number = self.written.counters.next_number()?;
+        self.written.counters.count(document);
         self.written.documents.push(number, document);
         let shared = self.turn.shared();
         self.written
             .documents
             .spill_if_long(&shared.target, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
-        self.apply(Operation {
-            change: Change::Put,
-            number,
-            key_hash: self.hash_of(document.key()),
-            fingerprint: document.fingerprint(),
-            scope,
-        });
+        let settings = self.view.settings();
+        let put = Operation::new(Change::Put, number, document, scope, settings);
+        self.apply(put);
         Ok(())
     }
 
@@ -267,7 +270,7 @@ impl Transaction {
         document: &Document,
         successor: Option<Fingerprint>,
     ) -> Result<()> {
-        self.counters.uncount(document);
+        self.written.counters.uncount(document);
         self.removed.extend(document.fingerprint());
         let fingerprint_gone = match document.fingerprint() {
             fingerprint if fingerprint == successor => false,
@@ -276,17 +279,13 @@ impl Transaction {
         };
         let unstored = self.written.documents.remove(number);
         // With a new number, rows would be marked that were never put.
-        let scope = self.scope_number_of(document)?;
-        self.apply(Operation {
-            change: Change::Remove {
-                fingerprint_gone,
-                unstored,
-            },
-            number,
-            key_hash: self.hash_of(document.key()),
-            fingerprint: document.fingerprint(),
-            scope,
-        });
+        let scope = self.reader().scope_number_of(document)?;
+        let change = Change::Remove {
+            fingerprint_gone,
+            unstored,
+        };
+        let settings = self.view.settings();
+        self.apply(Operation::new(change, number, document, scope, settings));
         Ok(())
     }
 
@@ -303,15 +302,17 @@ impl Transaction {
     }
 
     fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
-        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+        let posted = self
+            .reader()
+            .posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
         Ok(posted.iter().map(|posted| posted.total).sum())
     }
 
     fn scope_number_or_new(&mut self, name: &str) -> Result<ScopeNumber> {
-        if let Some(number) = self.scope_number(name)? {
+        if let Some(number) = self.reader().scope_number(name)? {
             return Ok(number);
         }
-        let number = self.counters.next_scope()?;
+        let number = self.written.counters.next_scope()?;
         self.written.scopes.insert(name.to_owned(), number);
         Ok(number)
     }
@@ -319,12 +320,7 @@ impl Transaction {
 
 /// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log
 /// count as newer than those of levels. So those that are in it go into the new levels too.
-fn commit_as_levels(
-    shared: &Shared,
-    view: Arc<View>,
-    counters: Counters,
-    mut written: Written,
-) -> Result<()> {
+fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> Result<()> {
     // Until the commit, nobody changes levels.
     let _merging = wait_for_room_for_a_level(shared)?;
     // The last view does not keep the pages that merges have freed in the meantime.
@@ -340,6 +336,7 @@ fn commit_as_levels(
         scopes,
         documents,
         sources,
+        counters,
     } = written;
     drop(documents);
     let sources = SourceRows::of(sources, &view)?;
@@ -357,22 +354,8 @@ fn commit_as_levels(
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction")
-            .field("counters", &self.counters)
+            .field("counters", &self.written.counters)
             .finish_non_exhaustive()
-    }
-}
-
-impl Read for Transaction {
-    fn view(&self) -> &View {
-        &self.view
-    }
-
-    fn written(&self) -> Option<&Written> {
-        Some(&self.written)
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
     }
 }
 
@@ -381,7 +364,7 @@ mod tests {
     use super::*;
     use crate::store::engine::Access;
     use crate::store::file::CacheLimit;
-    use crate::store::file::{MergeFailure, Settings};
+    use crate::store::file::MergeFailure;
     use crate::store::{Recording, Sizes, Store};
 
     fn document(number: u64) -> Document {
@@ -426,12 +409,13 @@ mod tests {
             "{refused:?}"
         );
         let reader = store.begin_read()?;
-        assert!(reader.find(b"key 99")?.is_some());
-        assert!(reader.find(b"key 150")?.is_none());
+        assert!(reader.reader().find(b"key 99")?.is_some());
+        assert!(reader.reader().find(b"key 150")?.is_none());
         put_all(&store, 100..200)?.commit()?;
         for number in 0..200 {
             let found = store
                 .begin_read()?
+                .reader()
                 .find(document(number).key())?
                 .map(|(_, found)| found);
             assert_eq!(found, Some(document(number)));
@@ -476,7 +460,10 @@ mod tests {
         );
         let reader = store.begin_read()?;
         for number in 0..86 {
-            assert!(reader.find(document(number).key())?.is_some(), "{number}");
+            assert!(
+                reader.reader().find(document(number).key())?.is_some(),
+                "{number}"
+            );
         }
         Ok(())
     }
@@ -510,8 +497,8 @@ mod tests {
         assert!(matches!(put(900..915), Err(Error::Storage(_))));
         put(1000..1001)?;
         let writer = begin(&shared)?;
-        assert!(writer.find(b"key 910")?.is_none());
-        assert!(writer.find(b"key 1000")?.is_some());
+        assert!(writer.reader().find(b"key 910")?.is_none());
+        assert!(writer.reader().find(b"key 1000")?.is_some());
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
-use super::features::{FeatureKind, Features};
+use super::features::{FeatureKind, Features, Weighted};
 use super::html::Syntax;
+use super::minwise::SHINGLE_SEED;
 use super::scheme::Scheme;
 use super::simhash::Tie;
-use super::sketching::{self, SHINGLE_SEED};
-use super::weighted::Weighted;
-use super::{html, main_content, minwise, normalize, simhash, sparse_simhash};
+use super::unicode::normalize;
+use super::{html, minwise, simhash};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -233,7 +233,7 @@ impl Fingerprinter {
                 minwise::fingerprint(&features.units(seed), seed)
             }
             Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.iter(), Tie::Zero),
-            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.iter(), seed),
+            Scheme::Simhash2 => simhash::sparse_fingerprint(&features.iter(), seed),
         };
         let units = match self.sketch_size {
             SketchSize::None => Vec::new(),
@@ -241,7 +241,7 @@ impl Fingerprinter {
         };
         Ok(Some((
             fingerprint,
-            sketching::sketch(units, self.sketch_size),
+            minwise::sketch(units, self.sketch_size),
         )))
     }
 
@@ -255,7 +255,7 @@ impl Fingerprinter {
     /// main content. It is there for those who keep texts. A page that begins with an XML declaration is read as
     /// XHTML.
     pub fn text_of_html(&self, html: &str) -> String {
-        self.text_of_page(html, Syntax::of(html))
+        self.text_of_page(html, Syntax::from_beginning(html))
     }
 
     /// As [`text_of_html`](Self::text_of_html), of a page that is known to be XHTML by its type. There, a tag that
@@ -278,7 +278,7 @@ impl Fingerprinter {
 
     fn text_of_page(&self, page: &str, syntax: Syntax) -> String {
         match self.scheme {
-            Scheme::Content1 => main_content::main_content(page, syntax),
+            Scheme::Content1 => html::main_content(page, syntax),
             Scheme::Simhash1
             | Scheme::Minwise1
             | Scheme::MinwiseShort1
@@ -304,7 +304,7 @@ impl Fingerprinter {
     ///
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        let (text, seed) = (normalize::normalize(text), self.scheme.feature_seed());
+        let (text, seed) = (normalize(text), self.scheme.feature_seed());
         let kind = match self.scheme {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
                 FeatureKind::Pairs
@@ -323,11 +323,11 @@ impl Fingerprinter {
             Scheme::Simhash1 | Scheme::External => {
                 simhash::fingerprint(features.weighted(), Tie::Zero)
             }
-            Scheme::Simhash2 => sparse_simhash::fingerprint(&features.distinct(), seed),
+            Scheme::Simhash2 => simhash::sparse_fingerprint(&features.distinct(), seed),
         };
         Some((
             fingerprint,
-            sketching::sketch(features.shingles, self.sketch_size),
+            minwise::sketch(features.shingles, self.sketch_size),
         ))
     }
 }

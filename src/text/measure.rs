@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::normalize::normalize;
-use super::tokens::tokens;
+use super::unicode::{normalize, tokens};
 
 /// How alike two texts are, computed exactly from their words: 0 if no word is common, 1 if the words are the same.
 ///

@@ -1,10 +1,14 @@
-//! One-bit minwise samples of a set of features: the more two sets share, the more of their bits agree.
+//! One-bit minwise samples of a set of features: the more two sets share, the more of their bits agree. They make
+//! fingerprints of features, and sketches of shingles.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::features;
 use crate::fingerprint::Fingerprint;
+use crate::sketch::{Sketch, SketchSize};
 
 /// The fingerprint of a set of features: bit i is one bit of the sample in bin i. Two sets with the Jaccard
 /// similarity J differ in about 32 (1 - J) bits.
@@ -94,6 +98,28 @@ pub(super) fn thrown<const BINS: usize>(feature: u64, round: usize, seed: u64) -
 #[inline]
 pub(super) fn is_for<const BINS: usize>(value: u64) -> bool {
     value >> BINS.ilog2() & 1 == 1
+}
+
+/// The seed of the hash of shingles: "simdb", 0, "s" and 1, read as a big-endian number. It is the same beside
+/// every scheme, so sketches do not depend on the scheme.
+pub(super) const SHINGLE_SEED: u64 = 0x7369_6d64_6200_7301;
+
+/// The sketch of this size of a text with these shingles, hashed with [`SHINGLE_SEED`]. `None` for no size, and
+/// for a text without tokens.
+pub(super) fn sketch(mut shingles: Vec<u64>, size: SketchSize) -> Option<Sketch> {
+    features::keep_distinct(&mut shingles);
+    let count = NonZeroU32::new(u32::try_from(shingles.len()).unwrap_or(u32::MAX))?;
+    match size {
+        SketchSize::None => None,
+        SketchSize::Bytes16 => Some(Sketch::of_samples(
+            &one_bits::<128>(&shingles, SHINGLE_SEED),
+            count,
+        )),
+        SketchSize::Bytes32 => Some(Sketch::of_samples(
+            &one_bits::<256>(&shingles, SHINGLE_SEED),
+            count,
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -13,30 +13,18 @@ mod hard_texts_tests;
 #[cfg(feature = "text")]
 mod html;
 #[cfg(feature = "text")]
-mod main_content;
-#[cfg(feature = "text")]
 mod measure;
 #[cfg(feature = "text")]
 mod minwise;
-#[cfg(feature = "text")]
-mod normalize;
 #[cfg(all(test, feature = "text"))]
 mod published_vectors;
 mod scheme;
 #[cfg(feature = "text")]
 mod simhash;
 #[cfg(feature = "text")]
-mod sketching;
-#[cfg(feature = "text")]
-mod sparse_simhash;
-#[cfg(feature = "text")]
-mod tokens;
-#[cfg(feature = "text")]
 mod unicode;
 #[cfg(feature = "ingest")]
 mod unit;
-#[cfg(feature = "text")]
-mod weighted;
 
 #[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;
@@ -49,4 +37,4 @@ pub use scheme::Scheme;
 pub use unit::Unit;
 
 #[cfg(feature = "eval")]
-pub(crate) use {normalize::normalize as normalized, tokens::tokens};
+pub(crate) use unicode::{normalize as normalized, tokens};

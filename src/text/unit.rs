@@ -63,7 +63,7 @@ impl Unit {
     /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
     /// mean nothing.
     pub fn cut_html(self, html: &str) -> Vec<String> {
-        self.cut(&visible_paragraphs(html, Syntax::of(html)))
+        self.cut(&visible_paragraphs(html, Syntax::from_beginning(html)))
             .map(str::to_owned)
             .collect()
     }

@@ -1,6 +1,10 @@
-//! `simdb bench` refuses what makes no sense, and leaves nothing behind.
+//! The program in benches/bench refuses what makes no sense, and leaves nothing behind.
 
-use crate::support::{Folder, Ran, TestResult, run, simdb};
+/// With its own tests. Those of an example do not run.
+#[path = "../../benches/bench/collection.rs"]
+mod collection;
+
+use crate::support::{Folder, Ran, TestResult, bench};
 
 #[test]
 fn options_that_make_no_sense_are_refused_before_any_work() -> TestResult {
@@ -37,18 +41,17 @@ fn options_that_make_no_sense_are_refused_before_any_work() -> TestResult {
         ("--threads 100000", "threads are too many"),
         ("--plan nonesuch", "no plan is called"),
     ] {
-        let mut bench = simdb();
+        let mut bench = bench();
         bench
-            .args(["bench", "--directory"])
+            .arg("--directory")
             .arg(folder.path(""))
             .args(options.split(' '));
         let ran: Ran = bench.output()?.into();
         assert_eq!(ran.expect(2).says(told).out, "", "{options}");
     }
     let missing = folder.path("missing");
-    run!("bench", "--directory", missing)
-        .expect(2)
-        .says("missing");
+    let ran: Ran = bench().arg("--directory").arg(missing).output()?.into();
+    ran.expect(2).says("missing");
     assert_eq!(std::fs::read_dir(folder.path(""))?.count(), 0);
     Ok(())
 }
@@ -61,9 +64,8 @@ fn every_phase_runs_after_those_it_needs() -> TestResult {
         "insert,link,writer,delete,replace,query",
         "window",
     ] {
-        let mut bench = simdb();
+        let mut bench = bench();
         bench.args([
-            "bench",
             "--documents",
             "2k",
             "--queries",

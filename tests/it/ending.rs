@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, document, insert_all, run, run_with_input, simdb};
+use crate::support::{Folder, TestResult, bench, document, insert_all, run, run_with_input, simdb};
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
     let status = Command::new("kill")
@@ -82,16 +82,9 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
 #[test]
 fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = simdb();
+    let mut bench = bench();
     bench
-        .args([
-            "bench",
-            "--documents",
-            "50M",
-            "--phases",
-            "insert",
-            "--directory",
-        ])
+        .args(["--documents", "50M", "--phases", "insert", "--directory"])
         .arg(folder.path(""));
     let child = bench
         .stdout(Stdio::piped())
@@ -150,16 +143,9 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
 #[test]
 fn a_second_signal_ends_the_program_at_once() -> TestResult {
     let folder = Folder::new()?;
-    let mut bench = simdb();
+    let mut bench = bench();
     bench
-        .args([
-            "bench",
-            "--documents",
-            "50M",
-            "--phases",
-            "insert",
-            "--directory",
-        ])
+        .args(["--documents", "50M", "--phases", "insert", "--directory"])
         .arg(folder.path(""));
     let mut child = bench
         .stdout(Stdio::piped())

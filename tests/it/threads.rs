@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, Ran, TestResult, simdb};
+use crate::support::{Folder, Ran, TestResult, bench, simdb};
 
 /// A user who has no process.
 const NOBODY_ELSE: u32 = 54_321;
@@ -28,6 +28,8 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
     }
     let program = folder.path("program");
     fs::copy(simdb().get_program(), &program)?;
+    let measuring = folder.path("bench");
+    fs::copy(bench().get_program(), &measuring)?;
     let lines: String = (0..20_000u64)
         .map(|i| {
             format!(
@@ -39,10 +41,14 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
     folder.file("in.tsv", lines)?;
     folder.file("few.tsv", "a\t0000000000000001\nb\t0000000000000003\n")?;
     let run = |most: usize, command: &[&str]| -> std::io::Result<Ran> {
+        let (program, arguments) = match command {
+            ["bench", arguments @ ..] => (&measuring, arguments),
+            command => (&program, command),
+        };
         let limited = Command::new("prlimit")
             .arg(format!("--nproc={most}"))
-            .arg(&program)
-            .args(command)
+            .arg(program)
+            .args(arguments)
             .current_dir(folder.path("."))
             .uid(NOBODY_ELSE)
             .gid(NOBODY_ELSE)

@@ -1,16 +1,13 @@
 //! The file of a page.
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-
-use tempfile::NamedTempFile;
 
 use crate::Error;
 use crate::cli::answer::Failure;
 use crate::cli::console::Console;
-use crate::cli::resumable::sync_directory;
 use crate::cli::standing::ensure_may_stand;
+use crate::files::{Existing, NewFile, directory_of};
 
 /// How each page begins.
 const BEGIN: &str = "<!DOCTYPE html>";
@@ -40,57 +37,38 @@ impl Page {
             return Err(page.refused("it is a folder"));
         }
         // Dropped at once, so nothing is left if the process is killed at its work.
-        page.temporary()?;
+        page.new_file()?;
         Ok(page)
     }
 
     /// Writes the page. The file has its name only when it is whole.
     pub(super) fn write(&self, page: &str) -> Result<(), Failure> {
-        let mut file = self.temporary()?;
-        let written = file
+        let file = self.new_file()?;
+        (&*file.file)
             .write_all(page.as_bytes())
-            .and_then(|()| file.as_file().sync_all());
-        written.map_err(|error| self.failed(&error))?;
-        let named = match self.replace {
-            true => file.persist(&self.place),
-            false => file.persist_noclobber(&self.place),
+            .map_err(|error| self.failed(&error))?;
+        let existing = match self.replace {
+            true => Existing::Replace,
+            false => Existing::Refuse,
         };
-        match named {
-            Ok(_) => sync_directory(&self.place),
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(self.failed(&error.error))
-            }
-            // A process that was killed had just made it.
-            Err(_) if fs::read(&self.place).is_ok_and(|standing| standing == page.as_bytes()) => {
-                Ok(())
-            }
-            Err(_) => Err(Error::AlreadyExists {
-                path: self.path.clone(),
-            }
-            .into()),
-        }
+        file.finish(&self.place, existing)
+            .map_err(|error| match error {
+                Error::Io { source, .. } => self.failed(&source),
+                Error::AlreadyExists { .. } => Error::AlreadyExists {
+                    path: self.path.clone(),
+                }
+                .into(),
+                error => error.into(),
+            })
     }
 
-    /// A new file beside the page.
-    fn temporary(&self) -> Result<NamedTempFile, Failure> {
-        let folder = match self.place.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut names = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            // Those of other new files. Without it, nobody else could read the page.
-            names.permissions(fs::Permissions::from_mode(0o666));
-        }
-        names
-            .prefix(".simdb-")
-            .tempfile_in(folder)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => self.refused("there is no such folder"),
-                _ => self.failed(&error),
-            })
+    fn new_file(&self) -> Result<NewFile, Failure> {
+        let folder =
+            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
+        NewFile::create(folder).map_err(|error| match error {
+            Error::Io { source, .. } => self.failed(&source),
+            error => error.into(),
+        })
     }
 
     fn failed(&self, error: &io::Error) -> Failure {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::database::pairs::Question;
 use crate::document::Document;
-use crate::store::{DocumentNumber, Read, ScopeNames};
+use crate::store::{DocumentNumber, Reader, ScopeNames};
 use crate::unix_seconds::UnixSeconds;
 
 /// How near-duplicates are put together, and which of each cluster survives.
@@ -148,7 +148,7 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn question(&self, reader: &impl Read) -> Question {
+    pub(super) fn question(&self, reader: Reader<'_>) -> Question {
         let settings = reader.settings();
         let least = self
             .min_similarity

@@ -11,7 +11,7 @@ use crate::database::pairs::Question;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::store::{DocumentNumber, Read};
+use crate::store::{DocumentNumber, Reader};
 use crate::streaming;
 
 /// What [`Snapshot::clusters`] tells.
@@ -204,7 +204,7 @@ impl ReadClusters {
         indexes: Range<usize>,
         gathered: &Gathered,
         question: &Question,
-        reader: &impl Read,
+        reader: Reader<'_>,
     ) -> Result<Self> {
         let is_beyond = |it: &&Clustered| {
             let is_unlike = |least| it.similarity.is_none_or(|it| it < least);

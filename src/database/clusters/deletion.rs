@@ -9,7 +9,7 @@ use crate::database::snapshot::Snapshot;
 use crate::database::write::WriteTxn;
 use crate::document::Document;
 use crate::error::Result;
-use crate::store::{DocumentNumber, Read};
+use crate::store::DocumentNumber;
 
 /// What [`Database::delete_duplicates`] tells.
 #[derive(Clone, Debug, PartialEq)]

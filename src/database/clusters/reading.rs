@@ -17,7 +17,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::store::{DocumentNumber, Read};
+use crate::store::DocumentNumber;
 use crate::streaming;
 
 /// Nodes while documents are read, in the order in which the first document of each was written.
@@ -284,7 +284,7 @@ fn seen_of_part<W, T>(
         |it, number, document: &Document| (number < part.end).then(|| see(it, number, document))?;
     while next < part.end {
         match snapshot
-            .reader()?
+            .stored()?
             .seen_of_block(next, |it| wanted(it?), see)?
         {
             Some((of_block, after)) => {

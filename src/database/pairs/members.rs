@@ -11,7 +11,7 @@ use crate::database::crowding::FingerprintGroup;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::store::{DocumentNumber, Posted, Read, ReadRecent, ScopeNumber};
+use crate::store::{DocumentNumber, Posted, Reader, ScopeNumber};
 
 /// Documents of one fingerprint that are listed as one.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ pub(super) enum Together {
 }
 
 /// Looks up the members of fingerprints.
-pub(super) struct Members<'s, R> {
-    pub(super) reader: &'s R,
+pub(super) struct Members<'s> {
+    pub(super) reader: Reader<'s>,
     pub(super) scopes: Arc<[ScopeNumber]>,
     /// The least time, and a number below which no document is recent enough.
     pub(super) since: Option<(i64, DocumentNumber)>,
@@ -74,9 +74,9 @@ const MOST_LISTED: u64 = 50_000;
 /// The documents of a fingerprint that are listed at a time.
 const PAGE: usize = 4096;
 
-impl<'s, R: Read> Members<'s, R> {
+impl<'s> Members<'s> {
     pub(super) fn new(
-        reader: &'s R,
+        reader: Reader<'s>,
         scopes: Arc<[ScopeNumber]>,
         since: Option<(i64, DocumentNumber)>,
         together: Together,

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::parallel;
 use crate::plan::{Part, Permuted, Table};
-use crate::store::{Read, ReadParts, Reader};
+use crate::store::Reader;
 
 /// The parts that are in memory at a time: 33 million fingerprints, with 8 bytes each for each of two passes.
 const PARTS_OF_SLICE: u64 = 128;
 
 /// The fingerprints of the other side, in slices that fit into memory.
 pub(super) struct Other<'r> {
-    pub(super) reader: &'r Reader,
+    pub(super) reader: Reader<'r>,
     /// Parts of its first table.
     pub(super) slices: Vec<Part>,
     /// The slices that were sorted last, each for a pass. Threads that end a pass need another one than those that
@@ -28,7 +28,7 @@ pub(super) type OfPass = (Part, usize);
 
 impl<'r> Other<'r> {
     /// In slices of parts with no more than `part_rows` rows. `kept` is one of the slices, if it has rows.
-    pub(super) fn new(reader: &'r Reader, part_rows: u64, kept: Option<Part>) -> Result<Self> {
+    pub(super) fn new(reader: Reader<'r>, part_rows: u64, kept: Option<Part>) -> Result<Self> {
         let slices = reader.table_parts(0, PARTS_OF_SLICE * part_rows, kept)?;
         Ok(Self {
             reader,

@@ -8,7 +8,7 @@ use super::search::{Found, Question};
 use crate::database::crowding::FingerprintGroup;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
-use crate::store::{Read, ScopeNames};
+use crate::store::ScopeNames;
 use crate::unix_seconds::UnixSeconds;
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Result};
 use crate::plan::{Join, Part, ProbedPrefix};
-use crate::store::{Read, Reader};
+use crate::store::Reader;
 
 /// How far a search for all pairs is. As text, it can be kept and parsed again.
 ///
@@ -45,7 +45,7 @@ pub(super) struct Way {
 
 impl Way {
     /// The cheapest way at this commit.
-    pub(super) fn cheapest(reader: &Reader, max_distance: u32, is_turned: bool) -> Result<Self> {
+    pub(super) fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
         let (tables, cost_model) = (reader.settings().plan.tables(), reader.cost_model(false)?);
         Ok(Self {
             is_turned,

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
-use crate::store::{DocumentNumber, Read, ReadRecent, Reader, ScopeNames, ScopeNumber};
+use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber};
 use crate::streaming;
 use crate::unix_seconds::UnixSeconds;
 
@@ -165,9 +165,10 @@ impl Question {
     }
 
     /// Stands for the question and the content. It is the same wherever the rows are stored.
-    fn identity(&self, search: &Search<'_>, reader: &Reader, other: Option<&Reader>) -> u64 {
-        let content =
-            |reader: &Reader| format!("{:x} {:?}", reader.settings().key_seed, reader.counters());
+    fn identity(&self, search: &Search<'_>, reader: Reader<'_>, other: Option<Reader<'_>>) -> u64 {
+        let content = |reader: Reader<'_>| {
+            format!("{:x} {:?}", reader.settings().key_seed, reader.counters())
+        };
         let tables = reader
             .settings()
             .plan
@@ -191,7 +192,7 @@ impl Question {
     }
 
     /// What looks up the documents of a snapshot.
-    fn members<'r>(&self, reader: &'r Reader, keys: Keys) -> Result<Members<'r, Reader>> {
+    fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
         self.checked_distance()?;
         let scopes = self.scopes_of(reader)?;
         let since = match self.since()? {
@@ -216,7 +217,7 @@ impl Question {
     }
 
     /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
-    pub(in crate::database) fn check_conditions(&self, reader: &Reader) -> Result<()> {
+    pub(in crate::database) fn check_conditions(&self, reader: Reader<'_>) -> Result<()> {
         self.since()?;
         let Some(least) = self.min_similarity else {
             return Ok(());
@@ -235,8 +236,8 @@ impl Question {
 
     /// Refuses to compare the fingerprints of different schemes, or sketches of different sizes. If the other side has
     /// no sketches at all, the distance alone may decide.
-    fn ensure_alike(&self, reader: &Reader, other: &Reader) -> Result<()> {
-        let [ours, theirs] = [reader, other].map(Read::settings);
+    fn ensure_alike(&self, reader: Reader<'_>, other: Reader<'_>) -> Result<()> {
+        let [ours, theirs] = [reader, other].map(Reader::settings);
         if ours.scheme != theirs.scheme {
             return Err(Error::SchemeMismatch {
                 stored: ours.scheme.name(),
@@ -252,7 +253,7 @@ impl Question {
     }
 
     /// The scopes whose documents count.
-    pub(super) fn scopes_of(&self, reader: &Reader) -> Result<Arc<[ScopeNumber]>> {
+    pub(super) fn scopes_of(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
         match &self.scopes {
             None => Ok(ScopeNumber::ALL_DOCUMENTS.into()),
             Some(names) => names.numbers(reader),
@@ -278,9 +279,9 @@ type Take<'t> = &'t mut dyn FnMut(Option<Found>) -> ControlFlow<()>;
 
 /// The search, which all threads share.
 struct Search<'s> {
-    members: Members<'s, Reader>,
+    members: Members<'s>,
     /// Those of the other side.
-    others: Option<Members<'s, Reader>>,
+    others: Option<Members<'s>>,
     /// Whether the other side comes first.
     is_turned: bool,
     min_similarity: Option<f64>,

@@ -7,7 +7,7 @@ use super::position::{Unit, Way};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Join, NearPair, Part};
-use crate::store::{Read, ReadParts, Reader, ScopeNumber};
+use crate::store::{Reader, ScopeNumber};
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.
@@ -15,7 +15,7 @@ use crate::store::{Read, ReadParts, Reader, ScopeNumber};
 /// A unit of a table finds the pairs whose lesser row it has. So which pairs come in the units before a unit depends on
 /// the first row of that unit alone, however the rows before it were cut.
 pub(super) struct Units<'r> {
-    reader: &'r Reader,
+    reader: Reader<'r>,
     other: Option<Other<'r>>,
     join: Join<'r>,
     /// For each pass of the join, the parts of its table.
@@ -29,7 +29,7 @@ const GROUPS: usize = 0;
 impl<'r> Units<'r> {
     /// Of parts with no more than `part_rows` rows. `from` is one of them, if it has rows.
     pub(super) fn new(
-        (reader, other): (&'r Reader, Option<&'r Reader>),
+        (reader, other): (Reader<'r>, Option<Reader<'r>>),
         max_distance: u32,
         way: &Way,
         part_rows: u64,

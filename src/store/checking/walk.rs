@@ -10,7 +10,6 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::findings::Findings;
 use super::hidden::Hidden;
@@ -205,13 +204,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             Some(_) => self.scope_number(document.scope())?,
             None => ScopeNumber::EMPTY,
         };
-        let operation = Operation {
-            change: Change::Put,
-            number,
-            key_hash: xxh3_64_with_seed(document.key(), walk.view.settings().key_seed),
-            fingerprint: document.fingerprint(),
-            scope,
-        };
+        let operation = Operation::new(Change::Put, number, document, scope, walk.view.settings());
         let Ok(()) = operation.give_own_rows(&mut Expecting {
             tally: &mut self.tally,
             hidden: walk.hidden,

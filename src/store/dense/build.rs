@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::copy::{self, CopyProgress, Counter};
 use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::store::blocks::BlockCache;
-use crate::store::engine::{NewFile, OpenFile, directory_of, ensure_nothing_at};
+use crate::store::engine::OpenFile;
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
     State, all_sets, by_row, number_of,
@@ -160,13 +159,8 @@ impl<'a> Builder<'a> {
         counters.count(document);
         self.documents.documents.push(number.0, document);
         self.documents.settle(&mut self.bulk)?;
-        let operation = Operation {
-            change: Change::Put,
-            number,
-            key_hash: xxh3_64_with_seed(document.key(), self.settings.key_seed),
-            fingerprint: document.fingerprint(),
-            scope: self.scope_number(document.scope())?,
-        };
+        let scope = self.scope_number(document.scope())?;
+        let operation = Operation::new(Change::Put, number, document, scope, self.settings);
         operation.give_rows(&self.settings.plan, &mut self.sorters)
     }
 

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
+use crate::files::{
+    NewFile, Temporary, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of,
+    sync_name,
+};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
-use crate::store::engine::{
-    Engine, NewFile, OpenFile, Temporary, available_bytes, directory_of, ensure_nothing_at,
-    is_same_file, names_of, sync_directory,
-};
+use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
     self, FIXED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
@@ -400,7 +401,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
     shared.swap(open.clone(), copied);
     // Some file systems ask for the first sync too, since the file had no name when it was synced.
     open.file.sync_all().map_err(failed)?;
-    sync_directory(&shared.target).map_err(|error| match error {
+    sync_name(&shared.target).map_err(|error| match error {
         Error::Io { source, .. } => Error::Io {
             path: shared.path.clone(),
             source,

@@ -10,17 +10,16 @@ use redb::{Durability, ReadableDatabase};
 
 use super::block_tables::BlockTable;
 use super::errors::{engine_error, open_error};
-use super::files;
 use super::guard::{Guarded, guarded};
 use super::holders::Registered;
 use super::lent::Lent;
-use super::new_file::NewFile;
 use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;
 use super::redb_tables::{self, Changes, MetaRow};
 use super::regions::NewStorage;
 use crate::error::{Error, Result};
+use crate::files::{NewFile, is_same_file};
 use crate::process::Kept;
 
 /// What a store may do with its file.
@@ -96,7 +95,7 @@ impl OpenFile {
             };
             // Before the engine locked the file, a compaction may have replaced it.
             let at_path = fs::metadata(path).map_err(failed)?;
-            if files::is_same_file(&file.metadata().map_err(failed)?, &at_path) {
+            if is_same_file(&file.metadata().map_err(failed)?, &at_path) {
                 return Ok(Self::new(engine, file));
             }
         }

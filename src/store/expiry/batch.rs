@@ -7,8 +7,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::selection::Selection;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -201,7 +199,7 @@ impl Gathering<'_> {
         let scope = self.scope_number(document.scope().map_err(damaged)?)?;
         Ok(Doomed {
             number: document.number,
-            key_hash: xxh3_64_with_seed(document.key, self.view.settings().key_seed),
+            key_hash: self.view.settings().key_hash(document.key),
             fingerprint: document.fingerprint,
             scope,
             is_shared: false,

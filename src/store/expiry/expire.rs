@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::store::file::{DEAD, Shared, Turn, View, damaged_document};
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::DocumentNumber;
-use crate::store::read::Read;
 use crate::store::write::Transaction;
 
 /// Called with the number of documents that are removed so far.
@@ -106,7 +105,7 @@ impl Expirer<'_> {
             }
             let writer = Transaction::new(Turn::wait(self.shared)?)?;
             let begun = Instant::now();
-            if !step.is_right_for(writer.view())? {
+            if !step.is_right_for(&writer.committed())? {
                 if tries < MOST_TRIES {
                     continue;
                 }

@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{BlockId, Blocks};
 use crate::store::file::{Change, Counters, DEAD, DOCUMENTS, Edit, Operation, Runs, View, runs_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::read::Read;
+use crate::store::read::Reader;
 
 /// The most places at which a step takes whole blocks out of the file. Each place costs a part of a
 /// directory. The documents of further blocks become dead, and merges take their blocks away.
@@ -90,14 +90,13 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Prepares the removal of the documents of some blocks of a batch, as of `reader`.
+    /// Prepares the removal of the documents of some blocks of a batch, as of `view`.
     pub(super) fn prepare(
-        reader: &View,
+        view: &View,
         batch: &Batch,
         blocks: &[DoomedBlock],
         newcomers: &mut Newcomers,
     ) -> Result<Self> {
-        let view = reader.view();
         newcomers.update(view)?;
         let mut removal = Removal {
             view,
@@ -118,7 +117,7 @@ impl Step {
         let mut operations: Vec<Operation> = Vec::with_capacity(doomed.len());
         // The dead documents of whole blocks are forgotten.
         for cut in cuts.iter().flat_map(|cut| &cut.1) {
-            operations.push(forget(*cut));
+            operations.push(Operation::forget(DocumentNumber(*cut)));
         }
         let is_shared = |it: &Doomed| {
             it.fingerprint.is_some_and(|fingerprint| {
@@ -128,7 +127,7 @@ impl Step {
         doomed
             .iter_mut()
             .for_each(|(it, _)| it.is_shared = is_shared(it));
-        let gone = gone_with(reader, doomed.iter().map(|it| &it.0))?;
+        let gone = gone_with(view, doomed.iter().map(|it| &it.0))?;
         operations.extend(doomed.iter().enumerate().map(|(index, (it, is_cut))| {
             let fingerprint_gone =
                 it.fingerprint.is_some() && (!it.is_shared || gone.binary_search(&index).is_ok());
@@ -276,7 +275,7 @@ impl Removal<'_> {
 }
 
 /// The indexes of the documents with which the last document of a shared fingerprint goes, in order.
-fn gone_with<'a>(reader: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Result<Vec<usize>> {
+fn gone_with<'a>(view: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Result<Vec<usize>> {
     let shared = doomed.enumerate().filter(|(_, it)| it.is_shared);
     let mut shared: Vec<(Fingerprint, usize)> = shared
         .filter_map(|(index, it)| Some((it.fingerprint?, index)))
@@ -290,7 +289,7 @@ fn gone_with<'a>(reader: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Res
             .map(|group| (group[0].0, ScopeNumber::ALL_DOCUMENTS.into()))
             .collect();
         let mut totals = vec![0; groups.len()];
-        for posted in reader.posted(&wanted)? {
+        for posted in Reader::new(view).posted(&wanted)? {
             totals[posted.index] += posted.total;
         }
         let last = |(group, total): (&&[(Fingerprint, usize)], u64)| {
@@ -322,16 +321,5 @@ fn remove(doomed: &Doomed, fingerprint_gone: bool, is_cut: bool) -> Operation {
         key_hash,
         fingerprint,
         scope,
-    }
-}
-
-/// The operation for a dead document whose block is taken out.
-fn forget(number: u64) -> Operation {
-    Operation {
-        change: Change::Forget,
-        number: DocumentNumber(number),
-        key_hash: 0,
-        fingerprint: None,
-        scope: ScopeNumber::EMPTY,
     }
 }

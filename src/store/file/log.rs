@@ -167,13 +167,7 @@ mod tests {
                 unstored: true,
             },
         ];
-        let forget = Operation {
-            change: Change::Forget,
-            number: DocumentNumber(9),
-            key_hash: 0,
-            fingerprint: None,
-            scope: ScopeNumber::EMPTY,
-        };
+        let forget = Operation::forget(DocumentNumber(9));
         let operations: Vec<_> = (0..1000)
             .map(|i| Operation {
                 change: changes[i % 3],

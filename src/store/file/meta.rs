@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -144,6 +145,11 @@ impl Settings {
             key_seed: 7,
             created: 0,
         }
+    }
+
+    /// The hash of a key, by which its document is found.
+    pub(crate) fn key_hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.key_seed)
     }
 
     /// Checks that a document can be stored in the file, and found in it.

@@ -12,8 +12,9 @@ use super::replay::runs_of;
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use super::state::{State, StoredDirectory, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};
+use crate::files::NewFile;
 use crate::store::blocks::{Row, share_of_sum};
-use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, NewFile, ReadTxn};
+use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, ReadTxn};
 use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet, decode_summary};
 
 /// The tables of blocks of a file, and the rows of the table meta in its first commit.

@@ -1,6 +1,8 @@
 //! Operation: a document that was put or removed, and the rows that this changes in each sorted set.
 
+use super::meta::Settings;
 use super::schema::{DEAD, KEYS, POSTINGS, Set, SetRow, key_row, permuted, posting_row};
+use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -38,6 +40,34 @@ pub(crate) trait RowSink {
 }
 
 impl Operation {
+    /// What is done to a document, whose scope has this number.
+    pub(crate) fn new(
+        change: Change,
+        number: DocumentNumber,
+        document: &Document,
+        scope: ScopeNumber,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            change,
+            number,
+            key_hash: settings.key_hash(document.key()),
+            fingerprint: document.fingerprint(),
+            scope,
+        }
+    }
+
+    /// The block of a dead document is taken out.
+    pub(crate) fn forget(number: DocumentNumber) -> Self {
+        Self {
+            change: Change::Forget,
+            number,
+            key_hash: 0,
+            fingerprint: None,
+            scope: ScopeNumber::EMPTY,
+        }
+    }
+
     /// Gives `sink` the rows that the operation puts and marks. docs/format.md lists them, in the section
     /// on the log.
     pub(crate) fn give_rows<S: RowSink>(&self, plan: &Plan, sink: &mut S) -> Result<(), S::Error> {

@@ -134,10 +134,7 @@ mod tests {
             [(0, 1), (0, 1), (1, 0), (0, 0), (0, 0)]
         );
         // A dead document whose block is taken out is dead no more.
-        let forget = Operation {
-            fingerprint: None,
-            ..operation(Change::Forget, 1, 0)
-        };
+        let forget = Operation::forget(DocumentNumber(1));
         assert_eq!(counts(&[forget]), [(0, 0), (0, 0), (0, 1), (0, 0), (0, 0)]);
         // If a transaction puts and removes a document, only the permuted tables keep marks. There the
         // newer counts.

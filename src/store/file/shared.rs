@@ -21,11 +21,12 @@ use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::events;
+use crate::files::{is_same_file, names_of};
 use crate::memory::Cache;
 use crate::metrics::{Meters, Tallies};
 use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
-use crate::store::engine::{OpenFile, is_same_file, names_of};
+use crate::store::engine::OpenFile;
 use crate::store::sizes::Sizes;
 
 /// What the handles of a file share.

@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::meta::Settings;
+use super::meta::{Counters, Settings};
 use super::overlays::Overlays;
 use super::sources::ChangedSources;
 use super::view::damaged_document;
 use crate::document::Document;
 use crate::error::Result;
+use crate::files::directory_of;
 use crate::store::blocks::{DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
-use crate::store::engine::{SpillFile, SpilledBytes, directory_of};
+use crate::store::engine::{SpillFile, SpilledBytes};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 
@@ -22,17 +23,19 @@ pub(crate) struct Written {
     /// The scopes that are new, with their numbers.
     pub(crate) scopes: BTreeMap<String, ScopeNumber>,
     pub(crate) sources: ChangedSources,
+    /// Those of the file, with what was written.
+    pub(crate) counters: Counters,
 }
 
 impl Written {
-    /// Nothing is written yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let (documents, scopes) = (WrittenDocuments::new(settings.file), BTreeMap::new());
+    /// Nothing is written yet. `counters` are those of the file.
+    pub(crate) fn new(settings: &Settings, counters: Counters) -> Self {
         Self {
             overlays: Overlays::new(&settings.plan),
-            documents,
-            scopes,
+            documents: WrittenDocuments::new(settings.file),
+            scopes: BTreeMap::new(),
             sources: ChangedSources::new(),
+            counters,
         }
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::MutexGuard;
 
 use super::policy::{self, MOST_WAITING};
 use crate::error::{Error, Result};
-use crate::store::engine::available_bytes;
+use crate::files::available_bytes;
 use crate::store::file::Shared;
 
 /// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::store::blocks::{Block, CachedRow, Lists, SetBlocks};
 
 /// A set as a transaction or snapshot reads it.
+#[derive(Clone, Copy)]
 pub(crate) struct SetReader<'a, R> {
     pub(crate) set: &'a SortedSet<R>,
     pub(crate) overlay: Option<&'a Overlay<R>>,

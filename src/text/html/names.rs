@@ -4,16 +4,17 @@
 /// A name, in small letters, as a number. A page that looks for names with equal numbers gains nothing: they are read
 /// as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::text) struct Name(u64);
+pub(super) struct Name(u64);
 
 impl Name {
     /// The number of no letters.
     pub(super) const EMPTY: Self = Self(0xcbf2_9ce4_8422_2325);
 
     /// The name of these letters.
-    pub(in crate::text) const fn of(letters: &str) -> Self {
+    pub(super) const fn new(letters: &str) -> Self {
         let letters = letters.as_bytes();
-        let (mut name, mut at) = (Self::EMPTY, 0);
+        let mut name = Self::EMPTY;
+        let mut at = 0;
         while at < letters.len() {
             name = name.and(letters[at]);
             at += 1;
@@ -36,6 +37,19 @@ impl Name {
         Self(self.0 ^ space as u64)
     }
 
+    /// What the standard says of the HTML element of this name.
+    #[inline]
+    pub(super) fn traits(self) -> Traits {
+        let mut slot = self.slot(SLOTS);
+        loop {
+            match &TABLE[slot] {
+                Some((known, traits)) if *known == self => return *traits,
+                Some(_) => slot = (slot + 1) % SLOTS,
+                None => return Traits::NONE,
+            }
+        }
+    }
+
     /// One of 256 groups of names.
     #[inline]
     pub(super) const fn group(self) -> usize {
@@ -47,6 +61,12 @@ impl Name {
         (self.0 >> 20) as usize % slots
     }
 }
+
+/// Makes constants of names: `names! { TABLE = "table" }`.
+macro_rules! names {
+    ($($constant:ident = $name:literal),* $(,)?) => { $(const $constant: Name = Name::new($name);)* };
+}
+pub(super) use names;
 
 /// The namespace of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,19 +125,6 @@ impl Traits {
     /// All that is said in either.
     pub(super) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
-    }
-
-    /// What is said of an HTML element.
-    #[inline]
-    pub(super) fn of(name: Name) -> Self {
-        let mut slot = name.slot(SLOTS);
-        loop {
-            match &TABLE[slot] {
-                Some((known, traits)) if *known == name => return *traits,
-                Some(_) => slot = (slot + 1) % SLOTS,
-                None => return Self::NONE,
-            }
-        }
     }
 }
 
@@ -211,7 +218,8 @@ const fn table() -> [Option<(Name, Traits)>; SLOTS] {
     while statement < STATEMENTS.len() {
         let (traits, names) = STATEMENTS[statement];
         let names = names.as_bytes();
-        let (mut name, mut at) = (Name::EMPTY, 0);
+        let mut name = Name::EMPTY;
+        let mut at = 0;
         while at <= names.len() {
             if at == names.len() || names[at] == b' ' {
                 add(&mut table, name, traits);
@@ -249,14 +257,14 @@ mod tests {
 
     #[test]
     fn each_name_has_what_is_said_of_it() {
-        assert!(Traits::of(Name::of("DIV")).any(Traits::BLOCK));
-        assert!(Traits::of(Name::of("div")).any(Traits::SPECIAL));
-        assert!(!Traits::of(Name::of("div")).any(Traits::SCOPE));
-        assert_eq!(Traits::of(Name::of("my-element")), Traits::NONE);
-        assert_eq!(Traits::of(Name::of("bdi")), Traits::NONE);
+        assert!(Name::new("DIV").traits().any(Traits::BLOCK));
+        assert!(Name::new("div").traits().any(Traits::SPECIAL));
+        assert!(!Name::new("div").traits().any(Traits::SCOPE));
+        assert_eq!(Name::new("my-element").traits(), Traits::NONE);
+        assert_eq!(Name::new("bdi").traits(), Traits::NONE);
         for (traits, names) in STATEMENTS {
             for name in names.split(' ') {
-                assert!(Traits::of(Name::of(name)).any(traits), "{name}");
+                assert!(Name::new(name).traits().any(traits), "{name}");
             }
         }
     }

@@ -3,22 +3,49 @@
 //! Each element knows the bounds of its scopes and whether it is shown, from the element that it is in. So a question
 //! costs little however deep a page nests.
 
-use super::names::{Name, Space, Traits};
+use super::names::{Name, Space, Traits, names};
+use super::showing::{Showing, Shown};
 
-/// An open element.
+names! {
+    ADDRESS = "address", BUTTON = "button", CAPTION = "caption", DIV = "div", HTML = "html", LI = "li", OL = "ol",
+    P = "p", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TFOOT = "tfoot", TH = "th",
+    THEAD = "thead", TR = "tr", UL = "ul",
+}
+
+/// An element, as its start tag and the standard describe it.
 #[derive(Clone, Copy)]
-pub(super) struct Open {
+pub(super) struct Element {
     /// Another name in each namespace.
     pub(super) name: Name,
     pub(super) traits: Traits,
     pub(super) space: Space,
     /// Whether HTML may stand in it, if it is of another namespace.
     pub(super) integration: Integration,
-    own: Showing,
-    /// Whether its text is shown.
-    pub(super) shown: Shown,
-    /// What parts words at its end.
+    pub(super) own: Showing,
+    /// What parts words at its begin and at its end.
     pub(super) gap: Gap,
+}
+
+impl Element {
+    /// An element of HTML that is shown as what it is in.
+    pub(super) fn html(name: Name, traits: Traits) -> Self {
+        Self {
+            name,
+            traits,
+            space: Space::Html,
+            integration: Integration::None,
+            own: Showing::AS_PARENT,
+            gap: Gap::None,
+        }
+    }
+}
+
+/// An open element.
+#[derive(Clone, Copy)]
+struct Open {
+    element: Element,
+    /// Whether its text is shown.
+    shown: Shown,
     /// The paragraph that a block would end, or 0.
     paragraph: u16,
     /// The innermost element that no end tag reaches beyond.
@@ -45,61 +72,6 @@ pub(super) enum Integration {
     Html,
 }
 
-/// What an element says of being shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Showing {
-    /// Whether it has a box. What has none is not shown, nor is anything in it.
-    pub(super) displayed: bool,
-    /// Whether the box can be seen. In a box that cannot be seen, another one may be seen.
-    pub(super) visible: Option<bool>,
-    /// Whether text in it is drawn. In SVG, only that of `text` and what is in it is.
-    pub(super) drawn: Option<bool>,
-    /// Whether only an attribute hides it.
-    pub(super) by_attribute: bool,
-}
-
-impl Showing {
-    pub(super) const AS_PARENT: Self = Self {
-        displayed: true,
-        visible: None,
-        drawn: None,
-        by_attribute: false,
-    };
-}
-
-/// Whether the text of an element is shown, by what the element says and those around it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
-    pub(super) displayed: bool,
-    visible: bool,
-    drawn: bool,
-    /// Whether an attribute hides it that is in nothing hidden otherwise.
-    pub(super) by_attribute: bool,
-}
-
-impl Shown {
-    const YES: Self = Self {
-        displayed: true,
-        visible: true,
-        drawn: true,
-        by_attribute: false,
-    };
-
-    fn within(self, own: Showing) -> Self {
-        Self {
-            displayed: self.displayed && own.displayed,
-            visible: own.visible.unwrap_or(self.visible),
-            drawn: own.drawn.unwrap_or(self.drawn),
-            by_attribute: self.by_attribute || self.displayed && own.by_attribute,
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_text_shown(self) -> bool {
-        self.displayed && self.visible && self.drawn
-    }
-}
-
 /// What parts words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
@@ -110,15 +82,16 @@ pub(super) enum Gap {
     Block,
 }
 
-/// A new element, before it is put on the stack.
-#[derive(Clone, Copy)]
-pub(super) struct New {
-    pub(super) name: Name,
-    pub(super) traits: Traits,
-    pub(super) space: Space,
-    pub(super) integration: Integration,
-    pub(super) own: Showing,
-    pub(super) gap: Gap,
+impl From<Traits> for Gap {
+    fn from(traits: Traits) -> Self {
+        if traits.any(Traits::BLOCK) {
+            Self::Block
+        } else if traits.any(Traits::BOX) {
+            Self::Box
+        } else {
+            Self::None
+        }
+    }
 }
 
 /// A special element in a formatting one.
@@ -134,21 +107,6 @@ const MOST_BLOCKS: usize = 8;
 /// The most elements that are open at one time. What is deeper stands beside the innermost, as in browsers.
 const MOST: usize = 512;
 
-pub(super) const ADDRESS: Name = Name::of("address");
-pub(super) const BUTTON: Name = Name::of("button");
-pub(super) const CAPTION: Name = Name::of("caption");
-pub(super) const DIV: Name = Name::of("div");
-pub(super) const LI: Name = Name::of("li");
-pub(super) const P: Name = Name::of("p");
-pub(super) const TABLE: Name = Name::of("table");
-pub(super) const TBODY: Name = Name::of("tbody");
-pub(super) const TD: Name = Name::of("td");
-pub(super) const TEMPLATE: Name = Name::of("template");
-pub(super) const TFOOT: Name = Name::of("tfoot");
-pub(super) const TH: Name = Name::of("th");
-pub(super) const THEAD: Name = Name::of("thead");
-pub(super) const TR: Name = Name::of("tr");
-
 /// Never empty: the root is its first, and the body its second, once there is one.
 pub(super) struct OpenElements {
     elements: Vec<Open>,
@@ -158,15 +116,9 @@ pub(super) struct OpenElements {
 
 impl OpenElements {
     pub(super) fn new() -> Self {
-        let name = Name::of("html");
         let root = Open {
-            name,
-            traits: Traits::of(name),
-            space: Space::Html,
-            integration: Integration::None,
-            own: Showing::AS_PARENT,
+            element: Element::html(HTML, HTML.traits()),
             shown: Shown::YES,
-            gap: Gap::None,
             paragraph: 0,
             scope: 0,
             table: 0,
@@ -189,83 +141,79 @@ impl OpenElements {
     }
 
     #[inline]
-    pub(super) fn top(&self) -> &Open {
+    fn innermost(&self) -> &Open {
         &self.elements[self.elements.len() - 1]
+    }
+
+    /// The innermost element.
+    #[inline]
+    pub(super) fn top(&self) -> &Element {
+        &self.innermost().element
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.elements.len() == MOST
     }
 
-    /// What encloses the text and the elements that come next. Of what may not stand in a table where it stands, that
-    /// is what encloses the table: it is shown before the table.
+    /// Whether the text and the elements are shown that come next. What may not stand in a table where it stands is
+    /// shown before the table.
     #[inline]
-    pub(super) fn enclosing(&self) -> &Open {
-        let top = self.top();
-        if is_between_cells(top.name) {
-            let table = usize::from(top.table);
-            return &self.elements[if self.elements[table].name == TABLE {
-                table - 1
-            } else {
-                table
-            }];
+    pub(super) fn shown(&self) -> Shown {
+        let top = self.innermost();
+        if !may_hold_only_parts(top.element.name) {
+            return top.shown;
         }
-        top
+        let table = usize::from(top.table);
+        let is_table = self.at(table).name == TABLE;
+        self.elements[table - usize::from(is_table)].shown
     }
 
     #[expect(
         clippy::cast_possible_truncation,
         reason = "there are few open elements"
     )]
-    pub(super) fn push(&mut self, new: New) {
-        let (index, top) = (self.elements.len() as u16, *self.top());
-        let bounds_scope = new.traits.any(Traits::SCOPE) && new.space == Space::Html
-            || new.integration != Integration::None;
-        let paragraph = match new.name {
-            P => index,
-            BUTTON => 0,
-            _ if bounds_scope => 0,
-            _ => top.paragraph,
-        };
-        let parent = if new.traits.any(Traits::PART) {
-            top.shown
+    pub(super) fn push(&mut self, element: Element) {
+        let index = self.elements.len() as u16;
+        let Element { name, traits, .. } = element;
+        let is_html = element.space == Space::Html;
+        let parent = if traits.any(Traits::PART) {
+            self.innermost().shown
         } else {
-            self.enclosing().shown
+            self.shown()
         };
-        let is_special = new.traits.any(Traits::SPECIAL);
-        let of_group = std::mem::replace(&mut self.groups[new.name.group()], index);
-        self.elements.push(Open {
-            name: new.name,
-            traits: new.traits,
-            space: new.space,
-            integration: new.integration,
-            own: new.own,
-            shown: parent.within(new.own),
-            gap: new.gap,
-            paragraph,
-            scope: if bounds_scope { index } else { top.scope },
-            table: if matches!(new.name, TABLE | TEMPLATE) {
-                index
-            } else {
-                top.table
-            },
-            special: if is_special { index } else { top.special },
-            item: if is_special && !matches!(new.name, ADDRESS | DIV | P) {
-                index
-            } else {
-                top.item
-            },
-            html: if new.space == Space::Html {
-                index
-            } else {
-                top.html
-            },
-            of_group,
-        });
+
+        // As the element around it, but for what it is itself.
+        let mut open = *self.innermost();
+        open.element = element;
+        open.shown = parent.within(element.own);
+        open.of_group = std::mem::replace(&mut self.groups[name.group()], index);
+        if is_html {
+            open.html = index;
+        }
+        if traits.any(Traits::SPECIAL) {
+            open.special = index;
+            if !matches!(name, ADDRESS | DIV | P) {
+                open.item = index;
+            }
+        }
+        if matches!(name, TABLE | TEMPLATE) {
+            open.table = index;
+        }
+        let bounds_scope =
+            traits.any(Traits::SCOPE) && is_html || element.integration != Integration::None;
+        if bounds_scope {
+            open.scope = index;
+        }
+        if name == P {
+            open.paragraph = index;
+        } else if name == BUTTON || bounds_scope {
+            open.paragraph = 0;
+        }
+        self.elements.push(open);
     }
 
     /// Closes the innermost element, but not the root.
-    pub(super) fn pop(&mut self) -> Option<Open> {
+    pub(super) fn pop(&mut self) -> Option<Element> {
         let open = self.pop_one()?;
         // What no tag reaches ends with what is in it.
         while self.top().name == Name::EMPTY {
@@ -275,29 +223,28 @@ impl OpenElements {
     }
 
     #[inline]
-    fn pop_one(&mut self) -> Option<Open> {
-        let open = if self.elements.len() > 1 {
-            self.elements.pop()
-        } else {
-            None
-        }?;
-        self.groups[open.name.group()] = open.of_group;
-        Some(open)
+    fn pop_one(&mut self) -> Option<Element> {
+        if self.elements.len() == 1 {
+            return None;
+        }
+        let open = self.elements.pop()?;
+        self.groups[open.element.name.group()] = open.of_group;
+        Some(open.element)
     }
 
     /// The paragraph that a block ends.
     #[inline]
     pub(super) fn paragraph(&self) -> Option<usize> {
-        Some(usize::from(self.top().paragraph)).filter(|&index| index > 0)
+        Some(usize::from(self.innermost().paragraph)).filter(|&index| index > 0)
     }
 
     /// The innermost table, or what stands in its place: a template, or the root.
     pub(super) fn table(&self) -> usize {
-        usize::from(self.top().table)
+        usize::from(self.innermost().table)
     }
 
-    pub(super) fn at(&self, index: usize) -> &Open {
-        &self.elements[index]
+    pub(super) fn at(&self, index: usize) -> &Element {
+        &self.elements[index].element
     }
 
     /// The innermost element of this name that is not further out than `from`.
@@ -306,7 +253,7 @@ impl OpenElements {
         let mut index = self.groups[name.group()];
         while index > 0 && index >= from {
             let open = &self.elements[usize::from(index)];
-            if open.name == name {
+            if open.element.name == name {
                 return Some(usize::from(index));
             }
             index = open.of_group;
@@ -317,34 +264,32 @@ impl OpenElements {
     /// The innermost element of this name that an end tag reaches.
     #[inline]
     pub(super) fn in_scope(&self, name: Name) -> Option<usize> {
-        self.last(name, self.top().scope)
+        self.last(name, self.innermost().scope)
     }
 
     /// The innermost heading that an end tag reaches.
     pub(super) fn heading_in_scope(&self) -> Option<usize> {
         ["h1", "h2", "h3", "h4", "h5", "h6"]
             .iter()
-            .filter_map(|name| self.in_scope(Name::of(name)))
+            .filter_map(|name| self.in_scope(Name::new(name)))
             .max()
     }
 
     /// The innermost item that an end tag reaches. A list bounds the scope of its items.
     pub(super) fn item_in_scope(&self) -> Option<usize> {
-        let list = self
-            .in_scope(Name::of("ul"))
-            .max(self.in_scope(Name::of("ol")));
+        let list = self.in_scope(UL).max(self.in_scope(OL));
         self.in_scope(LI).filter(|&item| Some(item) > list)
     }
 
     /// The item of a list that the next item ends.
     pub(super) fn item_before(&self, names: &[Name]) -> Option<usize> {
-        let index = usize::from(self.top().item);
+        let index = usize::from(self.innermost().item);
         names.contains(&self.at(index).name).then_some(index)
     }
 
     /// The innermost part of this name of the innermost table, or the table.
     pub(super) fn in_table_scope(&self, name: Name) -> Option<usize> {
-        self.last(name, self.top().table)
+        self.last(name, self.innermost().table)
     }
 
     /// The innermost template.
@@ -354,12 +299,12 @@ impl OpenElements {
 
     /// The innermost element of this name, if no special one is within.
     pub(super) fn within_special(&self, name: Name) -> Option<usize> {
-        self.last(name, self.top().special)
+        self.last(name, self.innermost().special)
     }
 
     /// The innermost element of SVG or MathML with this name, if no element of HTML is within.
     pub(super) fn foreign(&self, name: Name) -> Option<usize> {
-        let html = self.top().html;
+        let html = self.innermost().html;
         self.last(name.within(Space::Svg), html)
             .max(self.last(name.within(Space::MathMl), html))
     }
@@ -367,25 +312,31 @@ impl OpenElements {
     /// Whether the innermost table is between its cells, and not in one.
     pub(super) fn is_between_cells(&self) -> bool {
         let table = self.table();
-        let parts = self.elements[table..].iter().skip(1).take(3);
+        let mut parts = self.elements[table + 1..].iter().take(3);
         self.at(table).name == TABLE
-            && !parts
-                .map(|part| part.name)
-                .any(|name| matches!(name, TD | TH | CAPTION))
+            && !parts.any(|part| matches!(part.element.name, TD | TH | CAPTION))
     }
 
     /// The last block to which the end of a formatting element is carried on, from the outermost one in the element
     /// to the innermost one, but not over more than [`MOST_BLOCKS`]. `None` if there is no block in the element.
     pub(super) fn last_block(&self, index: usize) -> Option<Block> {
-        if usize::from(self.top().special) <= index {
+        if usize::from(self.innermost().special) <= index {
             return None;
         }
-        let blocks =
-            (index + 1..self.len()).filter(|&at| self.elements[at].traits.any(Traits::SPECIAL));
-        let last = blocks.take(MOST_BLOCKS).enumerate().last();
-        last.map(|(count, index)| Block {
+        let mut count = 0;
+        let mut last = None;
+        for at in index + 1..self.len() {
+            if count == MOST_BLOCKS {
+                break;
+            }
+            if self.at(at).traits.any(Traits::SPECIAL) {
+                count += 1;
+                last = Some(at);
+            }
+        }
+        last.map(|index| Block {
             index,
-            is_innermost: count + 1 < MOST_BLOCKS,
+            is_innermost: count < MOST_BLOCKS,
         })
     }
 
@@ -394,7 +345,10 @@ impl OpenElements {
         let mut inner = self.take_from(index);
         let mut at = index;
         inner.retain(|open| {
-            let is_kept = open.traits.any(Traits::FORMATTING.and(Traits::SPECIAL));
+            let is_kept = open
+                .element
+                .traits
+                .any(Traits::FORMATTING.and(Traits::SPECIAL));
             at += 1;
             at > up_to || at > index + 1 && is_kept
         });
@@ -404,7 +358,10 @@ impl OpenElements {
     /// Lets no tag reach an element, which ends with what is in it.
     pub(super) fn make_nameless(&mut self, index: usize) {
         let mut inner = self.take_from(index);
-        (inner[0].name, inner[0].traits, inner[0].gap) = (Name::EMPTY, Traits::NONE, Gap::None);
+        let element = &mut inner[0].element;
+        element.name = Name::EMPTY;
+        element.traits = Traits::NONE;
+        element.gap = Gap::None;
         self.put_back(inner);
     }
 
@@ -412,36 +369,20 @@ impl OpenElements {
     fn take_from(&mut self, index: usize) -> Vec<Open> {
         let inner = self.elements.split_off(index);
         for open in inner.iter().rev() {
-            self.groups[open.name.group()] = open.of_group;
+            self.groups[open.element.name.group()] = open.of_group;
         }
         inner
     }
 
     fn put_back(&mut self, inner: Vec<Open>) {
-        for Open {
-            name,
-            traits,
-            space,
-            integration,
-            own,
-            gap,
-            ..
-        } in inner
-        {
-            self.push(New {
-                name,
-                traits,
-                space,
-                integration,
-                own,
-                gap,
-            });
+        for open in inner {
+            self.push(open.element);
         }
     }
 }
 
 /// Whether an element is a part of a table that may hold only other parts.
 #[inline]
-pub(super) fn is_between_cells(name: Name) -> bool {
+fn may_hold_only_parts(name: Name) -> bool {
     matches!(name, TABLE | TBODY | TFOOT | THEAD | TR)
 }

@@ -9,43 +9,23 @@
 //! * A page is never in quirks mode.
 //! * What is not shown needs no parts: nothing of a head is kept.
 
-use memchr::memchr2;
-
-use super::attributes::{Attributes, is_blank};
-use super::names::{Name, Space, Traits};
-use super::open_elements::{
-    BUTTON, Gap, Integration, LI, New, OpenElements, P, Showing, TABLE, TBODY, TD, TEMPLATE, TFOOT,
-    TH, THEAD, TR,
-};
+use super::Syntax;
+use super::names::{Name, Space, Traits, names};
+use super::open_elements::{Element, Gap, Integration, OpenElements};
+use super::pages::{Amount, Piece, Pieces};
 use super::references::{self, Within};
-use super::tokenizer::{Tag, Token, Tokenizer};
-use super::{Piece, Syntax};
-
-macro_rules! names {
-    ($($constant:ident = $name:literal),* $(,)?) => { $(const $constant: Name = Name::of($name);)* };
-}
+use super::showing::{Hiding, Showing};
+use super::tokenizer::{Attributes, Tag, Token, Tokenizer, is_blank};
 
 names! {
-    A = "a", ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br",
-    COL = "col", COLGROUP = "colgroup", DD = "dd", DESC = "desc", DIALOG = "dialog",
-    DT = "dt", FONT = "font", FOREIGN_OBJECT = "foreignobject", FORM = "form", FRAME = "frame",
-    FRAMESET = "frameset", HEAD = "head", HR = "hr", HTML = "html", INPUT = "input",
-    MALIGNMARK = "malignmark", MATH = "math", MGLYPH = "mglyph", MPHANTOM = "mphantom", NOBR = "nobr",
-    NOFRAMES = "noframes", OBJECT = "object", OPTGROUP = "optgroup", OPTION = "option", PLAINTEXT = "plaintext",
-    RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SCRIPT = "script", SELECT = "select",
-    SEMANTICS = "semantics", STYLE = "style", SVG = "svg", TEXT = "text", TEXTAREA = "textarea",
-    TITLE = "title", XMP = "xmp", MI = "mi", MO = "mo", MN = "mn", MS = "ms", MTEXT = "mtext", DEFS = "defs",
-    SYMBOL = "symbol", CLIP_PATH = "clippath", MASK = "mask", PATTERN = "pattern", MARKER = "marker",
-    METADATA = "metadata", LINEAR_GRADIENT = "lineargradient", RADIAL_GRADIENT = "radialgradient", FILTER = "filter",
-}
-
-/// Which attributes hide.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hiding {
-    /// All that browsers know without a style sheet.
-    ByAttributes,
-    /// Only those of dialogs and popovers, which somebody has to open.
-    Off,
+    A = "a", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button", COL = "col",
+    COLGROUP = "colgroup", DD = "dd", DESC = "desc", DT = "dt", FONT = "font", FOREIGN_OBJECT = "foreignobject",
+    FORM = "form", FRAME = "frame", FRAMESET = "frameset", HEAD = "head", HR = "hr", HTML = "html", INPUT = "input",
+    LI = "li", MALIGNMARK = "malignmark", MATH = "math", MGLYPH = "mglyph", MI = "mi", MN = "mn", MO = "mo", MS = "ms",
+    MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", OPTGROUP = "optgroup", OPTION = "option", P = "p",
+    PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SELECT = "select",
+    SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TEXTAREA = "textarea",
+    TFOOT = "tfoot", TH = "th", THEAD = "thead", TITLE = "title", TR = "tr", XMP = "xmp",
 }
 
 /// Where a character NUL is. In HTML nothing stands for it, elsewhere a mark.
@@ -55,22 +35,13 @@ enum Nul {
     InRawText,
 }
 
-/// How much text of a page is not blank.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Amount {
-    pub(super) shown: usize,
-    /// What attributes hide. Of what no attribute could show, nothing is counted.
-    pub(super) hidden: usize,
-}
-
 pub(super) struct Reader<'a, T> {
     tokens: Tokenizer<'a>,
     syntax: Syntax,
     hiding: Hiding,
     also_hidden: &'a [Name],
-    take: T,
+    pieces: Pieces<T>,
     open: OpenElements,
-    amount: Amount,
     /// Whether a `form` is open. In it, there is no other.
     in_form: bool,
     /// Whether nothing was met with which a page has a body.
@@ -78,8 +49,6 @@ pub(super) struct Reader<'a, T> {
     has_frames: bool,
     /// Templates that are open.
     templates: usize,
-    /// Whether the last piece was a break.
-    is_broken: bool,
 }
 
 impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
@@ -95,14 +64,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             syntax,
             hiding,
             also_hidden,
-            take,
+            pieces: Pieces::new(take),
             open: OpenElements::new(),
-            amount: Amount::default(),
             in_form: false,
             may_have_frames: true,
             has_frames: false,
             templates: 0,
-            is_broken: false,
         }
     }
 
@@ -116,7 +83,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 Token::End(name) => self.end(name),
             }
         }
-        self.amount
+        self.pieces.amount()
     }
 
     fn text(&mut self, text: &[u8], nul: Nul) {
@@ -126,58 +93,20 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.may_have_frames &= is_blank || text.iter().all(|&byte| byte == 0);
         self.begin_body();
-        let shown = self.open.enclosing().shown;
+        let shown = self.open.shown();
         if shown.is_text_shown() {
-            self.amount.shown += if is_blank { 0 } else { text.len() };
             let top = self.open.top();
             let is_html = top.space == Space::Html || top.integration != Integration::None;
-            self.hand_out(text, is_html && nul == Nul::InData);
-        } else if shown.by_attribute && !is_blank {
-            self.amount.hidden += text.len();
-        }
-    }
-
-    /// Hands out text that is shown.
-    fn hand_out(&mut self, mut text: &[u8], without_nul: bool) {
-        self.is_broken = false;
-        while let Some(at) = memchr2(b'\r', 0, text) {
-            (self.take)(Piece::Text(&text[..at]));
-            match text[at] {
-                b'\r' if text.get(at + 1) != Some(&b'\n') => (self.take)(Piece::Text(b"\n")),
-                0 if !without_nul => (self.take)(Piece::Text("\u{fffd}".as_bytes())),
-                _ => {}
-            }
-            text = &text[at + 1..];
-        }
-        (self.take)(Piece::Text(text));
-    }
-
-    /// Hands out what parts words.
-    fn part(&mut self, gap: Gap) {
-        match gap {
-            Gap::None => {}
-            Gap::Box => (self.take)(Piece::Text(b" ")),
-            Gap::Block if self.is_broken => {}
-            Gap::Block => {
-                self.is_broken = true;
-                (self.take)(Piece::Break);
-            }
+            self.pieces.text(text, is_html && nul == Nul::InData);
+        } else if shown.by_attribute {
+            self.pieces.pass_over(text);
         }
     }
 
     /// With the first thing that may not stand in a head, the body begins.
     fn begin_body(&mut self) {
         if self.open.len() == 1 {
-            let (name, traits) = (BODY, Traits::of(BODY));
-            let (space, integration, own) = (Space::Html, Integration::None, Showing::AS_PARENT);
-            self.open.push(New {
-                name,
-                traits,
-                space,
-                integration,
-                own,
-                gap: Gap::None,
-            });
+            self.open.push(Element::html(BODY, BODY.traits()));
         }
     }
 
@@ -191,7 +120,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 tag.name == SVG && top.name == ANNOTATION_XML.within(Space::MathMl)
             }
         };
-        let traits = Traits::of(tag.name);
+        let traits = tag.name.traits();
         if is_html {
             self.start_html(tag, traits);
         } else if traits.any(Traits::BREAKOUT) || tag.name == FONT && tag.attributes.font {
@@ -227,15 +156,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         } else {
             Traits::NONE
         };
-        let own = self.foreign_showing(tag, space);
-        let own = self.by_style(own, &tag.attributes);
-        let name = tag.name.within(space);
-        self.push(New {
-            name,
+        self.push(Element {
+            name: tag.name.within(space),
             traits,
             space,
             integration,
-            own,
+            own: Showing::foreign(tag, space, self.open.top().name, self.hiding),
             gap: Gap::Box,
         });
         if tag.self_closing {
@@ -243,107 +169,47 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    fn foreign_showing(&self, tag: &Tag<'_>, space: Space) -> Showing {
-        let parent = self.open.top().name;
-        let mut own = Showing::AS_PARENT;
-        match (space, tag.name) {
-            (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
-                own.displayed = parent != SEMANTICS.within(Space::MathMl);
-            }
-            (Space::MathMl, MPHANTOM) => own.visible = Some(false),
-            (Space::MathMl, _) => {}
-            (_, SVG) => own.drawn = Some(false),
-            (_, TEXT | FOREIGN_OBJECT) => own.drawn = Some(true),
-            (
-                _,
-                TITLE | DESC | METADATA | STYLE | SCRIPT | DEFS | SYMBOL | CLIP_PATH | MASK
-                | PATTERN | MARKER | LINEAR_GRADIENT | RADIAL_GRADIENT | FILTER,
-            ) => own.displayed = false,
-            _ => {}
-        }
-        own.displayed &= !(space == Space::Svg && tag.attributes.has_no_display());
-        own
-    }
-
-    /// What an element says of being shown, with what its inline style says.
-    fn by_style(&self, own: Showing, attributes: &Attributes<'_>) -> Showing {
-        if self.hiding == Hiding::Off {
-            return own;
-        }
-        let style = attributes.style();
-        Showing {
-            displayed: style.displayed.unwrap_or(own.displayed),
-            visible: style.visible.or(own.visible),
-            ..own
-        }
-    }
-
-    fn html_showing(&self, tag: &Tag<'_>, traits: Traits) -> Showing {
-        let (attributes, hides) = (&tag.attributes, self.hiding == Hiding::ByAttributes);
-        let unshown = match tag.name {
-            OBJECT => attributes.data,
-            TEMPLATE => !attributes.is_shadow_root(),
-            _ => traits.any(Traits::UNSHOWN),
-        };
-        let is_closed = tag.name == DIALOG && !attributes.open || attributes.popover;
-        let displayed = !(is_closed || hides && attributes.hidden);
-        let own = self.by_style(
-            Showing {
-                displayed,
-                ..Showing::AS_PARENT
-            },
-            attributes,
-        );
-        Showing {
-            displayed: own.displayed && !unshown,
-            ..own
-        }
-    }
-
     /// Opens an element of HTML.
     fn open_html(&mut self, tag: &Tag<'_>, traits: Traits) {
-        let own = self.html_showing(tag, traits);
-        let gap = gap_of(traits);
-        let (name, space, integration) = (tag.name, Space::Html, Integration::None);
+        let element = Element {
+            own: Showing::html(tag, traits, self.hiding),
+            gap: Gap::from(traits),
+            ..Element::html(tag.name, traits)
+        };
         if traits.any(Traits::VOID) {
-            if own.displayed && self.open.enclosing().shown.displayed {
-                self.part(gap);
+            if element.own.displayed {
+                self.part(element.gap);
             }
             return;
         }
-        self.push(New {
-            name,
-            traits,
-            space,
-            integration,
-            own,
-            gap,
-        });
+        self.push(element);
         if self.syntax == Syntax::Xhtml && tag.self_closing {
             self.pop();
         }
     }
 
-    fn push(&mut self, mut new: New) {
+    fn push(&mut self, mut element: Element) {
         if self.open.is_full() {
             self.pop();
         }
-        let is_apart = new.space == Space::Html && self.also_hidden.contains(&new.name);
-        let shown = self.open.enclosing().shown;
-        if !(shown.displayed && (new.own.displayed || is_apart)) {
-            new.gap = Gap::None;
+        let is_apart = element.space == Space::Html && self.also_hidden.contains(&element.name);
+        let has_gap = self.open.shown().displayed && (element.own.displayed || is_apart);
+        if !has_gap {
+            element.gap = Gap::None;
         }
-        new.own.by_attribute = !is_apart && is_hidden_by_attribute(&new);
-        new.own.displayed &= !is_apart;
-        self.templates += usize::from(new.name == TEMPLATE);
-        self.part(new.gap);
-        self.open.push(new);
+        element.own.by_attribute = !is_apart && is_hidden_by_attribute(&element);
+        element.own.displayed &= !is_apart;
+        self.templates += usize::from(element.name == TEMPLATE);
+        self.pieces.gap(element.gap);
+        self.open.push(element);
     }
 
     fn pop(&mut self) {
-        let Some(open) = self.open.pop() else { return };
-        self.templates -= usize::from(open.name == TEMPLATE);
-        self.part(open.gap);
+        let Some(element) = self.open.pop() else {
+            return;
+        };
+        self.templates -= usize::from(element.name == TEMPLATE);
+        self.pieces.gap(element.gap);
     }
 
     /// Closes all elements from this one.
@@ -385,7 +251,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.may_have_frames &= !traits.any(Traits::NO_FRAMES);
         if tag.name == A {
-            (self.take)(Piece::Link(false));
+            self.pieces.link(false);
         }
         if traits.any(Traits::RAW) {
             return self.raw(tag, traits);
@@ -398,7 +264,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.start_in_body(tag, traits);
         if tag.name == A && tag.attributes.href {
-            (self.take)(Piece::Link(true));
+            self.pieces.link(true);
         }
     }
 
@@ -420,18 +286,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let content = self.tokens.raw(tag.name);
         if traits.any(Traits::UNSHOWN) {
-            self.open_void(gap_of(traits));
-            return;
+            return self.part(Gap::from(traits));
         }
-        let own = self.html_showing(tag, traits);
-        let (name, space, integration) = (tag.name, Space::Html, Integration::None);
-        self.push(New {
-            name,
-            traits,
-            space,
-            integration,
-            own,
-            gap: gap_of(traits),
+        self.push(Element {
+            own: Showing::html(tag, traits, self.hiding),
+            gap: Gap::from(traits),
+            ..Element::html(tag.name, traits)
         });
         if tag.name == TEXTAREA {
             references::decode(content, Within::Text, |text| {
@@ -443,10 +303,10 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         self.pop();
     }
 
-    /// A gap where an element has no content that counts.
-    fn open_void(&mut self, gap: Gap) {
-        if self.open.enclosing().shown.displayed {
-            self.part(gap);
+    /// Parts words where an element has no content that counts.
+    fn part(&mut self, gap: Gap) {
+        if self.open.shown().displayed {
+            self.pieces.gap(gap);
         }
     }
 
@@ -454,14 +314,14 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn start_part(&mut self, tag: &Tag<'_>, traits: Traits) {
         let table = self.open.table();
         if table == 0 {
-            return self.open_void(Gap::Block);
+            return self.part(Gap::Block);
         }
+        let section = table + usize::from(self.is_section(table + 1));
         let kept = match tag.name {
-            TR => table + usize::from(self.is_section(table + 1)),
-            TD | TH if self.is_section(table + 1) => {
-                table
-                    + 1
-                    + usize::from(self.open.len() > table + 2 && self.open.at(table + 2).name == TR)
+            TR => section,
+            TD | TH if section > table => {
+                let row = section + 1;
+                section + usize::from(self.open.len() > row && self.open.at(row).name == TR)
             }
             _ => table,
         };
@@ -488,7 +348,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 self_closing: false,
                 attributes: Attributes::default(),
             },
-            Traits::of(name),
+            name.traits(),
         );
     }
 
@@ -573,7 +433,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     fn end(&mut self, name: Name) {
         if name == A {
-            (self.take)(Piece::Link(false));
+            self.pieces.link(false);
         }
         if self.has_frames {
             return;
@@ -592,15 +452,15 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     }
 
     fn end_html(&mut self, name: Name) {
-        let traits = Traits::of(name);
+        let traits = name.traits();
         match name {
             HTML | HEAD | BODY | COL | COLGROUP => {}
             BR => {
                 self.begin_body();
-                self.open_void(Gap::Block);
+                self.part(Gap::Block);
             }
             _ if self.open.len() == 1 => {}
-            P if self.open.paragraph().is_none() => self.open_void(Gap::Block),
+            P if self.open.paragraph().is_none() => self.part(Gap::Block),
             FORM => self.end_form(),
             _ if traits.any(Traits::FORMATTING) => self.end_formatting(name),
             _ => {
@@ -638,7 +498,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if is_of_template || index + 1 == self.open.len() {
             self.pop_from(index);
         } else {
-            self.part(self.open.at(index).gap);
+            self.pieces.gap(self.open.at(index).gap);
             self.open.make_nameless(index);
         }
     }
@@ -662,20 +522,10 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     }
 }
 
-fn is_hidden_by_attribute(new: &New) -> bool {
-    !new.own.displayed
-        && !new.traits.any(Traits::UNSHOWN)
-        && new.name != TEMPLATE
-        && new.space == Space::Html
-        || new.own.visible == Some(false)
-}
-
-fn gap_of(traits: Traits) -> Gap {
-    if traits.any(Traits::BLOCK) {
-        Gap::Block
-    } else if traits.any(Traits::BOX) {
-        Gap::Box
-    } else {
-        Gap::None
-    }
+fn is_hidden_by_attribute(element: &Element) -> bool {
+    let has_no_box = !element.own.displayed
+        && !element.traits.any(Traits::UNSHOWN)
+        && element.name != TEMPLATE
+        && element.space == Space::Html;
+    has_no_box || element.own.visible == Some(false)
 }

@@ -16,7 +16,7 @@ pub(super) struct Characters {
 }
 
 impl Characters {
-    fn of(chars: &[char]) -> Self {
+    fn new(chars: &[char]) -> Self {
         let mut characters = Self {
             bytes: [0; 8],
             len: 0,
@@ -70,16 +70,15 @@ pub(super) fn decode(mut text: &[u8], within: Within, mut take: impl FnMut(&[u8]
 }
 
 fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
-    let (begin, radix) = if matches!(text.get(2), Some(b'x' | b'X')) {
-        (3, 16)
-    } else {
-        (2, 10)
-    };
-    let digits = text[begin..]
-        .iter()
-        .map_while(|&byte| char::from(byte).to_digit(radix));
-    let (mut code, mut end) = (0_u32, begin);
-    for digit in digits {
+    let is_hexadecimal = matches!(text.get(2), Some(b'x' | b'X'));
+    let begin = if is_hexadecimal { 3 } else { 2 };
+    let radix = if is_hexadecimal { 16 } else { 10 };
+    let mut code = 0_u32;
+    let mut end = begin;
+    while let Some(digit) = text
+        .get(end)
+        .and_then(|&byte| char::from(byte).to_digit(radix))
+    {
         code = code.saturating_mul(radix).saturating_add(digit);
         end += 1;
     }
@@ -87,7 +86,7 @@ fn numeric(text: &[u8]) -> Option<(usize, Characters)> {
         return None;
     }
     end += usize::from(text.get(end) == Some(&b';'));
-    Some((end, Characters::of(&[char_of(code)])))
+    Some((end, Characters::new(&[char_of(code)])))
 }
 
 /// The character of a number: those between 80 and 9F are of windows-1252, as everybody wrote them.
@@ -111,13 +110,10 @@ fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
         .iter()
         .take_while(|byte| byte.is_ascii_alphanumeric())
         .count();
-    let whole = if rest.get(letters) == Some(&b';') {
-        TABLE.find(&rest[..letters])
-    } else {
-        None
-    };
-    if let Some(known) = whole {
-        return Some((letters + 2, Characters::of(known.chars())));
+    if rest.get(letters) == Some(&b';')
+        && let Some(known) = TABLE.find(&rest[..letters])
+    {
+        return Some((letters + 2, Characters::new(known.chars())));
     }
     let (len, known) = without_semicolon(&rest[..letters.min(LONGEST_WITHOUT_SEMICOLON)])?;
     let behind = rest.get(len);
@@ -126,17 +122,19 @@ fn named(text: &[u8], within: Within) -> Option<(usize, Characters)> {
     {
         return None;
     }
-    Some((len + 1, Characters::of(known.chars())))
+    Some((len + 1, Characters::new(known.chars())))
 }
 
 /// The longest name that needs no semicolon and with which `letters` begin, and its length.
-fn without_semicolon(letters: &[u8]) -> Option<(usize, &'static Known)> {
-    (1..=letters.len()).rev().find_map(|len| {
-        let known = TABLE
-            .find(&letters[..len])
-            .filter(|known| !known.needs_semicolon)?;
-        Some((len, known))
-    })
+fn without_semicolon(letters: &[u8]) -> Option<(usize, &'static NamedReference)> {
+    for len in (1..=letters.len()).rev() {
+        if let Some(known) = TABLE.find(&letters[..len])
+            && !known.needs_semicolon
+        {
+            return Some((len, known));
+        }
+    }
+    None
 }
 
 /// The letters of the longest name.
@@ -145,20 +143,20 @@ const LONGEST: usize = 31;
 /// The letters of the longest name that needs no semicolon.
 const LONGEST_WITHOUT_SEMICOLON: usize = 6;
 
-struct Known {
+struct NamedReference {
     name: &'static str,
     needs_semicolon: bool,
     chars: [char; 2],
     count: usize,
 }
 
-impl Known {
+impl NamedReference {
     fn chars(&self) -> &[char] {
         &self.chars[..self.count]
     }
 
     /// A line of the table: `AElig* C6`, or `fjlig 66+6A`.
-    fn of_line(line: &'static str) -> Option<Self> {
+    fn from_line(line: &'static str) -> Option<Self> {
         let (name, codes) = line.split_once(' ')?;
         let mut known = Self {
             name: name.trim_end_matches('*'),
@@ -173,7 +171,7 @@ impl Known {
     }
 }
 
-const NOTHING: Known = Known {
+const NOTHING: NamedReference = NamedReference {
     name: "",
     needs_semicolon: true,
     chars: ['\0'; 2],
@@ -182,7 +180,7 @@ const NOTHING: Known = Known {
 
 /// All names, each in the slot of its hash or behind it.
 struct Table {
-    known: Vec<Known>,
+    known: Vec<NamedReference>,
     /// One more than the index of a name, or 0.
     slots: Vec<u16>,
 }
@@ -194,9 +192,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
 impl Table {
     fn new() -> Self {
-        let known: Vec<Known> = include_str!("references.txt")
+        let known: Vec<NamedReference> = include_str!("references.txt")
             .lines()
-            .filter_map(Known::of_line)
+            .filter_map(NamedReference::from_line)
             .collect();
         let mut slots = vec![0; SLOTS];
         for (number, known) in (1..).zip(&known) {
@@ -209,7 +207,7 @@ impl Table {
         Self { known, slots }
     }
 
-    fn find(&self, name: &[u8]) -> Option<&Known> {
+    fn find(&self, name: &[u8]) -> Option<&NamedReference> {
         let mut slot = slot(name);
         loop {
             let known = &self.known[usize::from(self.slots[slot].checked_sub(1)?)];
@@ -299,7 +297,11 @@ mod tests {
     fn the_table_is_whole_and_in_order() {
         assert_eq!(TABLE.known.len(), 2_125);
         assert_eq!(
-            TABLE.known.iter().filter(|it| !it.needs_semicolon).count(),
+            TABLE
+                .known
+                .iter()
+                .filter(|known| !known.needs_semicolon)
+                .count(),
             106
         );
         assert!(
@@ -309,19 +311,19 @@ mod tests {
                 .all(|pair| pair[0].name < pair[1].name)
         );
         assert_eq!(
-            TABLE.known.iter().map(|it| it.name.len()).max(),
+            TABLE.known.iter().map(|known| known.name.len()).max(),
             Some(LONGEST)
         );
-        let short = TABLE.known.iter().filter(|it| !it.needs_semicolon);
+        let short = TABLE.known.iter().filter(|known| !known.needs_semicolon);
         assert_eq!(
-            short.map(|it| it.name.len()).max(),
+            short.map(|known| known.name.len()).max(),
             Some(LONGEST_WITHOUT_SEMICOLON)
         );
         assert!(
             TABLE
                 .known
                 .iter()
-                .all(|it| it.name.len() >= 2 && it.count > 0)
+                .all(|known| known.name.len() >= 2 && known.count > 0)
         );
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn words(html: &str) -> String {
-    visible_text(html, Syntax::of(html))
+    visible_text(html, Syntax::from_beginning(html))
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
@@ -355,7 +355,7 @@ fn xhtml_is_read_as_xml_where_it_differs() {
         "<?xml version='1.0'><script/>",
         "<p><?xml version='1'?>",
     ] {
-        assert_eq!(Syntax::of(page), Syntax::Html, "{page}");
+        assert_eq!(Syntax::from_beginning(page), Syntax::Html, "{page}");
     }
 }
 

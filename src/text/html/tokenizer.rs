@@ -3,12 +3,19 @@
 //! Comments, document types and what else is never shown are passed over. Of attributes, those are kept that decide
 //! what is shown. Each byte is looked at a bounded number of times.
 
+use std::borrow::Cow;
+
 use memchr::{memchr, memchr2, memmem};
 
 use super::Syntax;
-use super::attributes::{Attributes, is_space};
-use super::names::Name;
+use super::names::{Name, names};
 use super::references::{self, Characters, Within};
+
+names! {
+    COLOR = "color", DATA = "data", DISPLAY = "display", ENCODING = "encoding", FACE = "face", HIDDEN = "hidden",
+    HREF = "href", OPEN = "open", POPOVER = "popover", SCRIPT = "script", SHADOW_ROOT = "shadowrootmode",
+    SIZE = "size", STYLE = "style", TYPE = "type", XLINK_HREF = "xlink:href",
+}
 
 /// A token of a page.
 pub(super) enum Token<'a> {
@@ -211,8 +218,10 @@ impl<'a> Tokenizer<'a> {
                 &value[..len]
             }
             _ => {
-                let ends = |&byte: &u8| byte == b'>' || is_space(byte);
-                let len = rest.iter().position(ends).unwrap_or(rest.len());
+                let len = rest
+                    .iter()
+                    .position(|&byte| byte == b'>' || is_space(byte))
+                    .unwrap_or(rest.len());
                 self.at += len;
                 &rest[..len]
             }
@@ -229,7 +238,7 @@ impl<'a> Tokenizer<'a> {
     /// passed over, or to the end of the page.
     pub(super) fn raw(&mut self, name: Name) -> &'a [u8] {
         let rest = &self.page[self.at..];
-        let end = if name == Name::of("script") {
+        let end = if name == SCRIPT {
             script_end(rest)
         } else {
             raw_end(rest, name)
@@ -312,7 +321,8 @@ fn is_tag(text: &[u8], name: Name) -> bool {
         .iter()
         .take(LONGEST_RAW + 1)
         .take_while(|byte| byte.is_ascii_alphabetic());
-    let (mut read, mut len) = (Name::EMPTY, 0);
+    let mut read = Name::EMPTY;
+    let mut len = 0;
     for &letter in letters {
         read = read.and(letter);
         len += 1;
@@ -328,17 +338,17 @@ const LONGEST_RAW: usize = 8;
 
 /// Where the end tag of a script begins, or the end. Within `<!--`, a script may hold scripts.
 fn script_end(content: &[u8]) -> usize {
-    const SCRIPT: Name = Name::of("script");
     /// How deep in scripts of comments.
     enum In {
         Script,
         Comment { from: usize },
         ScriptOfComment { from: usize },
     }
-    let (mut within, mut at) = (In::Script, 0);
+    let mut within = In::Script;
+    let mut at = 0;
     while let Some(next) = memchr2(b'<', b'>', &content[at..]) {
         at += next;
-        let (rest, before) = (&content[at..], &content[..at]);
+        let (before, rest) = content.split_at(at);
         let ends = rest.get(1) == Some(&b'/') && is_tag(&rest[2..], SCRIPT);
         within = match within {
             In::Script | In::Comment { .. } if ends => return at,
@@ -357,4 +367,100 @@ fn script_end(content: &[u8]) -> usize {
         at += 1;
     }
     content.len()
+}
+
+/// What the attributes of a start tag say. Of two with one name, the first counts.
+#[derive(Default)]
+pub(super) struct Attributes<'a> {
+    /// `hidden`, also `hidden=until-found`.
+    pub(super) hidden: bool,
+    /// `popover`: not shown before somebody asks for it.
+    pub(super) popover: bool,
+    /// `open`, of a dialog.
+    pub(super) open: bool,
+    /// The address of a link.
+    pub(super) href: bool,
+    /// `data`: what an object shows in place of its content.
+    pub(super) data: bool,
+    /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
+    pub(super) font: bool,
+    style: Option<&'a [u8]>,
+    encoding: Option<&'a [u8]>,
+    shadow_root: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+    display: Option<&'a [u8]>,
+}
+
+impl<'a> Attributes<'a> {
+    #[inline]
+    pub(super) fn add(&mut self, name: Name, value: &'a [u8]) {
+        match name {
+            HIDDEN => self.hidden = true,
+            POPOVER => self.popover = true,
+            OPEN => self.open = true,
+            HREF | XLINK_HREF => self.href = true,
+            DATA => self.data = true,
+            COLOR | FACE | SIZE => self.font = true,
+            STYLE => _ = self.style.get_or_insert(value),
+            ENCODING => _ = self.encoding.get_or_insert(value),
+            SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
+            TYPE => _ = self.kind.get_or_insert(value),
+            DISPLAY => _ = self.display.get_or_insert(value),
+            _ => {}
+        }
+    }
+
+    /// Whether a template is a shadow root, which is shown.
+    pub(super) fn is_shadow_root(&self) -> bool {
+        is_one_of(self.shadow_root, &["open", "closed"])
+    }
+
+    /// Whether MathML has HTML in this annotation.
+    pub(super) fn annotates_in_html(&self) -> bool {
+        is_one_of(self.encoding, &["text/html", "application/xhtml+xml"])
+    }
+
+    /// Whether an input is not shown.
+    pub(super) fn is_of_hidden_type(&self) -> bool {
+        is_one_of(self.kind, &["hidden"])
+    }
+
+    /// Whether SVG is not shown.
+    pub(super) fn has_no_display(&self) -> bool {
+        is_one_of(self.display, &["none"])
+    }
+
+    /// The inline style.
+    pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
+        self.style.map(decoded)
+    }
+}
+
+fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
+    let Some(value) = value else { return false };
+    let value = decoded(value);
+    known
+        .iter()
+        .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b'&') {
+        return Cow::Borrowed(value);
+    }
+    let mut decoded = Vec::with_capacity(value.len());
+    references::decode(value, Within::Attribute, |more| {
+        decoded.extend_from_slice(more)
+    });
+    Cow::Owned(decoded)
+}
+
+/// Whether there is only white space.
+pub(super) fn is_blank(text: &[u8]) -> bool {
+    text.iter().all(|&byte| is_space(byte))
+}
+
+/// Whether a byte parts what is within a tag.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\t' | b'\r' | 0x0C)
 }

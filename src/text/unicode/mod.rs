@@ -1,11 +1,9 @@
 //! What the schemes know of Unicode: folding and words, by tables of one version, which never change.
 
-mod ascii;
-mod folding;
+mod normalize;
 mod properties;
 mod ranges;
 mod words;
 
-pub(super) use folding::{Folding, fold};
-pub(super) use properties::{Class, Properties};
-pub(super) use words::Words;
+pub(super) use words::is_unspaced;
+pub(crate) use {normalize::normalize, words::tokens};

@@ -4,11 +4,11 @@ use super::ranges::{FOLDINGS, RUNS};
 
 /// What the schemes have to know of a character, in Unicode 17.0.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::text) struct Properties(u8);
+pub(super) struct Properties(u8);
 
 /// What a character does in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::text) enum Class {
+pub(super) enum Class {
     /// It parts words: a space, a symbol, punctuation, an apostrophe also where Unicode has it as a letter.
     Parting,
     /// It belongs to the letter before it: Word_Break is Extend.
@@ -42,7 +42,7 @@ const ASSIGNED: u8 = 0x40;
 const FOLDS: u8 = 0x80;
 
 impl Properties {
-    pub(in crate::text) fn of(c: char) -> Self {
+    pub(super) fn of(c: char) -> Self {
         let code = c as usize;
         let block = usize::from(TABLE.blocks[code / BLOCK]);
         Self(TABLE.properties[block][code % BLOCK])
@@ -50,43 +50,43 @@ impl Properties {
 
     /// All properties, as a number for tests that pin them.
     #[cfg(test)]
-    pub(in crate::text) fn bits(self) -> u8 {
+    pub(super) fn bits(self) -> u8 {
         self.0
     }
 
-    pub(in crate::text) const fn class(self) -> Class {
+    pub(super) const fn class(self) -> Class {
         Class::ALL[(self.0 & CLASS) as usize]
     }
 
     /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
     /// space, and what only stretches a word.
-    pub(in crate::text) const fn is_dropped(self) -> bool {
+    pub(super) const fn is_dropped(self) -> bool {
         self.0 & DROPPED != 0
     }
 
     /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
-    pub(in crate::text) const fn folds_to_several(self) -> bool {
+    pub(super) const fn folds_to_several(self) -> bool {
         self.0 & FOLDS_TO_SEVERAL != 0
     }
 
     /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
     /// and the combining class is 0.
-    pub(in crate::text) const fn changes(self) -> bool {
+    pub(super) const fn changes(self) -> bool {
         self.0 & CHANGES != 0
     }
 
     /// What is true of one of two characters.
-    pub(in crate::text) const fn or(self, other: Self) -> Self {
+    pub(super) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Whether Unicode 17.0.0 has this character.
-    pub(in crate::text) const fn is_assigned(self) -> bool {
+    pub(super) const fn is_assigned(self) -> bool {
         self.0 & ASSIGNED != 0
     }
 
     /// Whether the character folds to one other. ASCII is not counted.
-    pub(in crate::text) const fn folds(self) -> bool {
+    pub(super) const fn folds(self) -> bool {
         self.0 & FOLDS != 0
     }
 }

@@ -8,7 +8,6 @@
 //! The plain algorithm looks up the class of each character; the tests have it. This code departs from it in one
 //! way: it runs over ASCII letters and digits by eight bytes.
 
-use super::ascii::alphanumeric_run;
 use super::properties::{Class, Properties};
 
 /// The words of a text.
@@ -17,17 +16,13 @@ use super::properties::{Class, Properties};
 ///
 /// One pass over the text, and no allocation.
 #[derive(Debug)]
-pub(in crate::text) struct Words<'a> {
+struct Words<'a> {
     text: &'a str,
     /// Where the rest of the text begins.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    pub(in crate::text) fn of(text: &'a str) -> Self {
-        Self { text, at: 0 }
-    }
-
     /// Where the first word begins from here on, and its class. `None` behind the last word.
     fn start(&self) -> Option<(usize, Class)> {
         let bytes = self.text.as_bytes();
@@ -88,6 +83,59 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// The tokens of a normalised text: its words. In scripts that put no spaces between words they are single
+/// characters.
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    Words { text, at: 0 }
+}
+
+/// Whether a token is of a script that puts no spaces between words.
+pub(in crate::text) fn is_unspaced(token: &str) -> bool {
+    // All of these take three bytes or more, once they are normalised. Most tokens do not.
+    token.bytes().next().is_some_and(|first| first >= 0xE0)
+        && token.starts_with(|c| Properties::of(c).class() == Class::Single)
+}
+
+/// How many bytes from the first one on are ASCII letters and digits.
+///
+/// The plain algorithm tests byte after byte. But a word ends at a place that the processor cannot foresee,
+/// so that costs more than to test eight bytes together.
+fn alphanumeric_run(bytes: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        let rest = &bytes[length..];
+        let eight = rest.first_chunk::<8>().copied().unwrap_or_else(|| {
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            padded
+        });
+        let inside = (!alphanumeric(u64::from_le_bytes(eight)) & HIGH).trailing_zeros() / 8;
+        length += inside as usize;
+        if inside < 8 {
+            return length;
+        }
+    }
+}
+
+/// The highest bit of each of eight bytes.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Eight bytes at once: the highest bit of each tells whether it is an ASCII letter or digit.
+const fn alphanumeric(bytes: u64) -> u64 {
+    const fn each(byte: u8) -> u64 {
+        u64::from_le_bytes([byte; 8])
+    }
+    const fn is_least(bytes: u64, least: u8) -> u64 {
+        bytes + each(0x80 - least)
+    }
+    // Bytes without their highest bit do not carry into one another when a number below 128 is added.
+    let low = bytes & !HIGH;
+    let lower = low | each(0x20);
+    let letter = is_least(lower, b'a') & !is_least(lower, b'z' + 1);
+    let digit = is_least(low, b'0') & !is_least(low, b'9' + 1);
+    (letter | digit) & !bytes & HIGH
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
@@ -121,7 +169,7 @@ mod tests {
     }
 
     fn words(text: &str) -> Vec<&str> {
-        Words::of(text).collect()
+        tokens(text).collect()
     }
 
     #[test]
@@ -213,7 +261,7 @@ mod tests {
             for (before, after) in [("a", "a"), ("1", "1"), ("ア", "ア"), ("文", "文")] {
                 text.extend([before, c.encode_utf8(&mut [0; 4]), after, "\n"]);
             }
-            assert!(Words::of(&text).eq(text.unicode_words()), "{c:?} {text:?}");
+            assert!(tokens(&text).eq(text.unicode_words()), "{c:?} {text:?}");
             tried += 1;
         }
         assert!(tried > 140_000, "{tried}");
@@ -234,7 +282,63 @@ mod tests {
     fn long_texts_without_a_boundary_take_one_pass() {
         for unit in ["a", " ", "'\u{301}", "\u{301}", "é", "_", "ア", "文", "🇩"] {
             let text = unit.repeat(1 << 20);
-            assert!(Words::of(&text).count() <= 1 << 20, "{unit}");
+            assert!(tokens(&text).count() <= 1 << 20, "{unit}");
+        }
+    }
+
+    #[test]
+    fn unspaced_scripts_have_single_characters_as_tokens() {
+        let text = "two words, 中文字 かな カタカナ ไทย 한국어";
+        let found: Vec<(&str, bool)> = tokens(text)
+            .map(|token| (token, is_unspaced(token)))
+            .collect();
+        let spaced = |token| (token, false);
+        let unspaced = |token| (token, true);
+        let expected = ["two", "words"]
+            .map(spaced)
+            .into_iter()
+            .chain(["中", "文", "字", "か", "な"].map(unspaced));
+        let expected = expected
+            .chain([spaced("カタカナ")])
+            .chain(["ไ", "ท", "ย"].map(unspaced))
+            .chain([spaced("한국어")]);
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_byte_is_what_it_is_in_each_place() {
+        for byte in 0..=u8::MAX {
+            for place in 0..8 {
+                for others in [b'a', b' ', 0xFF, 0] {
+                    let mut bytes = [others; 8];
+                    bytes[place] = byte;
+                    let expected = bytes.map(|byte| {
+                        if byte.is_ascii_alphanumeric() {
+                            0x80
+                        } else {
+                            0
+                        }
+                    });
+                    assert_eq!(
+                        alphanumeric(u64::from_le_bytes(bytes)),
+                        u64::from_le_bytes(expected),
+                        "{bytes:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_every_length_end_where_they_end() {
+        for length in 0..40 {
+            for letter in ["x", "7"] {
+                for behind in ["", " ", " ab", "é", ".aaaaaaaaaaaa", "_"] {
+                    let run =
+                        alphanumeric_run(format!("{}{behind}", letter.repeat(length)).as_bytes());
+                    assert_eq!(run, length, "{letter:?} {behind:?}");
+                }
+            }
         }
     }
 }

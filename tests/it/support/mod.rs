@@ -200,6 +200,16 @@ pub(crate) fn simdb() -> Command {
     Command::new(env!("CARGO_BIN_EXE_simdb"))
 }
 
+/// The program that measures. `cargo test` builds it with all examples; so does `cargo build --example bench`.
+pub(crate) fn bench() -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_simdb")).with_file_name("examples");
+    Command::new(
+        program
+            .join("bench")
+            .with_extension(std::env::consts::EXE_EXTENSION),
+    )
+}
+
 /// The exit code and the output of a run of the program.
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,

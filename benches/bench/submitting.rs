@@ -6,17 +6,16 @@
 //! a document that was there before the phase must be found.
 
 use std::collections::VecDeque;
-use std::io;
 use std::ops::Range;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Policy, Ticket, Verdict, Writer, WriterOptions};
+use simdb::{Policy, Ticket, Verdict, Writer, WriterOptions};
 
-use super::row::Row;
-use super::state::Bench;
-use crate::cli::answer::Failure;
+use crate::state::Bench;
+use crate::state::Row;
+use crate::{Failure, joined, start};
 
 /// The answers that a thread may have outstanding.
 const OUTSTANDING: usize = 2_000;
@@ -33,32 +32,28 @@ struct Found {
 }
 
 impl Bench<'_> {
-    pub(super) fn submit(&mut self, threads: u64, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn submit(&mut self, threads: u64, row: &mut Row) -> Result<(), Failure> {
         let rate = self.arguments.rate;
-        let most = rate.map_or(u64::MAX, |rate| rate.get().saturating_mul(LONGEST_SECONDS));
+        let most = rate.map_or(u64::MAX, |rate| rate.saturating_mul(LONGEST_SECONDS));
         let documents = self.arguments.documents.min(most);
         let writer = self.database()?.writer(WriterOptions::new())?;
         let begun = Instant::now();
         let bench = &*self;
+        let writing = &writer;
         let found = thread::scope(|scope| {
-            let each = |thread: u64| {
-                let share = |thread: u64| bench.inserted + documents * thread / threads;
-                let (writer, numbers) = (&writer, share(thread)..share(thread + 1));
-                thread::Builder::new().spawn_scoped(scope, move || match rate {
-                    None => bench.submit_all(writer, numbers),
-                    Some(rate) => {
-                        bench.submit_at(rate.get() as f64 / threads as f64, writer, numbers)
-                    }
-                })
-            };
-            let threads = (0..threads)
-                .map(each)
-                .collect::<io::Result<Vec<_>>>()
-                .map_err(Error::no_thread)?;
-            let joined = threads
+            let first = |thread: u64| bench.inserted + documents * thread / threads;
+            let mut running = Vec::new();
+            for thread in 0..threads {
+                let numbers = first(thread)..first(thread + 1);
+                running.push(start(scope, move || match rate {
+                    None => bench.submit_all(writing, numbers),
+                    Some(rate) => bench.submit_at(rate as f64 / threads as f64, writing, numbers),
+                })?);
+            }
+            running
                 .into_iter()
-                .map(|it| it.join().map_err(|_| "a thread has panicked")?);
-            joined.collect::<Result<Vec<Found>, Failure>>()
+                .map(joined)
+                .collect::<Result<Vec<Found>, Failure>>()
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         writer.close()?;
@@ -68,10 +63,10 @@ impl Bench<'_> {
         row.add_rounded("per_second", documents as f64 / seconds);
         row.add(
             "near_duplicates",
-            found.iter().map(|it| it.near_duplicates).sum(),
+            found.iter().map(|found| found.near_duplicates).sum(),
         );
         if rate.is_some() {
-            let times = found.into_iter().flat_map(|it| it.times).collect();
+            let times = found.into_iter().flat_map(|found| found.times).collect();
             row.add_times("answer", times, 1e3, "ms");
         }
         self.assert_stored()
@@ -80,23 +75,19 @@ impl Bench<'_> {
     fn submit_all(&self, writer: &Writer, numbers: Range<u64>) -> Result<Found, Failure> {
         let mut found = Found::default();
         let mut outstanding: VecDeque<(u64, Ticket)> = VecDeque::new();
-        let check = |found: &mut Found, (number, ticket): (u64, Ticket)| {
-            self.check_verdict(number, &ticket.wait()?, &mut found.near_duplicates)
-        };
         for number in numbers {
             if outstanding.len() == OUTSTANDING {
                 // Then the others are answered too, mostly. So a thread wakes up for many answers.
-                let half = outstanding.drain(..OUTSTANDING / 2);
-                half.into_iter().try_for_each(|it| check(&mut found, it))?;
+                for (number, ticket) in outstanding.drain(..OUTSTANDING / 2) {
+                    self.check_verdict(number, &ticket.wait()?, &mut found.near_duplicates)?;
+                }
             }
-            outstanding.push_back((
-                number,
-                writer.submit(self.document(number), &Policy::link())?,
-            ));
+            let ticket = writer.submit(self.document(number), &Policy::link())?;
+            outstanding.push_back((number, ticket));
         }
-        outstanding
-            .into_iter()
-            .try_for_each(|it| check(&mut found, it))?;
+        for (number, ticket) in outstanding {
+            self.check_verdict(number, &ticket.wait()?, &mut found.near_duplicates)?;
+        }
         Ok(found)
     }
 
@@ -106,7 +97,8 @@ impl Bench<'_> {
         for (index, number) in numbers.enumerate() {
             let due = Duration::from_secs_f64(index as f64 / rate);
             thread::sleep(due.saturating_sub(begun.elapsed()));
-            let (send, submitted) = (send.clone(), Instant::now());
+            let send = send.clone();
+            let submitted = Instant::now();
             writer.submit_with(self.document(number), &Policy::link(), move |verdict| {
                 _ = send.send((number, verdict, submitted.elapsed()));
             })?;

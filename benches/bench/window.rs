@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Document, Error, Expiry};
+use simdb::{Document, Expiry};
 
-use super::row::Row;
-use super::state::{Bench, OF_A_SECOND, seen};
-use crate::cli::answer::Failure;
+use crate::state::Row;
+use crate::state::{Bench, OF_A_SECOND, seen};
+use crate::{Failure, joined, start};
 
 /// The window of a stream moves in this number of parts for each turnover.
 const PARTS: u64 = 20;
@@ -24,23 +24,18 @@ type Waits = (Vec<Duration>, Vec<Duration>);
 
 impl Bench<'_> {
     /// Removes the older half of all documents, while another thread commits now and then.
-    pub(super) fn expire(&mut self, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn expire(&mut self, row: &mut Row) -> Result<(), Failure> {
         let end = (self.expired + self.inserted) / 2 / OF_A_SECOND * OF_A_SECOND;
         let is_done = AtomicBool::new(false);
         let begun = Instant::now();
-        let (removed, beside) = thread::scope(|scope| {
-            let writing =
-                thread::Builder::new().spawn_scoped(scope, || self.write_beside(&is_done));
-            let writing = writing.map_err(Error::no_thread)?;
+        let (removed, took, waits, commits) = thread::scope(|scope| {
+            let writing = start(scope, || self.write_beside(&is_done))?;
             let removed = self.expire_before(end);
+            let took = begun.elapsed();
             is_done.store(true, Ordering::Relaxed);
-            Ok::<_, Failure>((
-                removed.map(|removed| (removed, begun.elapsed())),
-                writing.join(),
-            ))
+            let (waits, commits) = joined(writing)?;
+            Ok::<_, Failure>((removed?, took, waits, commits))
         })?;
-        let (removed, took) = removed?;
-        let (waits, commits) = beside.map_err(|_| "the thread that writes has panicked")??;
         if removed != end - self.expired {
             return Err(format!(
                 "{removed} documents were removed, not {}",
@@ -60,7 +55,8 @@ impl Bench<'_> {
     }
 
     fn write_beside(&self, is_done: &AtomicBool) -> Result<Waits, Failure> {
-        let (mut waits, mut commits) = (Vec::new(), Vec::new());
+        let mut waits = Vec::new();
+        let mut commits = Vec::new();
         let mut next = self.inserted;
         while !is_done.load(Ordering::Relaxed) {
             let begun = Instant::now();
@@ -81,7 +77,7 @@ impl Bench<'_> {
         Ok((waits, commits))
     }
 
-    fn expire_before(&self, end: u64) -> crate::Result<u64> {
+    fn expire_before(&self, end: u64) -> simdb::Result<u64> {
         let Some(database) = &self.database else {
             return Ok(0);
         };
@@ -92,7 +88,7 @@ impl Bench<'_> {
 
     /// Fills a file, then lets a window of as many documents move over a stream, and compares the end with
     /// the beginning.
-    pub(super) fn window(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn window(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         let window = self.arguments.documents / OF_A_SECOND * OF_A_SECOND;
         let part = (window / PARTS).max(1);
         let fresh_commits = self.stream(window, part, None)?;
@@ -101,7 +97,7 @@ impl Bench<'_> {
         let mut commits = Vec::new();
         for turnover in 1..=self.arguments.turnovers() {
             let took = self.stream(window, part, Some(window))?;
-            self.console.remark(&format!(
+            self.remark(&format!(
                 "{turnover} turnovers, {:.0} s",
                 begun.elapsed().as_secs_f64()
             ));

@@ -1,77 +1,33 @@
 //! Runs the phases in turn and prints the row of each.
 
-use std::path::Path;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::Failure;
+use crate::arguments::{Arguments, Phase};
+use crate::ending::Ending;
+use crate::state::{Bench, Row};
 
-use super::arguments::{Arguments, Phase};
-use super::row::Row;
-use super::sense::ensure_sense;
-use super::state::Bench;
-use crate::cli::answer::{Answer, CommandResult, Failure};
-use crate::cli::console::Console;
-use crate::cli::output::Output;
-use crate::cli::signals::Ending;
-
-pub(in crate::cli) fn run(
-    arguments: &Arguments,
-    output: &mut Output,
-    ending: &Ending,
-) -> CommandResult {
-    ensure_sense(arguments)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.ensure_sense()?;
     let folder = tempfile::Builder::new()
         .prefix("simdb-bench-")
         .tempdir_in(&arguments.directory)?;
-    remove_when_ended(folder.path(), ending, output.console())?;
-    let mut bench = Bench::create(
-        arguments,
-        folder.path().join("bench.simdb"),
-        output.console(),
-    )?;
+    let ending = Ending::remove_when_asked(folder.path())?;
+    let mut bench = Bench::create(arguments, folder.path().join("bench.simdb"))?;
     for &phase in &arguments.phases {
-        let name = phase.name();
         for (distance, threads) in arguments.questions(phase) {
-            let mut row = Row::new(&name);
+            let mut row = Row::new(&phase.name());
             let begun = Instant::now();
             let measured = bench.measure(phase, distance, threads, &mut row);
-            wait_for_end(ending);
+            ending.wait_if_asked();
             measured?;
             row.add_rounded("seconds_in_all", begun.elapsed().as_secs_f64());
             bench.add_sizes(&mut row)?;
-            row.print(output);
-            output.flush()?;
+            row.print(arguments.json)?;
         }
     }
-    Ok(Answer::Yes)
-}
-
-/// Watches for the end of the process in another thread. A phase can take minutes, and hours for large files, and there
-/// is nothing to bring to a good end but to remove the files.
-fn remove_when_ended(folder: &Path, ending: &Ending, console: &Console) -> Result<(), Error> {
-    let (folder, ending, console) = (folder.to_owned(), ending.clone(), console.clone());
-    let watch = move || {
-        while !ending.is_asked() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        // A phase that goes on meanwhile may put a file there once more.
-        while folder.exists() && std::fs::remove_dir_all(&folder).is_err() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        console.complain("ended before it was done; nothing is left behind");
-        ending.end_process();
-    };
-    std::thread::Builder::new()
-        .spawn(watch)
-        .map(drop)
-        .map_err(Error::no_thread)
-}
-
-/// Waits for the end of the process, if it is to end. Errors then come from the removal of the files.
-fn wait_for_end(ending: &Ending) {
-    while ending.is_asked() {
-        std::thread::sleep(Duration::from_secs(1));
-    }
+    Ok(())
 }
 
 impl Bench<'_> {
@@ -106,8 +62,7 @@ impl Bench<'_> {
             }
             Phase::Compact => {
                 let begun = Instant::now();
-                self.database()?
-                    .compact(|_, _| std::ops::ControlFlow::Continue(()))?;
+                self.database()?.compact(|_, _| ControlFlow::Continue(()))?;
                 row.add_rounded("seconds", begun.elapsed().as_secs_f64());
             }
             Phase::Reopen => {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::{Fingerprint, Sketch, SketchSize};
+use simdb::{Fingerprint, Sketch, SketchSize};
 
 /// How fingerprints are spread.
 #[derive(Clone, Copy)]
-pub(super) enum Spread {
+pub(crate) enum Spread {
     Uniform,
     /// In each block of 16 bits some values are more frequent than others. A probe then meets 1.4 times as
     /// many candidates, as measured on a million fingerprints of real pages.
@@ -19,7 +19,7 @@ const SHINGLES: u32 = 500;
 /// The samples of a sketch. Those beyond its size do not count.
 type Samples = [u8; Sketch::MAX_BYTES];
 
-pub(super) struct Collection {
+pub(crate) struct Collection {
     spread: Spread,
     sketches: SketchSize,
     /// The share of near-duplicates, in parts of 2^32.
@@ -28,7 +28,7 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    pub(super) fn new(
+    pub(crate) fn new(
         spread: Spread,
         sketches: SketchSize,
         near_duplicates: f64,
@@ -44,7 +44,7 @@ impl Collection {
     }
 
     /// The fingerprint of a document.
-    pub(super) fn fingerprint(&self, number: u64) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, number: u64) -> Fingerprint {
         match self.original_of(number) {
             Some(original) => flipped(
                 self.original(original),
@@ -55,7 +55,7 @@ impl Collection {
     }
 
     /// The sketch of a document, if documents have sketches.
-    pub(super) fn sketch(&self, number: u64) -> Option<Sketch> {
+    pub(crate) fn sketch(&self, number: u64) -> Option<Sketch> {
         self.sketch_of(self.samples(number))
     }
 
@@ -67,13 +67,13 @@ impl Collection {
     }
 
     /// The earlier document that this one is certainly near to, if there is one.
-    pub(super) fn near_before(&self, number: u64) -> Option<u64> {
+    pub(crate) fn near_before(&self, number: u64) -> Option<u64> {
         self.original_of(number)
             .filter(|&original| self.original_of(original).is_none())
     }
 
     /// A fingerprint to query, and the document of `documents` that it was made from, if there is one.
-    pub(super) fn query(&self, number: u64, documents: Range<u64>) -> (Fingerprint, Option<u64>) {
+    pub(crate) fn query(&self, number: u64, documents: Range<u64>) -> (Fingerprint, Option<u64>) {
         let random = mixed(!self.seed ^ number);
         if number.is_multiple_of(2) || documents.is_empty() {
             return (self.original(u64::MAX - number), None);
@@ -83,7 +83,7 @@ impl Collection {
     }
 
     /// The sketch of a query, and of the document that it was made from, if there is one.
-    pub(super) fn query_sketch(&self, number: u64, near: Option<u64>) -> Option<Sketch> {
+    pub(crate) fn query_sketch(&self, number: u64, near: Option<u64>) -> Option<Sketch> {
         self.sketch_of(match near {
             Some(near) => self.blurred(self.samples(near), mixed(!self.seed ^ number)),
             None => self.original_samples(u64::MAX - number),
@@ -154,7 +154,7 @@ fn skewed(random: u64) -> u64 {
 
 /// A pseudorandom number for each number: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable
 /// Pseudorandom Number Generators, OOPSLA 2014).
-pub(super) fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -185,6 +185,20 @@ mod tests {
             assert_eq!(near.is_some(), number % 2 == 1);
             assert!(near.is_none_or(|near| collection.fingerprint(near).distance(query) <= 3));
         }
+    }
+
+    #[test]
+    fn near_duplicates_are_near_the_document_they_are_made_from() {
+        let collection = Collection::new(Spread::Uniform, SketchSize::None, 0.5, 1);
+        let near = |number| Some((number, collection.near_before(number)?));
+        let pairs: Vec<(u64, u64)> = (0..1000).filter_map(near).collect();
+        let distance = |(one, other)| {
+            collection
+                .fingerprint(one)
+                .distance(collection.fingerprint(other))
+        };
+        assert!((200..400).contains(&pairs.len()), "{}", pairs.len());
+        assert!(pairs.into_iter().all(|pair| distance(pair) <= 3));
     }
 
     #[test]

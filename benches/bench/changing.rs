@@ -3,21 +3,21 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::{Database, Document, Policy};
+use simdb::{Database, Document, Policy};
 
-use super::row::Row;
-use super::state::{Bench, DELETED, key};
-use crate::cli::answer::Failure;
+use crate::Failure;
+use crate::state::Row;
+use crate::state::{Bench, DELETED, key};
 
 /// The time of a batch, and that of its commit alone.
-pub(super) struct Timed {
+pub(crate) struct Timed {
     /// From the beginning of the transaction to the end of its commit.
-    pub(super) all: Duration,
-    pub(super) commit: Duration,
+    pub(crate) all: Duration,
+    pub(crate) commit: Duration,
 }
 
 impl Bench<'_> {
-    pub(super) fn build(&mut self, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn build(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.database = None;
         std::fs::remove_file(&self.path)?;
         let arguments = self.arguments;
@@ -36,7 +36,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         documents: u64,
         batch: u64,
@@ -49,7 +49,7 @@ impl Bench<'_> {
     }
 
     /// Like [`insert`](Self::insert), but compares each document with all documents before it.
-    pub(super) fn link(&mut self, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn link(&mut self, row: &mut Row) -> Result<(), Failure> {
         let (first, end) = (self.inserted, self.inserted + self.arguments.more());
         let mut near_duplicates = 0;
         self.measure_commits(first..end, self.arguments.batch, row, |numbers| {
@@ -91,7 +91,7 @@ impl Bench<'_> {
     }
 
     /// Whether a document is near to one that was stored before this phase.
-    pub(super) fn is_near_stored(&self, number: u64) -> bool {
+    pub(crate) fn is_near_stored(&self, number: u64) -> bool {
         self.is_near_one_that(number, |before| self.is_live(before))
     }
 
@@ -108,7 +108,7 @@ impl Bench<'_> {
         })
     }
 
-    pub(super) fn replace(&mut self, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn replace(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.replaced += 1;
         self.collection = self.arguments.collection(self.replaced);
         self.put(0..self.inserted, self.arguments.batch, row)?;
@@ -144,8 +144,7 @@ impl Bench<'_> {
                 reported = Instant::now();
                 let put = next - numbers.start;
                 let rate = put as f64 / all.as_secs_f64();
-                self.console
-                    .remark(&format!("{put} documents inserted, {rate:.0} per second"));
+                self.remark(&format!("{put} documents inserted, {rate:.0} per second"));
             }
         }
         let seconds = all.as_secs_f64();
@@ -157,7 +156,7 @@ impl Bench<'_> {
     }
 
     /// Inserts documents and commits them together.
-    pub(super) fn put_together(&self, numbers: Range<u64>) -> Result<Timed, Failure> {
+    pub(crate) fn put_together(&self, numbers: Range<u64>) -> Result<Timed, Failure> {
         let begun = Instant::now();
         let mut txn = self.database()?.begin_write()?;
         for number in numbers {
@@ -174,7 +173,7 @@ impl Bench<'_> {
         })
     }
 
-    pub(super) fn delete(&mut self, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn delete(&mut self, row: &mut Row) -> Result<(), Failure> {
         let end = self.arguments.documents.min(self.inserted);
         let numbers: Vec<u64> = (0..end).filter(|number| number % 10 == DELETED).collect();
         let mut commits = Vec::new();

@@ -3,16 +3,15 @@
 //! Answers are checked, in all phases but `cold` before the queries are timed. The stored document must be
 //! found. For a few queries the number of matches must be that of a scan over the whole collection.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Fingerprint, Matches, Query, Snapshot};
+use simdb::{Fingerprint, Matches, Query, Snapshot};
 
-use super::row::Row;
-use super::state::{Bench, key};
-use crate::cli::answer::Failure;
+use crate::state::Row;
+use crate::state::{Bench, key};
+use crate::{Failure, joined, start};
 
 /// Checking answers ends after this time, and so does timing queries.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -24,19 +23,19 @@ const SCANNED: usize = 16;
 const QUERIES_OF_A_SNAPSHOT: usize = 1_000;
 
 impl Bench<'_> {
-    pub(super) fn query(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn query(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
         self.ask(distance, threads, row, |snapshot, query| {
             Ok(snapshot.query(&query.limit(0))?.total())
         })
     }
 
-    pub(super) fn list(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn list(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
         self.ask(distance, threads, row, |snapshot, query| {
             Ok(snapshot.query(&query.limit(10))?.iter().len() as u64)
         })
     }
 
-    pub(super) fn any(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn any(&self, distance: u32, threads: u64, row: &mut Row) -> Result<(), Failure> {
         self.ask(distance, threads, row, |snapshot, query| {
             Ok(snapshot.any_match(&query)?.into())
         })
@@ -48,7 +47,7 @@ impl Bench<'_> {
         distance: u32,
         threads: u64,
         row: &mut Row,
-        answer: impl Fn(&Snapshot, Query) -> crate::Result<u64> + Sync,
+        answer: impl Fn(&Snapshot, Query) -> simdb::Result<u64> + Sync,
     ) -> Result<(), Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
@@ -58,23 +57,20 @@ impl Bench<'_> {
         let begun = Instant::now();
         let timed = thread::scope(|scope| {
             let parts = queries.chunks(queries.len().div_ceil(threads as usize).max(1));
-            let (snapshot, answer) = (&snapshot, &answer);
-            let start = |part| {
-                let ask = move || timed(part, |query| answer(snapshot, query));
-                thread::Builder::new().spawn_scoped(scope, ask)
-            };
-            let threads: Vec<_> = parts
-                .map(start)
-                .collect::<io::Result<_>>()
-                .map_err(Error::no_thread)?;
-            let joined = threads
+            let mut running = Vec::new();
+            for part in parts {
+                running.push(start(scope, || {
+                    timed(part, |query| answer(&snapshot, query))
+                })?);
+            }
+            running
                 .into_iter()
-                .map(|it| it.join().map_err(|_| "a thread has panicked")?);
-            joined.collect::<Result<Vec<_>, Failure>>()
+                .map(joined)
+                .collect::<Result<Vec<_>, Failure>>()
         })?;
         let seconds = begun.elapsed().as_secs_f64();
-        let answers = timed.iter().map(|it| it.1).sum();
-        let times: Vec<Duration> = timed.into_iter().flat_map(|it| it.0).collect();
+        let answers = timed.iter().map(|(_, answers)| answers).sum();
+        let times: Vec<Duration> = timed.into_iter().flat_map(|(times, _)| times).collect();
         row.add("threads", threads);
         row.add_rounded("queries_per_second", times.len() as f64 / seconds);
         add_answers(row, distance, times, answers);
@@ -82,7 +78,7 @@ impl Bench<'_> {
     }
 
     /// The median time of a query for the number of its matches.
-    pub(super) fn median_query(&self, distance: u32) -> Result<Duration, Failure> {
+    pub(crate) fn median_query(&self, distance: u32) -> Result<Duration, Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
         let (mut times, _) = timed(&queries, |query| {
@@ -92,7 +88,7 @@ impl Bench<'_> {
         Ok(times.get(times.len() / 2).copied().unwrap_or_default())
     }
 
-    pub(super) fn batch(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn batch(&self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         let snapshot = self.database()?.snapshot()?;
         let queries = self.asserted_queries(&snapshot, distance)?;
         let queries: Vec<Query> = queries.into_iter().map(|query| query.limit(0)).collect();
@@ -110,20 +106,19 @@ impl Bench<'_> {
         Ok(())
     }
 
-    pub(super) fn beside(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn beside(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         let queries = self.asserted_queries(&self.database()?.snapshot()?, distance)?;
         let asked = AtomicBool::new(false);
         let begun = Instant::now();
         let (inserted, timed) = thread::scope(|scope| {
-            let inserting = thread::Builder::new().spawn_scoped(scope, || {
+            let inserting = start(scope, || {
                 let mut next = self.inserted;
                 while !asked.load(Ordering::Relaxed) {
                     self.put_together(next..next + self.arguments.batch)?;
                     next += self.arguments.batch;
                 }
                 Ok::<u64, Failure>(next - self.inserted)
-            });
-            let inserting = inserting.map_err(Error::no_thread)?;
+            })?;
             let mut timed = (Vec::new(), 0);
             let mut ask = || {
                 for queries in queries.chunks(QUERIES_OF_A_SNAPSHOT) {
@@ -138,10 +133,8 @@ impl Bench<'_> {
             };
             let asking = ask();
             asked.store(true, Ordering::Relaxed);
-            let inserted = inserting
-                .join()
-                .map_err(|_| "the thread that inserts has panicked")?;
-            asking.and(inserted.map(|inserted| (inserted, timed)))
+            let inserted = joined(inserting)?;
+            asking.map(|()| (inserted, timed))
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         self.inserted += inserted;
@@ -151,7 +144,7 @@ impl Bench<'_> {
     }
 
     /// The answers are checked after the timing: to check them is to read the file into memory.
-    pub(super) fn cold(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
+    pub(crate) fn cold(&mut self, distance: u32, row: &mut Row) -> Result<(), Failure> {
         self.database = None;
         forget(&self.path)?;
         self.open()?;
@@ -196,7 +189,7 @@ impl Bench<'_> {
         let begun = Instant::now();
         for (query, near) in self.queries(distance) {
             let found = snapshot.query(&query.clone().limit(usize::MAX))?;
-            let is_found = |near: u64| found.iter().any(|it| it.document.key() == key(near));
+            let is_found = |near: u64| found.iter().any(|found| found.document.key() == key(near));
             let wrong = if near.is_some_and(|near| !is_found(near)) {
                 Some("a match was missed")
             } else if snapshot.any_match(&query)? != (found.total() > 0) {
@@ -245,7 +238,7 @@ impl Bench<'_> {
 /// The time of each query, and the sum of the answers.
 fn timed(
     queries: &[Query],
-    answer: impl Fn(Query) -> crate::Result<u64>,
+    answer: impl Fn(Query) -> simdb::Result<u64>,
 ) -> Result<(Vec<Duration>, u64), Failure> {
     let mut times = Vec::with_capacity(queries.len());
     let mut answers = 0;
@@ -274,7 +267,8 @@ fn add_answers(row: &mut Row, distance: u32, times: Vec<Duration>, answers: u64)
 fn forget(path: &std::path::Path) -> Result<(), Failure> {
     let file = std::fs::File::open(path)?;
     file.sync_all()?;
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(io::Error::from)?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+        .map_err(std::io::Error::from)?;
     Ok(())
 }
 

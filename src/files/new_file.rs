@@ -1,5 +1,5 @@
-//! New files. They have no name until they are whole, where the system can do that. Nobody can read a
-//! copy who cannot read the original.
+//! New files: whole and durable before they have their name. They have none until then, where the system can do
+//! that. Nobody can read a copy who cannot read the original.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,7 @@ use std::path::Path;
 
 use tempfile::TempPath;
 
-use super::files::{directory_of, is_same_file, sync_directory};
-use super::privacy;
+use super::paths::{directory_of, is_same_file, sync_name};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess};
 
@@ -23,27 +22,49 @@ pub(crate) struct NewFile {
 pub(crate) struct Temporary {
     file: Kept<File>,
     /// Its name until then. If it has none, nothing is left of it even if the process is killed.
-    name: Option<OfProcess<TempPath>>,
+    name: OfProcess<Option<TempPath>>,
+}
+
+/// What is done with a file that stands where a new one is to be.
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays. It is an error, unless it has the same bytes as the new file: then a process that was killed had
+    /// just made it.
+    Refuse,
+    /// The new file takes its place.
+    Replace,
 }
 
 impl NewFile {
     /// An empty file in `directory`. The user's umask says who may read it.
     pub(crate) fn create(directory: &Path) -> Result<Self> {
-        Self::with_mode(directory, 0o666).map_err(|source: io::Error| Error::Io {
-            path: directory.to_owned(),
-            source: source.into(),
-        })
+        Self::with_mode(directory, 0o666).map_err(Error::io(directory))
+    }
+
+    /// An empty file that is to get the name `path`. Until then it is called so with `.new` at the end: what a
+    /// killed process leaves is known by that, and the next one writes over it.
+    #[cfg(feature = "ingest")]
+    fn beside(path: &Path) -> Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let create = || {
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&name)?;
+            Self::new(file, Some(TempPath::try_from_path(&name)?))
+        };
+        create().map_err(Error::io(path))
     }
 
     /// An empty file that is to replace the file `path`. It has the same owner, group, mode and access list
     /// before anything is written to it.
     pub(crate) fn replacing(path: &Path, original: &File) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
-        let new = Self::with_mode(directory_of(path)?, 0o600).map_err(failed)?;
-        if !privacy::take_all(&new.file, original).map_err(failed)? {
+        let new = Self::with_mode(directory_of(path)?, 0o600).map_err(Error::io(path))?;
+        if !take_all(&new.file, original).map_err(Error::io(path))? {
             return Err(Error::OwnerNotKept {
                 path: path.to_owned(),
             });
@@ -57,58 +78,86 @@ impl NewFile {
         let create = || {
             let usual = Self::with_mode(directory, 0o666)?;
             let new = Self::with_mode(directory, 0o600)?;
-            privacy::take_part(&new.file, original, &usual.file)?;
+            take_part(&new.file, original, &usual.file)?;
             Ok(new)
         };
-        create().map_err(|source: io::Error| Error::Io {
-            path: directory.to_owned(),
-            source: source.into(),
-        })
+        create().map_err(Error::io(directory))
     }
 
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
-        let (file, name) = match without_name(directory, mode) {
-            Some(file) => (file, None),
-            None => with_name(directory, mode)?,
-        };
-        let second = Kept::new(file.try_clone()?);
+        if let Some(file) = without_name(directory, mode) {
+            return Self::new(file, None);
+        }
+        let (file, name) = with_name(directory, mode)?;
+        Self::new(file, Some(name))
+    }
+
+    fn new(file: File, name: Option<TempPath>) -> io::Result<Self> {
         Ok(Self {
-            file: second,
+            file: Kept::new(file.try_clone()?),
             temporary: Temporary {
                 file: Kept::new(file),
-                name: name.map(OfProcess::new),
+                name: OfProcess::new(name),
             },
         })
     }
+
+    /// Makes the whole file durable, gives it the name `path`, and makes that durable.
+    #[cfg(any(feature = "ingest", feature = "parquet"))]
+    pub(crate) fn finish(self, path: &Path, existing: Existing) -> Result<()> {
+        let Self { temporary, file } = self;
+        file.sync_all().map_err(Error::io(path))?;
+        match existing {
+            Existing::Replace => {
+                temporary.replace(path)?;
+                // Some file systems ask for the first sync too, since the file had no name when it was synced.
+                file.sync_all().map_err(Error::io(path))?;
+                sync_name(path)
+            }
+            Existing::Refuse => match temporary.keep_as(path) {
+                Err(Error::AlreadyExists { .. }) if is_standing(&file, path) => Ok(()),
+                kept => kept,
+            },
+        }
+    }
+}
+
+/// Writes the whole of a small file, durably, in the place of an older one. Until it is whole its name ends in `.new`.
+#[cfg(feature = "ingest")]
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write as _;
+    let new = NewFile::beside(path)?;
+    (&*new.file).write_all(bytes).map_err(Error::io(path))?;
+    new.finish(path, Existing::Replace)
+}
+
+/// Whether a file with the same bytes stands at the path.
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+fn is_standing(mut file: &File, path: &Path) -> bool {
+    use std::io::Seek as _;
+    file.rewind().is_ok() && super::paths::has_bytes_of(file, path)
 }
 
 impl Temporary {
     /// Gives the whole file the name `path`, where nothing may be. Afterwards the name is as durable as the
     /// content, or there is no such name.
     pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
-        let failed = |source: io::Error| match source.kind() {
+        let Self { file, name } = self;
+        let named = match name.take().ok_or(Error::Forked)? {
+            Some(name) => name.persist_noclobber(path).map_err(|error| error.error),
+            None => link(&file, path),
+        };
+        named.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::AlreadyExists {
                 path: path.to_owned(),
             },
-            _ => Error::Io {
-                path: path.to_owned(),
-                source: source.into(),
-            },
-        };
-        let Self { file, name } = self;
-        match name {
-            Some(name) => {
-                let name = name.take().ok_or(Error::Forked)?;
-                name.persist_noclobber(path)
-                    .map_err(|error| failed(error.error))?;
-            }
-            None => link(&file, path).map_err(failed)?,
-        }
+            _ => Error::io(path)(error),
+        })?;
         // Some file systems ask for the first sync too, since the file had no name when it was synced.
         let durable = file
             .sync_all()
-            .map_err(failed)
-            .and_then(|()| sync_directory(path));
+            .map_err(Error::io(path))
+            .and_then(|()| sync_name(path));
         if durable.is_err() {
             take_name_back(&file, path);
         }
@@ -117,28 +166,27 @@ impl Temporary {
 
     /// Puts the whole file in the place of the file `path`. The caller syncs the file and the directory.
     pub(crate) fn replace(self, path: &Path) -> Result<()> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
         let Self { file, name } = self;
-        let name = match name {
-            Some(name) => name.take().ok_or(Error::Forked)?,
+        let name = match name.take().ok_or(Error::Forked)? {
+            Some(name) => name,
             // Only a file with a name can replace another. The name lives for a moment only. Whoever is
             // killed in this moment leaves it behind, so nothing may be done in between.
-            None => {
-                let linked = names().make_in(directory_of(path)?, |name| link(&file, name));
-                linked.map_err(failed)?.into_temp_path()
-            }
+            None => names()
+                .make_in(directory_of(path)?, |name| link(&file, name))
+                .map_err(Error::io(path))?
+                .into_temp_path(),
         };
-        name.persist(path).map_err(|error| failed(error.error))
+        name.persist(path)
+            .map_err(|error| Error::io(path)(error.error))
     }
 }
 
 /// Removes the name of a new file. Its error would hide the one that led to this.
 fn take_name_back(file: &File, path: &Path) {
-    let is_ours = || Ok::<_, io::Error>(is_same_file(&file.metadata()?, &path.symlink_metadata()?));
-    if is_ours().unwrap_or(false) {
+    let (Ok(ours), Ok(there)) = (file.metadata(), path.symlink_metadata()) else {
+        return;
+    };
+    if is_same_file(&ours, &there) {
         _ = std::fs::remove_file(path);
     }
 }
@@ -150,7 +198,7 @@ fn names() -> tempfile::Builder<'static, 'static> {
     names
 }
 
-fn with_name(directory: &Path, mode: u32) -> io::Result<(File, Option<TempPath>)> {
+fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
     let mut names = names();
     #[cfg(unix)]
     {
@@ -158,8 +206,7 @@ fn with_name(directory: &Path, mode: u32) -> io::Result<(File, Option<TempPath>)
         names.permissions(std::fs::Permissions::from_mode(mode));
     }
     _ = mode;
-    let (file, name) = names.tempfile_in(directory)?.into_parts();
-    Ok((file, Some(name)))
+    Ok(names.tempfile_in(directory)?.into_parts())
 }
 
 /// A file without a name, which can get one later. `None` if the system or the file system has no such
@@ -225,11 +272,111 @@ fn path_of(file: &File) -> std::path::PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
+/// Gives an empty file the owner, the group, the mode and the access list of the original. Returns false if
+/// the owner or the group cannot be given.
+fn take_all(file: &File, original: &File) -> io::Result<bool> {
+    let Taken { owner, group } = take_owner(file, original)?;
+    if !owner || !group {
+        return Ok(false);
+    }
+    file.set_permissions(original.metadata()?.permissions())?;
+    take_list(file, original)?;
+    Ok(true)
+}
+
+/// Gives an empty file as much of that as can be given. `usual` is a file that is made by the umask alone.
+fn take_part(file: &File, original: &File, usual: &File) -> io::Result<()> {
+    let Taken { group, .. } = take_owner(file, original)?;
+    let listed = take_list(file, original).is_ok();
+    restrict(file, original, usual, group && listed)
+}
+
+/// Whether a new file has the owner and the group of the original.
+struct Taken {
+    owner: bool,
+    group: bool,
+}
+
+#[cfg(unix)]
+fn take_owner(file: &File, original: &File) -> io::Result<Taken> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let own = file.metadata()?;
+    let wanted = original.metadata()?;
+    // The group comes first. The right to change it may end with another owner.
+    let group = own.gid() == wanted.gid() || fchown(file, None, Some(wanted.gid())).is_ok();
+    let owner = own.uid() == wanted.uid() || fchown(file, Some(wanted.uid()), None).is_ok();
+    Ok(Taken { owner, group })
+}
+
+#[cfg(not(unix))]
+fn take_owner(_: &File, _: &File) -> io::Result<Taken> {
+    Ok(Taken {
+        owner: true,
+        group: true,
+    })
+}
+
+#[cfg(unix)]
+fn mode_of(file: &File) -> io::Result<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.metadata()?.permissions().mode())
+}
+
+/// Gives a copy the mode of the original, as far as the umask allows. `group` says whether the group of the
+/// copy may have what the group of the original has.
+#[cfg(unix)]
+fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut mode = mode_of(original)? & mode_of(usual)? & 0o666;
+    if !group {
+        // Members of the old group are among the others now, and may have had less than them.
+        mode &= (mode >> 3 & 0o7) | 0o700;
+    }
+    // Some file systems give all files one mode. That is no harm if it is not wider.
+    _ = file.set_permissions(std::fs::Permissions::from_mode(mode | 0o600));
+    if mode_of(file)? & 0o066 & !mode == 0 {
+        return Ok(());
+    }
+    let reason = "more people could read the copy than the original, since this file system gives all files one mode";
+    Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &File, _: &File, _: &File, _: bool) -> io::Result<()> {
+    Ok(())
+}
+
+/// Gives a new file the access list (ACL) of the original. If there is none, the list that its directory has
+/// given to the new file is removed. In a file with a list, the mode of the group means something else.
+#[cfg(target_os = "linux")]
+fn take_list(file: &File, original: &File) -> io::Result<()> {
+    use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
+    use rustix::io::Errno;
+    const NAME: &str = "system.posix_acl_access";
+    /// No attribute is longer.
+    const MAX_BYTES: usize = 64 << 10;
+    let mut list = vec![0; MAX_BYTES];
+    let taken = match fgetxattr(original, NAME, &mut list[..]) {
+        Ok(length) => fsetxattr(file, NAME, &list[..length], XattrFlags::empty()),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => match fremovexattr(file, NAME) {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+            removed => removed,
+        },
+        Err(error) => Err(error),
+    };
+    Ok(taken?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn take_list(_: &File, _: &File) -> io::Result<()> {
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::super::files::{ensure_nothing_at, fail_directory_syncs};
+    use super::super::{ensure_nothing_at, fail_directory_syncs};
     use super::*;
 
     fn folder() -> tempfile::TempDir {
@@ -245,21 +392,16 @@ mod tests {
     /// A file as on a file system on which every file has a name.
     fn named(folder: &tempfile::TempDir) -> NewFile {
         let (file, name) = with_name(folder.path(), 0o666).expect("a file can be made");
-        let second = file.try_clone().expect("the file is open");
-        NewFile {
-            file: Kept::new(second),
-            temporary: Temporary {
-                file: Kept::new(file),
-                name: name.map(OfProcess::new),
-            },
-        }
+        NewFile::new(file, Some(name)).expect("the file is open")
+    }
+
+    fn unnamed(folder: &tempfile::TempDir) -> NewFile {
+        NewFile::create(folder.path()).expect("it can be made")
     }
 
     #[test]
     fn a_new_file_takes_its_name_only_where_nothing_stands_or_replacing_is_asked_for() -> Result<()>
     {
-        let unnamed =
-            |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
         for create in [named, unnamed] {
             let folder = folder();
             let target = folder.path().join("d.simdb");
@@ -312,13 +454,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder();
         let (original, _) = with_name(folder.path(), 0o600).expect("a file can be made");
-        let mode_of = |file: &File| {
-            file.metadata()
-                .expect("the file is open")
-                .permissions()
-                .mode()
-                & 0o7777
-        };
+        let mode_of = |file: &File| mode_of(file).expect("the file is open") & 0o7777;
         for (mode, of_copy) in [
             (0o600, 0o600),
             (0o640, 0o640),
@@ -349,8 +485,6 @@ mod tests {
     fn a_name_that_is_not_durable_is_taken_back() -> Result<()> {
         let folder = folder();
         let target = folder.path().join("d.simdb");
-        let unnamed =
-            |folder: &tempfile::TempDir| NewFile::create(folder.path()).expect("it can be made");
         for create in [named, unnamed] {
             let new = create(&folder);
             fail_directory_syncs(true);

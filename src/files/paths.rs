@@ -1,4 +1,4 @@
-//! Files and directories: what stands at a path, syncing, free space.
+//! What stands at a path, whether two files are the same or have the same bytes, syncing, free space.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,23 +17,22 @@ pub(crate) fn fail_directory_syncs(fail: bool) {
     DIRECTORY_SYNC_FAILS.set(fail);
 }
 
-/// Makes the name of the new file `path` as durable as its content.
-pub(crate) fn sync_directory(path: &Path) -> Result<()> {
-    let sync = |directory: &Path| {
-        #[cfg(test)]
-        if DIRECTORY_SYNC_FAILS.get() {
-            return Err(io::Error::other("a test lets it fail"));
-        }
-        if cfg!(unix) {
-            File::open(directory)?.sync_all()
-        } else {
-            Ok(())
-        }
-    };
-    sync(directory_of(path)?).map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })
+/// Makes the names in a directory durable, where the system can do that.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if DIRECTORY_SYNC_FAILS.get() {
+        return Err(io::Error::other("a test lets it fail"));
+    }
+    if cfg!(unix) {
+        File::open(directory)?.sync_all()
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes the name of the file `path` as durable as its content, or that it has gone.
+pub(crate) fn sync_name(path: &Path) -> Result<()> {
+    sync_directory(directory_of(path)?).map_err(Error::io(path))
 }
 
 /// The directory in which the file `path` is or will be. It is an error if there is no such directory.
@@ -46,10 +45,7 @@ pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
         return Ok(directory);
     }
     let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
-    Err(Error::Io {
-        path: directory.to_owned(),
-        source: source.into(),
-    })
+    Err(Error::io(directory)(source))
 }
 
 /// Refuses a path at which there is anything, even a link that leads nowhere.
@@ -127,8 +123,34 @@ pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
     if cfg!(unix) {
         return is_same_file(&there, &here);
     }
-    let [a, b] = [a, b].map(|it| fs::canonicalize(it).ok());
-    a.is_some() && a == b
+    let real = fs::canonicalize(a).ok();
+    real.is_some() && real == fs::canonicalize(b).ok()
+}
+
+/// Whether both are files, and have the same bytes. What cannot be read is not the same.
+#[cfg(feature = "ingest")]
+pub(crate) fn are_same_bytes(a: &Path, b: &Path) -> bool {
+    File::open(a).is_ok_and(|file| has_bytes_of(&file, b))
+}
+
+/// Whether both are files, and have the same bytes. Reads the open one from where it stands.
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+pub(super) fn has_bytes_of(file: &File, path: &Path) -> bool {
+    use std::io::{BufReader, Read as _};
+    let Ok(other) = File::open(path) else {
+        return false;
+    };
+    let (Ok(one), Ok(two)) = (file.metadata(), other.metadata()) else {
+        return false;
+    };
+    if !one.is_file() || !two.is_file() || one.len() != two.len() {
+        return false;
+    }
+    let bytes = BufReader::with_capacity(1 << 20, file).bytes();
+    let others = BufReader::with_capacity(1 << 20, other).bytes();
+    bytes
+        .zip(others)
+        .all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
 }
 
 #[cfg(test)]

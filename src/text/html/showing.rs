@@ -1,0 +1,368 @@
+//! Whether an element is shown: by what the HTML standard says of its name, by its attributes, and by its inline style.
+
+use memchr::memmem;
+
+use super::names::{Name, Space, Traits, names};
+use super::tokenizer::{Attributes, Tag};
+
+names! {
+    ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
+    DESC = "desc", DIALOG = "dialog", FILTER = "filter", FOREIGN_OBJECT = "foreignobject",
+    LINEAR_GRADIENT = "lineargradient", MARKER = "marker", MASK = "mask", METADATA = "metadata",
+    MPHANTOM = "mphantom", OBJECT = "object", PATTERN = "pattern", RADIAL_GRADIENT = "radialgradient",
+    SCRIPT = "script", SEMANTICS = "semantics", STYLE = "style", SVG = "svg", SYMBOL = "symbol",
+    TEMPLATE = "template", TEXT = "text", TITLE = "title",
+}
+
+/// Which attributes hide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hiding {
+    /// All that browsers know without a style sheet.
+    ByAttributes,
+    /// Only those of dialogs and popovers, which somebody has to open.
+    Off,
+}
+
+/// What an element says of being shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Showing {
+    /// Whether it has a box. What has none is not shown, nor is anything in it.
+    pub(super) displayed: bool,
+    /// Whether the box can be seen. In a box that cannot be seen, another one may be seen.
+    pub(super) visible: Option<bool>,
+    /// Whether text in it is drawn. In SVG, only that of `text` and what is in it is.
+    drawn: Option<bool>,
+    /// Whether only an attribute hides it.
+    pub(super) by_attribute: bool,
+}
+
+impl Showing {
+    pub(super) const AS_PARENT: Self = Self {
+        displayed: true,
+        visible: None,
+        drawn: None,
+        by_attribute: false,
+    };
+
+    /// What an element of HTML says.
+    pub(super) fn html(tag: &Tag<'_>, traits: Traits, hiding: Hiding) -> Self {
+        let attributes = &tag.attributes;
+        let is_unshown = match tag.name {
+            OBJECT => attributes.data,
+            TEMPLATE => !attributes.is_shadow_root(),
+            _ => traits.any(Traits::UNSHOWN),
+        };
+        let is_closed = tag.name == DIALOG && !attributes.open || attributes.popover;
+        let is_hidden = hiding == Hiding::ByAttributes && attributes.hidden;
+
+        let mut own = Self::AS_PARENT;
+        own.displayed = !(is_closed || is_hidden);
+        own = own.styled(attributes, hiding);
+        own.displayed &= !is_unshown;
+        own
+    }
+
+    /// What an element of SVG or MathML says that is in `parent`.
+    pub(super) fn foreign(tag: &Tag<'_>, space: Space, parent: Name, hiding: Hiding) -> Self {
+        let mut own = Self::AS_PARENT;
+        match (space, tag.name) {
+            (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
+                own.displayed = parent != SEMANTICS.within(Space::MathMl);
+            }
+            (Space::MathMl, MPHANTOM) => own.visible = Some(false),
+            (Space::MathMl, _) => {}
+            (_, SVG) => own.drawn = Some(false),
+            (_, TEXT | FOREIGN_OBJECT) => own.drawn = Some(true),
+            (
+                _,
+                TITLE | DESC | METADATA | STYLE | SCRIPT | DEFS | SYMBOL | CLIP_PATH | MASK
+                | PATTERN | MARKER | LINEAR_GRADIENT | RADIAL_GRADIENT | FILTER,
+            ) => own.displayed = false,
+            _ => {}
+        }
+        own.displayed &= !(space == Space::Svg && tag.attributes.has_no_display());
+        own.styled(&tag.attributes, hiding)
+    }
+
+    /// The same, with what the inline style says.
+    fn styled(mut self, attributes: &Attributes<'_>, hiding: Hiding) -> Self {
+        if hiding == Hiding::Off {
+            return self;
+        }
+        if let Some(style) = attributes.style() {
+            let style = Style::parse(&style);
+            self.displayed = style.displayed.unwrap_or(self.displayed);
+            self.visible = style.visible.or(self.visible);
+        }
+        self
+    }
+}
+
+/// Whether the text of an element is shown, by what the element says and those around it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) displayed: bool,
+    visible: bool,
+    drawn: bool,
+    /// Whether an attribute hides it that is in nothing hidden otherwise.
+    pub(super) by_attribute: bool,
+}
+
+impl Shown {
+    pub(super) const YES: Self = Self {
+        displayed: true,
+        visible: true,
+        drawn: true,
+        by_attribute: false,
+    };
+
+    pub(super) fn within(self, own: Showing) -> Self {
+        Self {
+            displayed: self.displayed && own.displayed,
+            visible: own.visible.unwrap_or(self.visible),
+            drawn: own.drawn.unwrap_or(self.drawn),
+            by_attribute: self.by_attribute || self.displayed && own.by_attribute,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_text_shown(self) -> bool {
+        self.displayed && self.visible && self.drawn
+    }
+}
+
+/// What an inline style says of being shown. `None` where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Style {
+    /// Whether the element has a box.
+    displayed: Option<bool>,
+    /// Whether the box can be seen.
+    visible: Option<bool>,
+}
+
+impl Style {
+    fn parse(style: &[u8]) -> Self {
+        if memmem::find(style, b"/*").is_some() {
+            return Self::parse_plain(&without_comments(style));
+        }
+        Self::parse_plain(style)
+    }
+
+    /// Of a style without comments.
+    fn parse_plain(style: &[u8]) -> Self {
+        let mut displayed = Property::default();
+        let mut content = Property::default();
+        let mut visible = Property::default();
+        for declaration in Declarations(style) {
+            let Some(colon) = declaration.iter().position(|&byte| byte == b':') else {
+                continue;
+            };
+            let name = declaration[..colon].trim_ascii();
+            let value = &declaration[colon + 1..];
+            if name.eq_ignore_ascii_case(b"display") {
+                displayed.declare(value, is_displayed);
+            } else if name.eq_ignore_ascii_case(b"content-visibility") {
+                content.declare(value, is_visible);
+            } else if name.eq_ignore_ascii_case(b"visibility") {
+                visible.declare(value, is_visible);
+            }
+        }
+        let is_content_hidden = content.value == Some(false);
+        Self {
+            displayed: if is_content_hidden {
+                Some(false)
+            } else {
+                displayed.value
+            },
+            visible: visible.value,
+        }
+    }
+}
+
+/// What declarations say of one property. The last one counts, and before all those that are important.
+#[derive(Clone, Copy, Default)]
+struct Property {
+    value: Option<bool>,
+    important: bool,
+}
+
+impl Property {
+    fn declare(&mut self, value: &[u8], read: fn(&[u8]) -> Option<bool>) {
+        let mark = memchr::memchr(b'!', value);
+        let important = mark.is_some();
+        // What follows `!` is `important`, or the declaration is none.
+        if let Some(at) = mark
+            && !value[at + 1..]
+                .trim_ascii()
+                .eq_ignore_ascii_case(b"important")
+        {
+            return;
+        }
+        let value = &value[..mark.unwrap_or(value.len())];
+        let Some(value) = read(&value.trim_ascii().to_ascii_lowercase()) else {
+            return;
+        };
+        if important || !self.important {
+            self.value = Some(value);
+            self.important = important;
+        }
+    }
+}
+
+/// A value that nobody knows says nothing.
+fn is_displayed(value: &[u8]) -> Option<bool> {
+    const KNOWN: [&str; 15] = [
+        "-moz-",
+        "-ms-",
+        "-webkit-",
+        "block",
+        "contents",
+        "flex",
+        "flow",
+        "grid",
+        "inherit",
+        "initial",
+        "inline",
+        "list-item",
+        "ruby",
+        "table",
+        "unset",
+    ];
+    match value {
+        b"none" => Some(false),
+        value => KNOWN
+            .iter()
+            .any(|known| value.starts_with(known.as_bytes()))
+            .then_some(true),
+    }
+}
+
+fn is_visible(value: &[u8]) -> Option<bool> {
+    match value {
+        b"hidden" | b"collapse" => Some(false),
+        b"visible" | b"auto" | b"initial" => Some(true),
+        _ => None,
+    }
+}
+
+/// A style with a space in place of each comment.
+fn without_comments(mut style: &[u8]) -> Vec<u8> {
+    let mut rest = Vec::with_capacity(style.len());
+    while let Some(begin) = memmem::find(style, b"/*") {
+        rest.extend_from_slice(&style[..begin]);
+        rest.push(b' ');
+        let comment = &style[begin + 2..];
+        style = memmem::find(comment, b"*/").map_or(&[], |end| &comment[end + 2..]);
+    }
+    rest.extend_from_slice(style);
+    rest
+}
+
+/// The declarations of a style: what semicolons part that are in no string and between no brackets.
+struct Declarations<'a>(&'a [u8]);
+
+impl<'a> Iterator for Declarations<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut quote = None;
+        let mut depth = 0_u32;
+        let mut escaped = false;
+        let ends = self.0.iter().position(|&byte| {
+            let is_escaped = escaped;
+            escaped = byte == b'\\' && !is_escaped;
+            match (quote, byte) {
+                _ if is_escaped => {}
+                (Some(open), _) => quote = Some(open).filter(|&open| open != byte),
+                (None, b'"' | b'\'') => quote = Some(byte),
+                (None, b'(' | b'[' | b'{') => depth += 1,
+                (None, b')' | b']' | b'}') => depth = depth.saturating_sub(1),
+                (None, _) => return byte == b';' && depth == 0,
+            }
+            false
+        });
+        let end = ends.unwrap_or(self.0.len());
+        let declaration = &self.0[..end];
+        self.0 = self.0.get(end + 1..).unwrap_or_default();
+        Some(declaration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn displayed(style: &str) -> Option<bool> {
+        Style::parse(style.as_bytes()).displayed
+    }
+
+    fn said(style: &str) -> (Option<bool>, Option<bool>) {
+        let style = Style::parse(style.as_bytes());
+        (style.displayed, style.visible)
+    }
+
+    #[test]
+    fn a_style_hides_by_its_own_declaration_only() {
+        for style in [
+            "display:none",
+            " DISPLAY : None ;color:red",
+            "color:red;display:none!important",
+            "display:block;display:none",
+            "display:none ! Important; display:block",
+            "display/* x */:/* y */none",
+            "background:url(a;b) ; display: none",
+            "content:';'; display: none",
+            "display:none;display:nosuch",
+            ";;display:none;;",
+        ] {
+            assert_eq!(displayed(style), Some(false), "{style}");
+        }
+        for style in [
+            "display:block",
+            "display:none;display:inline-block",
+            "display:none;display:flex !important",
+        ] {
+            assert_eq!(displayed(style), Some(true), "{style}");
+        }
+        for style in [
+            "",
+            "color:red",
+            "--display:none",
+            "background:url(display:none)",
+            "content:'display:none'",
+            "content:';display:none'",
+            "/* display:none */",
+            "/* ;display:none",
+            "display:nonesuch",
+            "display:none !nosuch",
+            "x-display:none",
+            "display none",
+            "(;display:none",
+        ] {
+            assert_eq!(displayed(style), None, "{style}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_told_apart_from_what_has_no_box() {
+        assert_eq!(said("visibility: hidden"), (None, Some(false)));
+        assert_eq!(said("visibility:visible"), (None, Some(true)));
+        assert_eq!(
+            said("content-visibility:hidden;display:block"),
+            (Some(false), None)
+        );
+        assert_eq!(said("content-visibility:auto"), (None, None));
+    }
+
+    #[test]
+    fn the_first_of_two_attributes_counts() {
+        let mut attributes = Attributes::default();
+        attributes.add(Name::new("STYLE"), b"display&colon;none");
+        attributes.add(Name::new("style"), b"display:block");
+        let style = attributes.style().expect("there is one");
+        assert_eq!(Style::parse(&style).displayed, Some(false));
+    }
+}
