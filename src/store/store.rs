@@ -282,7 +282,7 @@ impl Store {
     }
 
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
-    /// there are none or `removed` breaks. Returns their number.
+    /// there are none or `removed` interrupts. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
         let expire = || expiry::expire(&self.shared, conditions, removed);

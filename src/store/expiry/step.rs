@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use super::batch::{Batch, Doomed, DoomedBlock};
+use super::batch::{Batch, Expired, ExpiredBlock};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::store::blocks::{BlockId, Blocks};
@@ -40,11 +40,11 @@ impl Newcomers {
 
     /// Adds those that a view has.
     fn update(&mut self, view: &View) -> Result<()> {
-        let Self { fingerprints, next } = self;
-        each_fingerprint_from(view, *next, |fingerprint| {
+        let fingerprints = &mut self.fingerprints;
+        each_fingerprint_from(view, self.next, |fingerprint| {
             fingerprints.insert(fingerprint);
         })?;
-        *next = view.state().counters.next_document;
+        self.next = view.state().counters.next_document;
         Ok(())
     }
 }
@@ -57,11 +57,9 @@ fn each_fingerprint_from(
 ) -> Result<()> {
     while let Some(stored) = view.stored_documents(from)? {
         from = stored.last() + 1;
-        stored
-            .read()?
-            .iter()
-            .filter_map(|document| document.fingerprint)
-            .for_each(&mut each);
+        for document in stored.read()?.iter() {
+            document.fingerprint.into_iter().for_each(&mut each);
+        }
     }
     Ok(())
 }
@@ -94,62 +92,23 @@ impl Step {
     pub(super) fn prepare(
         view: &View,
         batch: &Batch,
-        blocks: &[DoomedBlock],
+        blocks: &[ExpiredBlock],
         newcomers: &mut Newcomers,
     ) -> Result<Self> {
         newcomers.update(view)?;
         let mut removal = Removal {
             view,
             batch,
-            doomed: Vec::new(),
+            documents: Vec::new(),
+            forgotten: Vec::new(),
             left_out: None,
             cuts: Vec::new(),
         };
         for block in blocks {
             removal.block(block)?;
         }
-        let Removal {
-            mut doomed,
-            left_out,
-            cuts,
-            ..
-        } = removal;
-        let mut operations: Vec<Operation> = Vec::with_capacity(doomed.len());
-        // The dead documents of whole blocks are forgotten.
-        for cut in cuts.iter().flat_map(|cut| &cut.1) {
-            operations.push(Operation::forget(DocumentNumber(*cut)));
-        }
-        let is_shared = |it: &Doomed| {
-            it.fingerprint.is_some_and(|fingerprint| {
-                it.is_shared || newcomers.fingerprints.contains(&fingerprint)
-            })
-        };
-        doomed
-            .iter_mut()
-            .for_each(|(it, _)| it.is_shared = is_shared(it));
-        let gone = gone_with(view, doomed.iter().map(|it| &it.0))?;
-        operations.extend(doomed.iter().enumerate().map(|(index, (it, is_cut))| {
-            let fingerprint_gone =
-                it.fingerprint.is_some() && (!it.is_shared || gone.binary_search(&index).is_ok());
-            remove(it, fingerprint_gone, *is_cut)
-        }));
-        let mut fingerprints: Vec<_> = doomed.iter().filter_map(|it| it.0.fingerprint).collect();
-        fingerprints.sort_unstable();
-        let state = view.state();
-        Ok(Self {
-            generation: state.generation(),
-            counters: state.counters,
-            runs: runs_of(&operations, &view.settings().plan),
-            operations,
-            cuts: cuts.into_iter().map(|cut| cut.0).collect(),
-            removed: doomed.len() as u64,
-            too_short: doomed
-                .iter()
-                .filter(|it| it.0.fingerprint.is_none())
-                .count() as u64,
-            fingerprints,
-            left_out,
-        })
+        removal.find_last_of_fingerprints(newcomers)?;
+        Ok(removal.into_step())
     }
 
     /// Whether the step is right for a later view too.
@@ -157,7 +116,8 @@ impl Step {
         if view.state().generation() == self.generation {
             return Ok(true);
         }
-        let (before, now) = (self.counters, view.state().counters);
+        let before = self.counters;
+        let now = view.state().counters;
         let new = now.next_document - before.next_document;
         // Whatever was removed might be one of these, or the last other document of a fingerprint.
         if now.documents != before.documents + new || new > MOST_NEW {
@@ -187,11 +147,8 @@ impl Step {
         for Cut { highs, ids } in self.cuts {
             let level = edit.state.documents.clone();
             let positions = level.overlapping(&highs, of)?;
-            if !level
-                .entries(positions.clone(), of)?
-                .map(|entry| entry.id)
-                .eq(ids)
-            {
+            let entries = level.entries(positions.clone(), of)?;
+            if !entries.map(|entry| entry.id).eq(ids) {
                 *moved = true;
                 return Err(Error::Aborted);
             }
@@ -202,124 +159,161 @@ impl Step {
     }
 }
 
-/// What a step removes, as far as it is known.
+/// A document that a step removes.
+struct Removed {
+    document: Expired,
+    /// Whether its block is taken out as a whole.
+    is_cut: bool,
+    /// Whether the last document of its fingerprint goes with it.
+    fingerprint_gone: bool,
+}
+
+/// The documents that a step removes, as far as they are known.
 struct Removal<'a> {
     view: &'a View,
     batch: &'a Batch,
-    /// The documents, each with whether its block is taken out as a whole.
-    doomed: Vec<(Doomed, bool)>,
+    documents: Vec<Removed>,
+    /// The dead documents of blocks that are taken out as a whole.
+    forgotten: Vec<u64>,
     left_out: Option<u64>,
-    /// Blocks that are taken out as a whole, with the dead documents that they have.
-    cuts: Vec<(Cut, Vec<u64>)>,
+    /// Blocks that are taken out as a whole.
+    cuts: Vec<Cut>,
 }
 
 impl Removal<'_> {
-    fn block(&mut self, block: &DoomedBlock) -> Result<()> {
-        let doomed = &self.batch.doomed[block.doomed.clone()];
-        let Some(first) = doomed.first() else {
+    fn block(&mut self, block: &ExpiredBlock) -> Result<()> {
+        let expired = &self.batch.expired[block.expired.clone()];
+        let Some(first) = expired.first() else {
             return Ok(());
         };
-        let (documents, of) = (&self.view.state().documents, self.view.document_blocks());
+        let documents = &self.view.state().documents;
+        let of = self.view.document_blocks();
         let position = documents.find(block.high, of)?;
-        if documents
-            .entry(position, of)?
-            .is_none_or(|entry| entry.id != block.id)
-        {
+        let entry = documents.entry(position, of)?;
+        if entry.is_none_or(|entry| entry.id != block.id) {
             self.left_out.get_or_insert(first.number);
             return Ok(());
         }
-        let before = documents
-            .before(position)
-            .map(|before| documents.entry(before, of))
-            .transpose()?;
-        let before = before.flatten();
+        let before = documents.entry_before(position, of)?;
         let low = before.map_or(0, |before| before.high + 1);
         let dead = self.view.set(DEAD).rows(&(low..=block.high))?;
-        let live: Vec<Doomed> = doomed
-            .iter()
-            .filter(|it| dead.binary_search(&it.number).is_err())
-            .copied()
-            .collect();
-        if live.is_empty() {
+        let begin = self.documents.len();
+        for &document in expired {
+            if dead.binary_search(&document.number).is_err() {
+                self.documents.push(Removed {
+                    document,
+                    is_cut: false,
+                    fingerprint_gone: false,
+                });
+            }
+        }
+        let live = &mut self.documents[begin..];
+        let is_whole = block.documents == Some(live.len() + dead.len());
+        if live.is_empty() || !is_whole {
             return Ok(());
         }
-        let is_whole = block.documents == Some(live.len() + dead.len());
-        let is_cut = is_whole && self.cut(block, before.map(|before| before.id), dead);
-        self.doomed.extend(live.into_iter().map(|it| (it, is_cut)));
+        // The dead documents of whole blocks are forgotten.
+        if cut(&mut self.cuts, block, before.map(|before| before.id)) {
+            for removed in live {
+                removed.is_cut = true;
+            }
+            self.forgotten.extend(dead);
+        }
         Ok(())
     }
 
-    /// Takes a block out as a whole, unless there are too many cuts. `before` is the block before it.
-    fn cut(&mut self, block: &DoomedBlock, before: Option<BlockId>, dead: Vec<u64>) -> bool {
-        if let Some((cut, all_dead)) = self.cuts.last_mut()
-            && before.is_some()
-            && cut.ids.last().copied() == before
-        {
-            cut.highs = *cut.highs.start()..=block.high;
-            cut.ids.push(block.id);
-            all_dead.extend(dead);
-            return true;
+    /// Finds the documents with which the last document of their fingerprint goes.
+    fn find_last_of_fingerprints(&mut self, newcomers: &Newcomers) -> Result<()> {
+        let mut shared: Vec<(Fingerprint, usize)> = Vec::new();
+        for (index, removed) in self.documents.iter_mut().enumerate() {
+            let Some(fingerprint) = removed.document.fingerprint else {
+                continue;
+            };
+            if removed.document.is_shared || newcomers.fingerprints.contains(&fingerprint) {
+                shared.push((fingerprint, index));
+            } else {
+                removed.fingerprint_gone = true;
+            }
         }
-        let has_room = self.cuts.len() < MOST_CUTS;
-        if has_room {
-            self.cuts.push((
-                Cut {
-                    highs: block.high..=block.high,
-                    ids: vec![block.id],
-                },
-                dead,
-            ));
+        shared.sort_unstable();
+        let groups: Vec<&[(Fingerprint, usize)]> = shared.chunk_by(|a, b| a.0 == b.0).collect();
+        for groups in groups.chunks(COUNTED_TOGETHER) {
+            let mut wanted = Vec::with_capacity(groups.len());
+            for group in groups {
+                wanted.push((group[0].0, ScopeNumber::ALL_DOCUMENTS.into()));
+            }
+            let mut totals = vec![0; groups.len()];
+            for posted in Reader::new(self.view).posted(&wanted)? {
+                totals[posted.index] += posted.total;
+            }
+            for (group, total) in groups.iter().zip(totals) {
+                if let Some(&(_, last)) = group.last()
+                    && group.len() as u64 >= total
+                {
+                    self.documents[last].fingerprint_gone = true;
+                }
+            }
         }
-        has_room
+        Ok(())
+    }
+
+    fn into_step(self) -> Step {
+        let mut operations = Vec::with_capacity(self.forgotten.len() + self.documents.len());
+        for number in self.forgotten {
+            operations.push(Operation::forget(DocumentNumber(number)));
+        }
+        let mut fingerprints = Vec::with_capacity(self.documents.len());
+        for removed in &self.documents {
+            operations.push(removed.operation());
+            fingerprints.extend(removed.document.fingerprint);
+        }
+        fingerprints.sort_unstable();
+        let state = self.view.state();
+        Step {
+            generation: state.generation(),
+            counters: state.counters,
+            runs: runs_of(&operations, &self.view.settings().plan),
+            operations,
+            cuts: self.cuts,
+            removed: self.documents.len() as u64,
+            too_short: (self.documents.len() - fingerprints.len()) as u64,
+            fingerprints,
+            left_out: self.left_out,
+        }
     }
 }
 
-/// The indexes of the documents with which the last document of a shared fingerprint goes, in order.
-fn gone_with<'a>(view: &View, doomed: impl Iterator<Item = &'a Doomed>) -> Result<Vec<usize>> {
-    let shared = doomed.enumerate().filter(|(_, it)| it.is_shared);
-    let mut shared: Vec<(Fingerprint, usize)> = shared
-        .filter_map(|(index, it)| Some((it.fingerprint?, index)))
-        .collect();
-    shared.sort_unstable();
-    let groups: Vec<&[(Fingerprint, usize)]> = shared.chunk_by(|a, b| a.0 == b.0).collect();
-    let mut gone = Vec::new();
-    for groups in groups.chunks(COUNTED_TOGETHER) {
-        let wanted: Vec<_> = groups
-            .iter()
-            .map(|group| (group[0].0, ScopeNumber::ALL_DOCUMENTS.into()))
-            .collect();
-        let mut totals = vec![0; groups.len()];
-        for posted in Reader::new(view).posted(&wanted)? {
-            totals[posted.index] += posted.total;
+impl Removed {
+    fn operation(&self) -> Operation {
+        Operation {
+            change: Change::Remove {
+                fingerprint_gone: self.fingerprint_gone,
+                unstored: self.is_cut,
+            },
+            number: DocumentNumber(self.document.number),
+            key_hash: self.document.key_hash,
+            fingerprint: self.document.fingerprint,
+            scope: self.document.scope,
         }
-        let last = |(group, total): (&&[(Fingerprint, usize)], u64)| {
-            let last = group.last().filter(|_| group.len() as u64 >= total);
-            last.map(|it| it.1)
-        };
-        gone.extend(groups.iter().zip(totals).filter_map(last));
     }
-    gone.sort_unstable();
-    Ok(gone)
 }
 
-/// The operation that removes a document. `is_cut` tells whether its block is taken out as a whole.
-fn remove(doomed: &Doomed, fingerprint_gone: bool, is_cut: bool) -> Operation {
-    let Doomed {
-        number,
-        key_hash,
-        fingerprint,
-        scope,
-        ..
-    } = *doomed;
-    let change = Change::Remove {
-        fingerprint_gone,
-        unstored: is_cut,
-    };
-    Operation {
-        change,
-        number: DocumentNumber(number),
-        key_hash,
-        fingerprint,
-        scope,
+/// Takes a block out as a whole, unless there are too many cuts. `before` is the block before it.
+fn cut(cuts: &mut Vec<Cut>, block: &ExpiredBlock, before: Option<BlockId>) -> bool {
+    if let Some(cut) = cuts.last_mut()
+        && before.is_some()
+        && cut.ids.last().copied() == before
+    {
+        cut.highs = *cut.highs.start()..=block.high;
+        cut.ids.push(block.id);
+        return true;
     }
+    let has_room = cuts.len() < MOST_CUTS;
+    if has_room {
+        cuts.push(Cut {
+            highs: block.high..=block.high,
+            ids: vec![block.id],
+        });
+    }
+    has_room
 }

@@ -83,11 +83,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         faults: &mut Vec<Fault<R>>,
     ) -> Result<Lists<R>> {
         let positions = level.overlapping(range, self.blocks)?;
-        let before = level
-            .before(positions.start)
-            .map(|it| level.entry(it, self.blocks))
-            .transpose()?;
-        let mut before = before.flatten().map(|it| it.high);
+        let before = level.entry_before(positions.start, self.blocks)?;
+        let mut before = before.map(|entry| entry.high);
         let mut rows = Lists::default();
         for entry in level.entries(positions, self.blocks)? {
             let held = (rows.puts.len(), rows.marks.len());

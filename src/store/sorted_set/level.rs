@@ -356,10 +356,21 @@ impl<R: Row> Level<R> {
         self.has_chunk(last) && is_last(self.chunk_of(last))
     }
 
+    /// The entry of the block before, or `None` if there is none.
+    pub(crate) fn entry_before(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<&Entry<R>>> {
+        match self.before(position) {
+            Some(before) => self.entry(before, blocks),
+            None => Ok(None),
+        }
+    }
+
     /// The entry of the last block.
     pub(crate) fn last(&self, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
-        self.before(self.end())
-            .map_or(Ok(None), |position| self.entry(position, blocks))
+        self.entry_before(self.end(), blocks)
     }
 
     /// The entries of the blocks at these positions.
@@ -437,15 +448,8 @@ impl Level<u64> {
             .iter()
             .position(|it| it.greatest_seen >= since)
             .unwrap_or(0);
-        let before = self
-            .before(Position { chunk, entry })
-            .map(|before| self.entry(before, blocks));
-        Ok(Some(
-            before
-                .transpose()?
-                .flatten()
-                .map_or(0, |before| before.high + 1),
-        ))
+        let before = self.entry_before(Position { chunk, entry }, blocks)?;
+        Ok(Some(before.map_or(0, |before| before.high + 1)))
     }
 
     /// The last row up to `row` that may be of a document seen at `since` or later. `None` if there is no such
