@@ -48,7 +48,7 @@ fn bench(criterion: &mut Criterion) {
         group.bench_function(format!("total/{name}/1e6"), |bencher| {
             bencher.iter(|| {
                 let fingerprint = next().fingerprint().expect("every document has one");
-                let found = snapshot.query(&Query::new(fingerprint).max_distance(0).limit(3));
+                let found = snapshot.query(&Query::new(fingerprint).near(0).limit(3));
                 assert_eq!(found.expect("the file can be read").total(), expected);
             });
         });
@@ -61,7 +61,7 @@ fn bench(criterion: &mut Criterion) {
                     document(fresh)
                 },
                 |document| {
-                    let policy = Policy::link().max_distance(0).limit(1);
+                    let policy = Policy::link().near(0).limit(1);
                     txn.borrow_mut()
                         .insert_if_new(&document, &policy)
                         .expect("the file can be read")

@@ -41,7 +41,7 @@ fn queries(stored: &[u64], max_distance: u32) -> Vec<Query> {
         .step_by(stored.len() / 500)
         .map(|bits| bits ^ 0x0001_0000_0100_0000);
     let anywhere = (0..500).map(|n| random(n + (1 << 40)));
-    let query = |bits| Query::new(Fingerprint::from_bits(bits)).max_distance(max_distance);
+    let query = |bits| Query::new(Fingerprint::from_bits(bits)).near(max_distance);
     near.zip(anywhere)
         .flat_map(|(near, anywhere)| [near, anywhere])
         .map(query)

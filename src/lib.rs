@@ -22,7 +22,6 @@ pub mod eval;
 mod events;
 mod files;
 mod fingerprint;
-mod holder;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod memory;
@@ -45,14 +44,13 @@ pub use database::{
     Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
     Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
     FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics, Match, Matches,
-    Metrics, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy, Problem,
-    Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
+    Metrics, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
+    Problem, Query, SetStatistics, Snapshot, Statistics, Submitting, Survivor, TableProbes, Ticket,
     TrySubmit, Verdict, Verdicts, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
-pub use error::{Error, Result};
+pub use error::{Error, Holder, Result};
 pub use fingerprint::Fingerprint;
-pub use holder::Holder;
 pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use simdb::{Error, Query, Fingerprint, UnixSeconds};
+/// use simdb::{Error, Near, UnixSeconds};
 ///
 /// let two_days_ago = SystemTime::now() - Duration::from_secs(2 * 86_400);
-/// let query = Query::new(Fingerprint::from_bits(1)).since(two_days_ago);
-/// let query = Query::new(Fingerprint::from_bits(1)).since(1_700_000_000);
+/// let near = Near::new().since(two_days_ago);
+/// let near = Near::new().since(1_700_000_000);
 ///
 /// let milliseconds = UnixSeconds::from(1_700_000_000_000).checked();
 /// assert!(matches!(milliseconds, Err(Error::NotSeconds { unit: "milliseconds", seconds: 1_700_000_000, .. })));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use simdb::{Fingerprint, Matches, Query, Snapshot};
+use simdb::{Fingerprint, Matches, Near, Query, Snapshot};
 
 use crate::state::Row;
 use crate::state::{Bench, key};
@@ -161,10 +161,11 @@ impl Bench<'_> {
     /// The queries. Each comes with the number of the stored document that it was made from, if that is
     /// within `distance` and similar enough, has one of the scopes that are asked for, and was not deleted.
     fn queries(&self, distance: u32) -> impl Iterator<Item = (Query, Option<u64>)> {
-        let mut any = Query::new(Fingerprint::from_bits(0)).max_distance(distance);
+        let mut near = Near::within(distance);
         if let Some(scopes) = self.arguments.asked_scopes() {
-            any = any.scopes(scopes);
+            near = near.scopes(scopes);
         }
+        let any = Query::new(Fingerprint::from_bits(0)).near(near);
         (0..self.arguments.queries).map(move |number| {
             let (fingerprint, near) = self.collection.query(number, self.expired..self.inserted);
             let sketch = self.collection.query_sketch(number, near);

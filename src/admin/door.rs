@@ -144,12 +144,12 @@ fn open_door(store: &Arc<Store>) -> Result<OpenDoor> {
         return Ok(OpenDoor::new(()));
     }
     let failed = |source: std::io::Error| Error::Io {
-        path: store.path().to_owned(),
+        path: store.path.clone(),
         source: source.into(),
     };
     #[cfg(unix)]
-    let beside = crate::cli::socket_beside(store.path()).map_err(failed)?;
+    let beside = crate::cli::socket_beside(&store.path).map_err(failed)?;
     #[cfg(not(unix))]
-    let beside = std::path::absolute(store.path()).map_err(failed)?;
+    let beside = std::path::absolute(&store.path).map_err(failed)?;
     Ok(OpenDoor::new(listen(store, &beside)?))
 }

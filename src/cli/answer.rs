@@ -15,9 +15,16 @@ impl Answer {
     pub(super) fn yes_if(yes: bool) -> Self {
         if yes { Self::Yes } else { Self::No }
     }
-}
 
-impl Answer {
+    /// Yes, unless something is missing from what was done.
+    pub(super) fn yes_unless(incomplete: bool) -> Self {
+        if incomplete {
+            Self::CouldNotTell
+        } else {
+            Self::Yes
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(self) -> u8 {
         match self {

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Prefer, Scheme, SketchSize, Unit};
+use crate::{Error, Near, Prefer, Scheme, SketchSize, Unit};
 use clap::{Args, ValueEnum};
 
+use super::times::time;
 use super::units::{bytes, count};
 
 /// The path of the database, the first argument of most commands.
@@ -29,6 +30,70 @@ pub(super) struct LiveDatabase {
     #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
+}
+
+/// How near documents have to be.
+#[derive(Args)]
+pub(super) struct BoundArguments {
+    /// The distance, inclusive, at which documents are near [default: that of the database]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    pub(super) max_distance: Option<u32>,
+
+    /// The least similarity, 0 to 1, of near documents; with 0 the distance alone decides [default: that of the
+    /// database]
+    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
+    pub(super) min_similarity: Option<f64>,
+}
+
+/// Which documents are near: how near they have to be, and which count at all.
+#[derive(Args)]
+pub(super) struct NearArguments {
+    #[command(flatten)]
+    pub(super) bounds: BoundArguments,
+
+    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    pub(super) since: Option<i64>,
+
+    /// Only documents of this scope; may be given several times
+    #[arg(long, value_name = "SCOPE")]
+    pub(super) scope: Vec<String>,
+}
+
+impl BoundArguments {
+    /// Whether any of these arguments is given.
+    pub(super) fn is_given(&self) -> bool {
+        self.max_distance.is_some() || self.min_similarity.is_some()
+    }
+
+    /// Documents that are near enough, of any time and scope.
+    pub(super) fn near(&self) -> Near {
+        self.near_among(None, &[])
+    }
+
+    /// Documents that are near enough, were seen at a time or later, and are of some scopes.
+    pub(super) fn near_among(&self, since: Option<i64>, scopes: &[String]) -> Near {
+        let mut near = Near::new();
+        if let Some(max_distance) = self.max_distance {
+            near = near.max_distance(max_distance);
+        }
+        if let Some(min_similarity) = self.min_similarity {
+            near = near.min_similarity(min_similarity);
+        }
+        if let Some(since) = since {
+            near = near.since(since);
+        }
+        if !scopes.is_empty() {
+            near = near.scopes(scopes);
+        }
+        near
+    }
+}
+
+impl NearArguments {
+    pub(super) fn near(&self) -> Near {
+        self.bounds.near_among(self.since, &self.scope)
+    }
 }
 
 /// Arguments of all commands.
@@ -193,11 +258,11 @@ impl From<Preference> for Prefer {
 
 /// Parses a max distance.
 pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
-    |text| {
-        let distance = text.parse().ok().filter(|it| (0..=64).contains(it));
-        distance.ok_or_else(|| {
-            format!("{text} is not in 0..=64, the bits in which fingerprints may differ")
-        })
+    |text| match text.parse() {
+        Ok(distance @ 0..=64) => Ok(distance),
+        _ => Err(format!(
+            "{text} is not in 0..=64, the bits in which fingerprints may differ"
+        )),
     }
 }
 
@@ -215,8 +280,10 @@ pub(super) fn expected_documents(text: &str) -> Result<u64, String> {
 
 /// Parses a least similarity.
 pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
-    parsed.ok_or_else(|| "it must be a number from 0 to 1, for example 0.7".to_owned())
+    match text.parse() {
+        Ok(similarity @ 0.0..=1.0) => Ok(similarity),
+        _ => Err("it must be a number from 0 to 1, for example 0.7".to_owned()),
+    }
 }
 
 /// The size of sketches.

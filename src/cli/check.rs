@@ -41,10 +41,11 @@ pub(super) fn answer(
     let report = match checked {
         Ok(report) => report,
         Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
-            output.complain(&chain(&error));
-            output.print(
-                || json!({"sound": false, "problems": [chain(&error)], "total_problems": 1}),
-                || format!("{}: damaged", path.display()),
+            let problem = chain(&error);
+            output.complain(&problem);
+            output.print_record(
+                &json!({"sound": false, "problems": [problem], "total_problems": 1}),
+                &format!("{}: damaged", path.display()),
             );
             return Ok(Answer::No);
         }
@@ -53,22 +54,19 @@ pub(super) fn answer(
     let problems: Vec<String> = report.problems.iter().map(Problem::to_string).collect();
     if !output.is_json() {
         for problem in &problems {
-            output.print(|| json!(null), || problem.clone());
+            output.print_line(problem);
         }
     }
-    output.print(
-        || {
-            json!({
-                "sound": report.is_sound(),
-                "documents": report.documents,
-                "fingerprints": report.fingerprints,
-                "pages_verified": report.pages_verified,
-                "problems": problems,
-                "total_problems": report.total_problems,
-            })
-        },
-        || format!("{}: {}", path.display(), summary(&report)),
-    );
+    let object = json!({
+        "sound": report.is_sound(),
+        "documents": report.documents,
+        "fingerprints": report.fingerprints,
+        "pages_verified": report.pages_verified,
+        "problems": problems,
+        "total_problems": report.total_problems,
+    });
+    let line = format!("{}: {}", path.display(), summary(&report));
+    output.print_record(&object, &line);
     Ok(Answer::yes_if(report.is_sound()))
 }
 

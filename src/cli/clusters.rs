@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Survivor};
+use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Near, Survivor};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
-use super::finds::Finds;
+use super::arguments::{LiveDatabase, NearArguments};
+use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields, printable};
 #[cfg(feature = "cli")]
-use super::pair_clusters::OfPairs;
-use super::times::time;
+use super::pair_clusters::PairClustering;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -20,15 +19,10 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 
     #[command(flatten)]
+    near: NearArguments,
+
+    #[command(flatten)]
     clusters: ClusterArguments,
-
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
-    since: Option<i64>,
-
-    /// Only documents of this scope; may be given several times
-    #[arg(long, value_name = "SCOPE")]
-    scope: Vec<String>,
 
     /// Print a line for each cluster, not for each document
     #[arg(long)]
@@ -56,14 +50,6 @@ pub(super) struct Arguments {
 /// How documents are put together, and which survive.
 #[derive(clap::Args)]
 pub(super) struct ClusterArguments {
-    /// The distance, inclusive, at which documents are near [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, of near documents [default: that of the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    min_similarity: Option<f64>,
-
     /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
     /// [default: rank]
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
@@ -91,10 +77,10 @@ enum SurvivorName {
 #[cfg(feature = "cli")]
 impl Arguments {
     /// What is to be done with a file of pairs, if the arguments name one in place of a database.
-    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
-        self.pairs.then_some(OfPairs {
+    pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {
+        self.pairs.then_some(PairClustering {
             pairs: &self.database.database,
-            max_distance: self.clusters.max_distance,
+            max_distance: self.near.bounds.max_distance,
             is_connected: self.clusters.connected,
             is_summary: self.summary,
             file: self.output.as_deref(),
@@ -104,36 +90,19 @@ impl Arguments {
 }
 
 impl ClusterArguments {
-    /// The clusters of the documents that were seen at a time or later, and are of some scopes.
-    pub(super) fn among(&self, since: Option<i64>, scopes: &[String]) -> Clustering {
-        let clustering =
-            since.map_or_else(|| self.clustering(), |since| self.clustering().since(since));
-        if scopes.is_empty() {
-            clustering
-        } else {
-            clustering.scopes(scopes)
+    /// The clusters of near documents.
+    pub(super) fn clustering(&self, near: Near) -> Clustering {
+        let clustering = Clustering::new().near(near).connected(self.connected);
+        if self.survivor.is_empty() {
+            return clustering;
         }
-    }
-
-    pub(super) fn clustering(&self) -> Clustering {
-        let survivor = self.survivor.iter().map(|name| match name {
+        clustering.survivor(self.survivor.iter().map(|name| match name {
             SurvivorName::Rank => Survivor::Rank,
             SurvivorName::Earliest => Survivor::Earliest,
             SurvivorName::Latest => Survivor::Latest,
             SurvivorName::Longest => Survivor::Longest,
             SurvivorName::ShortestKey => Survivor::ShortestKey,
-        });
-        let mut clustering = Clustering::new().connected(self.connected);
-        if !self.survivor.is_empty() {
-            clustering = clustering.survivor(survivor);
-        }
-        if let Some(max_distance) = self.max_distance {
-            clustering = clustering.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            clustering = clustering.min_similarity(min_similarity);
-        }
-        clustering
+        }))
     }
 
     /// Whether chains put documents together.
@@ -143,13 +112,7 @@ impl ClusterArguments {
 
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
-        let Self {
-            max_distance,
-            min_similarity,
-            survivor,
-            connected,
-        } = self;
-        max_distance.is_some() || min_similarity.is_some() || *connected || !survivor.is_empty()
+        self.connected || !self.survivor.is_empty()
     }
 }
 
@@ -158,8 +121,9 @@ pub(super) fn run(
     database: &Database,
     output: &mut Output,
 ) -> CommandResult {
-    let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
-    let (mut finds, mut number) = (Finds::of(output), 0u64);
+    let clustering = arguments.clusters.clustering(arguments.near.near());
+    let mut search = LongSearch::new(output);
+    let mut number = 0u64;
     let totals = database.snapshot()?.clusters(&clustering, |event| {
         match event {
             ClusterEvent::Cluster(cluster) => {
@@ -169,11 +133,11 @@ pub(super) fn run(
                     false => print_documents(output, number, &cluster),
                 }
             }
-            ClusterEvent::Progress { done, all } => finds.update(done, all),
+            ClusterEvent::Progress { done, all } => search.update(done, Some(all)),
         }
-        finds.flow(output)
+        search.flow(output)
     })?;
-    if finds.end(output)? {
+    if search.end(output)? {
         return Err(Error::Interrupted.into());
     }
     if !output.is_closed() {
@@ -182,7 +146,7 @@ pub(super) fn run(
     Ok(Answer::Yes)
 }
 
-/// Tells the numbers, and what chains do.
+/// Prints the numbers, and what chains do.
 fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
     let ClusterTotals {
         clusters,
@@ -219,44 +183,37 @@ fn remark_totals(output: &Output, totals: &ClusterTotals, is_connected: bool) {
 
 fn print_documents(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
-    let printed = printable(survivor);
-    for it in &cluster.documents {
-        let object = || {
+    let survivor_text = printable(survivor);
+    for document in &cluster.documents {
+        let distance = document.distance;
+        if output.is_json() {
             let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
-            object.extend(key_fields(Some(&it.key)));
+            object.extend(key_fields(Some(&document.key)));
             object.extend(name_fields("survivor", survivor));
-            object.insert("distance".to_owned(), json!(it.distance));
-            Value::Object(object)
-        };
-        let line = || {
-            format!(
-                "{number}\t{}\t{printed}\t{}",
-                printable(&it.key),
-                it.distance
-            )
-        };
-        output.print(object, line);
+            object.insert("distance".to_owned(), json!(distance));
+            output.print_json(&Value::Object(object));
+        } else {
+            let key = printable(&document.key);
+            output.print_line(&format!("{number}\t{key}\t{survivor_text}\t{distance}"));
+        }
     }
 }
 
 fn print_cluster(output: &mut Output, number: u64, cluster: &Cluster) {
     let survivor = &cluster.documents[cluster.survivor].key;
-    let object = || {
+    let documents = cluster.documents.len();
+    if output.is_json() {
         let mut object = Map::from_iter([("cluster".to_owned(), json!(number))]);
         object.extend(name_fields("survivor", survivor));
-        object.insert("documents".to_owned(), json!(cluster.documents.len()));
+        object.insert("documents".to_owned(), json!(documents));
         object.insert("diameter".to_owned(), json!(cluster.diameter));
-        Value::Object(object)
+        output.print_json(&Value::Object(object));
+        return;
+    }
+    let diameter = match cluster.diameter {
+        Some(diameter) => diameter.to_string(),
+        None => "-".to_owned(),
     };
-    let line = || {
-        let diameter = cluster
-            .diameter
-            .map_or_else(|| "-".to_owned(), |it| it.to_string());
-        format!(
-            "{number}\t{}\t{}\t{diameter}",
-            printable(survivor),
-            cluster.documents.len()
-        )
-    };
-    output.print(object, line);
+    let survivor = printable(survivor);
+    output.print_line(&format!("{number}\t{survivor}\t{documents}\t{diameter}"));
 }

@@ -20,8 +20,7 @@ use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
 use super::{
-    completions, create, dedup, distance, eval, fingerprint, ingest, load, manual, plan, running,
-    watching,
+    completions, create, dedup, eval, fingerprint, ingest, load, manual, plan, running, watching,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -60,7 +59,7 @@ enum Command {
     #[command(visible_alias = "hash", alias = "simhash")]
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
-    Distance(distance::Arguments),
+    Distance(fingerprint::DistanceArguments),
     /// Measure how good the verdicts of several methods are on labelled documents
     #[command(alias = "evaluate")]
     Eval(eval::Arguments),
@@ -119,7 +118,7 @@ fn run(command: &Command, output: &mut Output) -> CommandResult {
         #[cfg(feature = "parquet")]
         Command::Import(arguments) => import::run(arguments, output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
-        Command::Distance(arguments) => distance::run(arguments, output),
+        Command::Distance(arguments) => fingerprint::distance(arguments, output),
         Command::Eval(arguments) => eval::run(arguments, output),
         Command::Plan(arguments) => plan::run(arguments, output),
         Command::Completions(arguments) => completions::run(arguments, Cli::command(), output),

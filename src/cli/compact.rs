@@ -1,11 +1,14 @@
-//! `simdb compact`: a dense copy in the place of a database.
+//! `simdb compact` and `simdb backup`: a dense copy, in the place of a database or in another file.
 
-use crate::Database;
+use std::path::{Path, PathBuf};
+
+use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
 use super::output::Output;
+use super::standing::{ensure_is_backup, tell_complete};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -17,13 +20,23 @@ pub(super) struct Arguments {
     plan: Option<String>,
 }
 
+#[derive(clap::Args)]
+pub(super) struct BackupArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// The copy; nothing may stand there yet, but such a copy
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
 /// Puts a dense copy in the place of a database. Prints its size before and after.
 pub(super) fn run(
     arguments: &Arguments,
     database: &Database,
     output: &mut Output,
 ) -> CommandResult {
-    let before = database.snapshot()?.stats()?;
+    let before = database.snapshot()?.stats()?.allocated_bytes;
     let progress = output.console().progress();
     let update = |done, all| progress.update(done, Some(all));
     match &arguments.plan {
@@ -31,14 +44,56 @@ pub(super) fn run(
         None => database.compact(update)?,
     }
     drop(progress);
-    let after = database.snapshot()?.stats()?;
-    let (bytes_before, bytes) = (before.allocated_bytes, after.allocated_bytes);
-    output.print(
-        || json!({"allocated_bytes_before": bytes_before, "allocated_bytes": bytes, "plan": after.plan}),
-        || {
-            let path = arguments.database.database.display();
-            format!("{path}: {bytes_before} bytes before, {bytes} after, plan {}", after.plan)
-        },
+
+    let stats = database.snapshot()?.stats()?;
+    let after = stats.allocated_bytes;
+    let plan = stats.plan;
+    let path = arguments.database.database.display();
+    output.print_record(
+        &json!({"allocated_bytes_before": before, "allocated_bytes": after, "plan": plan}),
+        &format!("{path}: {before} bytes before, {after} after, plan {plan}"),
     );
     Ok(Answer::Yes)
+}
+
+/// Writes a dense copy of a database to another file.
+pub(super) fn backup(
+    arguments: &BackupArguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
+    let snapshot = database.snapshot()?;
+    let to = output.console().place_of(&arguments.to);
+    let progress = output.console().progress();
+    let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
+    drop(progress);
+
+    let copied = match copied {
+        Err(Error::AlreadyExists { .. }) => ensure_is_backup(&to, database, &snapshot)
+            .map(|()| tell_complete(&arguments.to, output)),
+        copied => copied,
+    };
+    copied.map_err(|error| as_given(error, &to, &arguments.to))?;
+
+    let documents = snapshot.stats()?.documents;
+    let bytes = std::fs::metadata(&to)?.len();
+    let path = arguments.to.display();
+    output.print_record(
+        &json!({"documents": documents, "file_bytes": bytes}),
+        &format!("{path}: {documents} documents, {bytes} bytes"),
+    );
+    Ok(Answer::Yes)
+}
+
+/// The error with the path of the copy as it was given.
+fn as_given(error: Error, place: &Path, given: &Path) -> Error {
+    let path = given.to_owned();
+    match error {
+        Error::AlreadyExists { path: named } if named == place => Error::AlreadyExists { path },
+        Error::Io {
+            path: named,
+            source,
+        } if named == place => Error::Io { path, source },
+        error => error,
+    }
 }

@@ -74,21 +74,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     }
     let database = Database::create(&arguments.database.database, &options)?;
     let stats = database.snapshot()?.stats()?;
-    output.print(
-        || stats_object(&stats),
-        || {
-            let similarity = stats
-                .min_similarity
-                .map(|least| format!(", least similarity {least}"));
-            format!(
-                "created {}: scheme {}, plan {}, max distance {}{}",
-                arguments.database.database.display(),
-                stats.scheme,
-                stats.plan,
-                stats.max_distance,
-                similarity.unwrap_or_default()
-            )
-        },
+    let mut line = format!(
+        "created {}: scheme {}, plan {}, max distance {}",
+        arguments.database.database.display(),
+        stats.scheme,
+        stats.plan,
+        stats.max_distance
     );
+    if let Some(least) = stats.min_similarity {
+        line += &format!(", least similarity {least}");
+    }
+    output.print_record(&stats_object(&stats), &line);
     Ok(Answer::Yes)
 }

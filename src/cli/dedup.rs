@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
-use super::arguments::{Reading, SketchBytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading, SketchBytes, parse_scheme};
 use super::clusters::ClusterArguments;
 use super::console::{Console, Progress};
 use super::output::{Output, name_fields, printable};
@@ -54,6 +54,9 @@ pub(super) struct Arguments {
     reading: Reading,
 
     #[command(flatten)]
+    bounds: BoundArguments,
+
+    #[command(flatten)]
     clusters: ClusterArguments,
 
     /// How fingerprints are made from texts, or the scheme of those in the inputs
@@ -70,91 +73,99 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let dedup = arguments.dedup(output.console());
     if let Some(rejected) = &arguments.rejected {
         let inputs = arguments.inputs.iter().map(PathBuf::as_path);
         ensure_apart(rejected, arguments.database.as_deref(), inputs)?;
     }
-    let mut telling = Telling::new(output, arguments)?;
-    if arguments.list {
-        let (mut groups, mut listed, mut failed) = (0u64, 0u64, None);
-        let found = dedup.groups(
-            |event| telling.tell(&event),
-            |group| {
-                groups += 1;
-                listed += group.records.len() as u64;
-                print_group(output, &group);
-                if output.is_full() {
-                    failed = output.flush().err();
-                }
-                if failed.is_some() || output.is_closed() {
-                    Err(Error::Interrupted)
-                } else {
-                    Ok(())
-                }
-            },
-        );
-        let any_failed = telling.finish()?;
-        if let Some(error) = failed {
+    let dedup = arguments.dedup(output.console());
+    match arguments.list {
+        true => list(arguments, &dedup, output),
+        false => clean(arguments, &dedup, output),
+    }
+}
+
+/// Prints the groups of near-duplicates.
+fn list(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandResult {
+    let mut report = DedupReport::new(output, arguments)?;
+    let mut groups = 0u64;
+    let mut listed = 0u64;
+    let mut failed = None;
+    let found = dedup.groups(
+        |event| report.observe(&event),
+        |group| {
+            groups += 1;
+            listed += group.records.len() as u64;
+            print_group(output, &group);
+            if output.is_full() {
+                failed = output.flush().err();
+            }
+            match failed.is_some() || output.is_closed() {
+                true => Err(Error::Interrupted),
+                false => Ok(()),
+            }
+        },
+    );
+    let any_failed = report.finish()?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if output.is_closed() && !output.console().is_ended() {
+        // The reader has what it wanted.
+        return Ok(Answer::Yes);
+    }
+    found?;
+    output.flush()?;
+    let duplicates = listed - groups;
+    output.remark(&format!(
+        "{groups} groups of {listed} records, of which {duplicates} are duplicates"
+    ));
+    Ok(Answer::yes_unless(any_failed))
+}
+
+/// Copies the records that survive.
+fn clean(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandResult {
+    let mut report = DedupReport::new(output, arguments)?;
+    let cleaned = dedup.run(|event| report.observe(&event));
+    report.finish()?;
+    let totals = match cleaned {
+        Ok(totals) => totals,
+        Err(error) => {
+            complain_of_work(dedup, &error, output);
             return Err(error.into());
         }
-        if output.is_closed() && !output.console().is_ended() {
-            // The reader has what it wanted.
-            return Ok(Answer::Yes);
-        }
-        found?;
-        output.flush()?;
-        output.remark(&format!(
-            "{groups} groups of {listed} records, of which {} are duplicates",
-            listed - groups
-        ));
-        return Ok(if any_failed {
-            Answer::CouldNotTell
+    };
+    print_totals(output, &totals);
+    let judged_none = totals.records > 0 && totals.rejected == totals.records;
+    if judged_none {
+        let became = if arguments.drop_unjudged {
+            "none was"
         } else {
-            Answer::Yes
-        });
+            "all were"
+        };
+        output.complain(&format!("no record could be judged, so {became} copied"));
     }
-    let cleaned = dedup.run(|event| telling.tell(&event));
-    telling.finish()?;
-    match cleaned {
-        Ok(totals) => {
-            print_totals(output, &totals);
-            let nothing = totals.records > 0 && totals.rejected == totals.records;
-            if nothing {
-                let became = if arguments.drop_unjudged {
-                    "none was"
-                } else {
-                    "all were"
-                };
-                output.complain(&format!("no record could be judged, so {became} copied"));
-            }
-            if totals.failed > 0 {
-                output.complain(&format!(
-                    "{} inputs could not be read to their ends, and nothing of them is in the output",
-                    totals.failed
-                ));
-            }
-            Ok(if nothing || totals.failed > 0 {
-                Answer::CouldNotTell
-            } else {
-                Answer::Yes
-            })
-        }
-        Err(error) => {
-            let folder = dedup.work_folder();
-            let is_of_another = matches!(&error, Error::Output { path, .. } if *path == folder);
-            if folder.is_dir() && !is_of_another {
-                let once = match error {
-                    Error::Interrupted => "",
-                    _ => "once the cause is gone, ",
-                };
-                output.complain(&format!(
-                    "what was done is in {}; {once}the same command goes on from there",
-                    folder.display()
-                ));
-            }
-            Err(error.into())
-        }
+    if totals.failed > 0 {
+        output.complain(&format!(
+            "{} inputs could not be read to their ends, and nothing of them is in the output",
+            totals.failed
+        ));
+    }
+    Ok(Answer::yes_unless(judged_none || totals.failed > 0))
+}
+
+/// Says where the work is that was done before an error.
+fn complain_of_work(dedup: &Dedup, error: &Error, output: &Output) {
+    let folder = dedup.work_folder();
+    let is_of_another = matches!(error, Error::Output { path, .. } if *path == folder);
+    if folder.is_dir() && !is_of_another {
+        let once = match error {
+            Error::Interrupted => "",
+            _ => "once the cause is gone, ",
+        };
+        output.complain(&format!(
+            "what was done is in {}; {once}the same command goes on from there",
+            folder.display()
+        ));
     }
 }
 
@@ -164,7 +175,7 @@ impl Arguments {
         let console = console.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
-            .clustering(self.clusters.clustering())
+            .clustering(self.clusters.clustering(self.bounds.near()))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());
@@ -177,7 +188,7 @@ impl Arguments {
         if let Some(report) = &self.report {
             let title = self.title();
             dedup = dedup.report(report, move |removals| {
-                Ok(Findings::of_removals(title.clone(), removals, SAMPLES)?
+                Ok(Findings::from_removals(title.clone(), removals, SAMPLES)?
                     .to_html()
                     .into_bytes())
             });
@@ -190,23 +201,22 @@ impl Arguments {
         }
         dedup
     }
-}
 
-impl Arguments {
     /// What the report is about.
     fn title(&self) -> String {
-        let first = self.inputs.first().map_or_else(String::new, |it| {
-            printable(it.as_os_str().as_encoded_bytes()).into_owned()
-        });
-        match self.inputs.len() {
-            0 | 1 => format!("simdb dedup of {first}"),
-            inputs => format!("simdb dedup of {first} and {} more", inputs - 1),
+        let mut title = "simdb dedup of ".to_owned();
+        if let Some(first) = self.inputs.first() {
+            title += &printable(first.as_os_str().as_encoded_bytes());
         }
+        if self.inputs.len() > 1 {
+            title += &format!(" and {} more", self.inputs.len() - 1);
+        }
+        title
     }
 }
 
-/// Tells what happens while it happens.
-struct Telling {
+/// Reports what happens while it happens.
+struct DedupReport {
     console: Console,
     rejections: Rejections,
     step: Option<(DedupStep, Progress)>,
@@ -215,7 +225,7 @@ struct Telling {
     failed: Option<Error>,
 }
 
-impl Telling {
+impl DedupReport {
     fn new(output: &Output, arguments: &Arguments) -> Result<Self, Failure> {
         let console = output.console().clone();
         let rejections =
@@ -229,47 +239,51 @@ impl Telling {
         })
     }
 
-    fn tell(&mut self, event: &DedupEvent<'_>) {
+    fn observe(&mut self, event: &DedupEvent<'_>) {
         match event {
             DedupEvent::Rejected(rejected) => {
                 // Before it is committed that the record was read.
-                let told = self
-                    .rejections
-                    .add(rejected)
-                    .and_then(|()| self.rejections.flush());
-                self.failed = self.failed.take().or(told.err());
+                let added = self.rejections.add(rejected);
+                let written = added.and_then(|()| self.rejections.flush());
+                self.failed = self.failed.take().or(written.err());
             }
             DedupEvent::Failed { error, .. } => {
                 self.step = None;
                 self.any_failed = true;
                 self.console.complain(&error.to_string());
             }
-            DedupEvent::Progress { step, done, all } => {
-                if self.step.as_ref().is_none_or(|it| it.0 != *step) {
-                    // The old one goes from the screen first.
-                    self.step = None;
-                    let what = match step {
-                        DedupStep::Reading => "bytes read",
-                        DedupStep::Comparing => "parts compared",
-                        DedupStep::Writing => "bytes written",
-                        DedupStep::Storing => "documents stored",
-                    };
-                    self.step = Some((*step, self.console.progress_of(what)));
-                }
-                if let Some((_, progress)) = &self.step {
-                    _ = progress.update(*done, Some(*all));
-                }
-            }
+            DedupEvent::Progress { step, done, all } => self.show(*step, *done, *all),
         }
     }
 
-    /// Tells what was left out. Returns whether an input could not be read.
+    fn show(&mut self, step: DedupStep, done: u64, all: u64) {
+        if let Some((shown, progress)) = &self.step
+            && *shown == step
+        {
+            _ = progress.update(done, Some(all));
+            return;
+        }
+        // The old one goes from the screen first.
+        self.step = None;
+        let progress = self.console.progress_of(match step {
+            DedupStep::Reading => "bytes read",
+            DedupStep::Comparing => "parts compared",
+            DedupStep::Writing => "bytes written",
+            DedupStep::Storing => "documents stored",
+        });
+        _ = progress.update(done, Some(all));
+        self.step = Some((step, progress));
+    }
+
+    /// Reports what was left out. Returns whether an input could not be read.
     fn finish(mut self) -> Result<bool, Failure> {
-        drop(self.step.take());
+        self.step = None;
         self.rejections.flush()?;
-        self.rejections.tell_others();
-        self.failed
-            .map_or(Ok(self.any_failed), |error| Err(error.into()))
+        self.rejections.report_others();
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(self.any_failed),
+        }
     }
 }
 
@@ -289,66 +303,50 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
     let kept = totals.kept();
     let kept_unjudged = rejected - dropped_unjudged;
     let seconds = elapsed.as_secs_f64();
-    let object = || {
-        json!({
-            "records": records,
-            "kept": kept,
-            "removed": removed,
-            "removed_as_equal": removed_as_equal,
-            "removed_as_known": removed_as_known,
-            "too_short": too_short,
-            "rejected": rejected,
-            "kept_unjudged": kept_unjudged,
-            "dropped_unjudged": dropped_unjudged,
-            "failed_inputs": failed,
-            "seconds": seconds,
-        })
-    };
     let unjudged = match dropped_unjudged {
         0 => format!("{kept_unjudged} kept unjudged"),
         dropped => format!("{dropped} dropped unjudged"),
     };
-    let line = || {
-        format!(
-            "{records} records: {kept} kept, {removed} removed ({removed_as_equal} with an equal fingerprint or text, \
-             {removed_as_known} near to the database), {too_short} too short, {unjudged}, {seconds:.2} s"
-        )
-    };
-    output.print(object, line);
+    let object = json!({
+        "records": records,
+        "kept": kept,
+        "removed": removed,
+        "removed_as_equal": removed_as_equal,
+        "removed_as_known": removed_as_known,
+        "too_short": too_short,
+        "rejected": rejected,
+        "kept_unjudged": kept_unjudged,
+        "dropped_unjudged": dropped_unjudged,
+        "failed_inputs": failed,
+        "seconds": seconds,
+    });
+    let line = format!(
+        "{records} records: {kept} kept, {removed} removed ({removed_as_equal} with an equal fingerprint or text, \
+         {removed_as_known} near to the database), {too_short} too short, {unjudged}, {seconds:.2} s"
+    );
+    output.print_record(&object, &line);
 }
 
 /// Prints a group as a heading and a line for each record, the survivor first.
 fn print_group(output: &mut Output, group: &DedupGroup) {
-    let survivor = &group.records[group.survivor];
-    let others = || group.records.iter().filter(|it| *it != survivor);
-    let object = || {
-        let records: Vec<Value> = [survivor]
-            .into_iter()
-            .chain(others())
-            .map(record_object)
-            .collect();
-        json!({ "records": records })
-    };
-    let line = || {
-        let farthest = group
-            .records
-            .iter()
-            .map(|it| it.distance)
-            .max()
-            .unwrap_or(0);
-        let mut text = format!(
-            "{} records, at most {farthest} bits from the first:",
-            group.records.len()
-        );
-        for record in [survivor].into_iter().chain(others()) {
-            text += &format!("\n    {}", record_line(record));
-        }
-        text
-    };
-    match output.is_json() {
-        true => output.print(object, String::new),
-        false => output.print_lines(&line()),
+    let mut records: Vec<&GroupedRecord> = group.records.iter().collect();
+    records[..=group.survivor].rotate_right(1);
+    if output.is_json() {
+        let records: Vec<Value> = records.into_iter().map(record_object).collect();
+        output.print_json(&json!({ "records": records }));
+        return;
     }
+    let farthest = records
+        .iter()
+        .map(|record| record.distance)
+        .max()
+        .unwrap_or(0);
+    let count = records.len();
+    let mut text = format!("{count} records, at most {farthest} bits from the first:");
+    for record in records {
+        text += &format!("\n    {}", record_line(record));
+    }
+    output.print_lines(&text);
 }
 
 fn record_object(record: &GroupedRecord) -> Value {

@@ -1,16 +1,16 @@
-//! `simdb delete`: deletes documents by their keys, by their scope, or because they are near-duplicates.
+//! `simdb delete` and `simdb expire`: delete documents by their keys, by their scope, by their time, or because they
+//! are near-duplicates.
 
 use std::ffi::OsString;
 
-use crate::{Database, Expiry};
-use serde_json::Value;
+use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{LiveDatabase, key_bytes};
+use super::arguments::{BoundArguments, LiveDatabase, key_bytes};
 use super::clusters::ClusterArguments;
-use super::duplicates::delete_duplicates;
-use super::expire::{expire, print_would_go, tell};
-use super::output::{Output, key_fields, printable};
+use super::long_search::LongSearch;
+use super::output::{Output, key_fields, name_fields, printable};
 use super::times::time;
 
 #[derive(clap::Args)]
@@ -32,6 +32,9 @@ pub(super) struct Arguments {
     duplicates: bool,
 
     #[command(flatten)]
+    bounds: BoundArguments,
+
+    #[command(flatten)]
     clusters: ClusterArguments,
 
     /// With --duplicates, only documents count that were seen at this time or later: 2020-01-31, 2d, Unix seconds
@@ -43,7 +46,32 @@ pub(super) struct Arguments {
     dry_run: bool,
 }
 
+#[derive(clap::Args)]
+pub(super) struct ExpireArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// Remove documents seen before this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
+    before: i64,
+
+    /// Only documents of this scope; may be given several times
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+
+    /// Delete nothing, but tell how many documents would be deleted; with --json print them
+    #[arg(long)]
+    dry_run: bool,
+}
+
 impl Arguments {
+    /// Whether nothing is to be changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
+impl ExpireArguments {
     /// Whether nothing is to be changed.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
@@ -58,30 +86,20 @@ pub(super) fn run(
     output: &mut Output,
 ) -> CommandResult {
     if arguments.duplicates {
-        let clustering = arguments.clusters.among(arguments.since, &arguments.scope);
-        let is_connected = arguments.clusters.is_connected();
-        return delete_duplicates(
-            database,
-            &clustering,
-            is_connected,
-            arguments.dry_run,
-            output,
-        );
+        return delete_duplicates(arguments, database, output);
     }
-    if arguments.clusters.is_given() || arguments.since.is_some() {
+    let is_for_duplicates = arguments.bounds.is_given() || arguments.clusters.is_given();
+    if is_for_duplicates || arguments.since.is_some() {
         return Err(Failure::from("these options are for `delete --duplicates`"));
     }
     if !arguments.scope.is_empty() {
         let expiry = Expiry::new().scopes(&arguments.scope);
-        return if arguments.dry_run {
-            tell(database, &expiry, output)
-        } else {
-            expire(database, &expiry, output)
-        };
+        return remove(database, &expiry, arguments.dry_run, output);
     }
     if arguments.dry_run {
-        return tell_keys(arguments, database, output);
+        return print_stored_keys(arguments, database, output);
     }
+
     let mut txn = database.begin_write()?;
     // Others may have had the turn for long.
     output.console().ensure_wanted()?;
@@ -92,34 +110,197 @@ pub(super) fn run(
         deleted.push((key, was_there));
     }
     txn.commit()?;
-    for (key, was_there) in &deleted {
+    let mut all_were_there = true;
+    for (key, was_there) in deleted {
         if output.is_json() {
-            let mut object = key_fields(Some(key));
-            object.insert("deleted".to_owned(), (*was_there).into());
-            output.print(|| Value::Object(object), String::new);
-        } else if *was_there {
-            output.print(|| Value::Null, || format!("deleted {}", printable(key)));
+            let mut object = key_fields(Some(&key));
+            object.insert("deleted".to_owned(), was_there.into());
+            output.print_json(&Value::Object(object));
+        } else if was_there {
+            output.print_line(&format!("deleted {}", printable(&key)));
         }
         if !was_there {
-            output.complain(&format!("{}: no such key", printable(key)));
+            all_were_there = false;
+            output.complain(&format!("{}: no such key", printable(&key)));
         }
     }
-    Ok(Answer::yes_if(
-        deleted.iter().all(|(_, was_there)| *was_there),
-    ))
+    Ok(Answer::yes_if(all_were_there))
 }
 
 /// Prints which of the keys would be deleted.
-fn tell_keys(arguments: &Arguments, database: &Database, output: &mut Output) -> CommandResult {
+fn print_stored_keys(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
     let snapshot = database.snapshot()?;
     let mut all_are_there = true;
-    for key in arguments.keys.iter().map(|it| key_bytes(it)) {
+    for key in &arguments.keys {
+        let key = key_bytes(key);
         if snapshot.get(&key)?.is_some() {
-            print_would_go(output, &key);
+            print_would_delete(output, &key);
         } else {
             all_are_there = false;
             output.complain(&format!("{}: no such key", printable(&key)));
         }
     }
     Ok(Answer::yes_if(all_are_there))
+}
+
+/// Prints the key of a document that would be deleted.
+fn print_would_delete(output: &mut Output, key: &[u8]) {
+    let mut object = key_fields(Some(key));
+    object.insert("would_delete".to_owned(), true.into());
+    let line = format!("would delete {}", printable(key));
+    output.print_record(&Value::Object(object), &line);
+}
+
+/// `simdb expire`: removes documents by time, by scope, or by both.
+pub(super) fn expire(
+    arguments: &ExpireArguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
+    let mut expiry = Expiry::new().before(arguments.before);
+    if !arguments.scope.is_empty() {
+        expiry = expiry.scopes(&arguments.scope);
+    }
+    remove(database, &expiry, arguments.dry_run, output)
+}
+
+/// Removes documents and prints how many. The same command can be run again after it was stopped.
+fn remove(
+    database: &Database,
+    expiry: &Expiry,
+    is_dry_run: bool,
+    output: &mut Output,
+) -> CommandResult {
+    if is_dry_run {
+        return print_expired(database, expiry, output);
+    }
+    let progress = output.console().progress_of("documents removed");
+    let mut was_ended = false;
+    let removed = database.expire(expiry, |removed| {
+        let flow = progress.update(removed, None);
+        was_ended = flow.is_break();
+        flow
+    })?;
+    drop(progress);
+    let line = format!("removed {removed} documents");
+    output.print_record(&json!({"removed": removed}), &line);
+    if was_ended {
+        output.flush()?;
+        output.complain("ended before all were removed; the same command removes the others");
+        return Err(Error::Interrupted.into());
+    }
+    Ok(Answer::Yes)
+}
+
+/// Prints what would be removed: in JSON the documents, and in any case how many.
+fn print_expired(database: &Database, expiry: &Expiry, output: &mut Output) -> CommandResult {
+    let mut search = LongSearch::counting("documents found", output);
+    let mut found = 0;
+    let count = database.snapshot()?.to_expire(expiry, |document| {
+        found += 1;
+        if output.is_json() {
+            print_would_delete(output, document.key());
+        }
+        search.update(found, None);
+        search.flow(output)
+    })?;
+    if search.end(output)? {
+        return Err(Error::Interrupted.into());
+    }
+    let line = format!("would remove {count} documents; nothing was changed");
+    output.print_record(&json!({"would_remove": count}), &line);
+    Ok(Answer::Yes)
+}
+
+/// Deletes near-duplicates, or finds those that would be deleted, and prints them. The lines of a transaction are
+/// written before it begins. So none is lost by a kill, and nobody who wants to write waits for whoever reads them.
+fn delete_duplicates(
+    arguments: &Arguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
+    let near = arguments
+        .bounds
+        .near_among(arguments.since, &arguments.scope);
+    let clustering = arguments.clusters.clustering(near);
+    let relation = match arguments.clusters.is_connected() {
+        true => "connected with",
+        false => "near",
+    };
+    let is_dry_run = arguments.dry_run;
+    let mut search = LongSearch::new(output);
+    if !is_dry_run {
+        // Who reads the output may end early. What is deleted does not depend on that.
+        search.go_on_unread();
+    }
+    let mut found = 0u64;
+    let mut observe = |event| {
+        match event {
+            DeletionEvent::Duplicate(duplicate) => {
+                found += 1;
+                print_duplicate(output, &duplicate, is_dry_run, relation);
+            }
+            DeletionEvent::Kept(duplicate) => print_kept(output, &duplicate),
+            DeletionEvent::Reported => search.confirm(output),
+            DeletionEvent::Progress { done, all } => search.update(done, Some(all)),
+            DeletionEvent::Committed { .. } => {}
+        }
+        search.flow(output)
+    };
+
+    if is_dry_run {
+        database.snapshot()?.duplicates(&clustering, &mut observe)?;
+        if search.end(output)? {
+            return Err(Error::Interrupted.into());
+        }
+        output.remark(&format!(
+            "would delete {found} documents; nothing was changed"
+        ));
+        return Ok(Answer::Yes);
+    }
+    let deleted = database.delete_duplicates(&clustering, &mut observe)?;
+    if search.end(output)? {
+        output.complain(&format!(
+            "ended; {deleted} documents are deleted, and the same command goes on"
+        ));
+        return Err(Error::Interrupted.into());
+    }
+    output.remark(&format!("deleted {deleted} documents"));
+    Ok(Answer::Yes)
+}
+
+fn print_duplicate(output: &mut Output, duplicate: &Duplicate, is_dry_run: bool, relation: &str) {
+    let (field, words) = match is_dry_run {
+        true => ("would_delete", "would delete"),
+        false => ("deleted", "deleted"),
+    };
+    let key = printable(duplicate.document.key());
+    let survivor = printable(&duplicate.survivor);
+    let distance = duplicate.distance;
+    output.print_record(
+        &duplicate_object(duplicate, field, true),
+        &format!("{words} {key}, which is {relation} {survivor} (distance {distance})"),
+    );
+}
+
+/// Takes back the line of a document that was not deleted after all.
+fn print_kept(output: &mut Output, duplicate: &Duplicate) {
+    let key = printable(duplicate.document.key());
+    let survivor = printable(&duplicate.survivor);
+    output.print_record(
+        &duplicate_object(duplicate, "deleted", false),
+        &format!("did not delete {key}: it or {survivor} was changed meanwhile"),
+    );
+}
+
+fn duplicate_object(duplicate: &Duplicate, field: &str, is_deleted: bool) -> Value {
+    let mut object = key_fields(Some(duplicate.document.key()));
+    object.insert(field.to_owned(), is_deleted.into());
+    object.extend(name_fields("survivor", &duplicate.survivor));
+    object.insert("distance".to_owned(), json!(duplicate.distance));
+    Value::Object(object)
 }

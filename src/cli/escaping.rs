@@ -27,40 +27,42 @@ pub(super) fn is_risky(c: char) -> bool {
 }
 
 fn is_risky_text(text: &str) -> bool {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~');
-    !text.bytes().all(is_plain) && text.chars().any(is_risky)
+    !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.chars().any(is_risky)
 }
 
 /// A key on one line. Risky characters, backslashes and bytes that are not UTF-8 are escaped, so different keys are
 /// printed differently.
 pub(super) fn printable(key: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(key) {
-        Ok(text) if !text.contains('\\') && !is_risky_text(text) => Cow::Borrowed(text),
-        _ => {
-            let mut line = String::new();
-            for chunk in key.utf8_chunks() {
-                for c in chunk.valid().chars() {
-                    match c {
-                        '\\' => line.push_str("\\\\"),
-                        c if is_risky(c) => line.extend(c.escape_default()),
-                        c => line.push(c),
-                    }
-                }
-                for byte in chunk.invalid() {
-                    // Writing to a string cannot fail.
-                    _ = write!(line, "\\x{byte:02x}");
-                }
+    if let Ok(text) = std::str::from_utf8(key)
+        && !text.contains('\\')
+        && !is_risky_text(text)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::new();
+    for chunk in key.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => line.push_str("\\\\"),
+                c if is_risky(c) => line.extend(c.escape_default()),
+                c => line.push(c),
             }
-            Cow::Owned(line)
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            _ = write!(line, "\\x{byte:02x}");
         }
     }
+    Cow::Owned(line)
 }
 
 /// A text that may hold something from outside, with its risky characters escaped, but for those in `kept`.
 pub(super) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    let is_plain =
-        |byte: u8| matches!(byte, b' '..=b'~') || byte < 128 && kept.contains(&byte.into());
-    if text.bytes().all(is_plain) || !is_risky_text(text) {
+    // Most lines have tabs, and nothing else that is risky.
+    let is_plain = text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') || byte.is_ascii() && kept.contains(&byte.into()));
+    if is_plain || !is_risky_text(text) {
         return Cow::Borrowed(text);
     }
     let mut harmless = String::with_capacity(text.len() + 16);
@@ -95,13 +97,12 @@ impl Formatter for Escaping {
             return CompactFormatter.write_string_fragment(writer, fragment);
         }
         for c in fragment.chars() {
-            let mut units = [0; 2];
-            if is_risky(c) {
-                c.encode_utf16(&mut units)
-                    .iter()
-                    .try_for_each(|unit| write!(writer, "\\u{unit:04x}"))?;
-            } else {
+            if !is_risky(c) {
                 write!(writer, "{c}")?;
+                continue;
+            }
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
             }
         }
         Ok(())

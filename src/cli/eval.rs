@@ -1,14 +1,19 @@
-//! `simdb eval`: measures methods on labelled documents.
+//! `simdb eval`: measures methods on labelled documents. Prints the yardstick, a table for each method, the best of
+//! each.
 
 use std::path::{Path, PathBuf};
 
-use crate::eval::{Corpus, Judgements, Labels, MethodName, Settings, Yardstick, plot};
+use crate::eval::{
+    Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
+    plot,
+};
+use crate::files::directory_of;
 use crate::ingest::Records;
+use serde_json::{Value, json};
 
-use super::answer::{Answer, CommandResult};
+use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::Reading;
 use super::console::Console;
-use super::evaluation::{print_bests, print_curve, print_yardstick};
 use super::output::Output;
 use super::rejections;
 
@@ -85,21 +90,21 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     // Before the work, which can take minutes.
-    arguments.plot.as_deref().map_or(Ok(()), check_folder)?;
+    if let Some(file) = &arguments.plot {
+        ensure_has_folder(file)?;
+    }
     let console = output.console().clone();
+    let options = arguments.reading.options().only_content();
+    let records = Records::open(&arguments.documents, options)?;
     let mut rejected = 0u64;
-    let records = Records::open(
-        &arguments.documents,
-        arguments.reading.options().only_content(),
-    )?;
     let corpus = Corpus::read(records, |record| {
         rejected += 1;
         console.complain(&rejections::message(&record));
     })?;
-    if corpus.repeated() > 0 {
+    let repeated = corpus.repeated();
+    if repeated > 0 {
         console.remark(&format!(
-            "{} documents have the key of an earlier one, and are left out",
-            corpus.repeated()
+            "{repeated} documents have the key of an earlier one, and are left out"
         ));
     }
     let labels = match &arguments.pairs {
@@ -107,6 +112,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         None => Labels::default(),
     };
     warn_of_labels(&labels, &console);
+
     let yardstick = Yardstick::new(&corpus, &labels);
     print_yardstick(output, &corpus, &yardstick);
     let settings = Settings {
@@ -117,44 +123,34 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         lexica: arguments.lexica,
     };
     let mut curves = Vec::new();
-    let mut names: Vec<MethodName> = Vec::new();
-    for name in arguments.method.iter().flat_map(|it| it.0.iter().copied()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for name in names {
+    for name in arguments.methods() {
         let curve = yardstick.measure(name, &settings);
         print_curve(output, &curve);
         output.flush()?;
         curves.push(curve);
     }
-    print_bests(output, &curves);
+    if !output.is_json() {
+        print_bests(output, &curves);
+    }
     if let Some(path) = &arguments.plot {
         let picture = plot(&curves, &format!("{} documents", corpus.len()))?;
         std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(if rejected > 0 {
-        Answer::CouldNotTell
-    } else {
-        Answer::Yes
-    })
+    Ok(Answer::yes_unless(rejected > 0))
 }
 
-/// Whether a file can be put there, as far as that can be told without doing it.
-fn check_folder(file: &Path) -> Result<(), String> {
-    let folder = file
-        .parent()
-        .filter(|it| !it.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    match folder.is_dir() {
-        true => Ok(()),
-        false => Err(format!(
-            "{}: there is no folder {}",
-            file.display(),
-            folder.display()
-        )),
+/// Refuses a file that cannot be made, as far as that can be known without doing it.
+fn ensure_has_folder(file: &Path) -> Result<(), Failure> {
+    if directory_of(file).is_ok() {
+        return Ok(());
     }
+    let folder = file.parent().unwrap_or(file);
+    Err(format!(
+        "{}: there is no folder {}",
+        file.display(),
+        folder.display()
+    )
+    .into())
 }
 
 impl Arguments {
@@ -168,6 +164,17 @@ impl Arguments {
         }
         judgements
     }
+
+    /// The methods to measure, each once.
+    fn methods(&self) -> Vec<MethodName> {
+        let mut names = Vec::new();
+        for &name in self.method.iter().flat_map(|methods| &methods.0) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
 }
 
 fn warn_of_labels(labels: &Labels, console: &Console) {
@@ -176,5 +183,154 @@ fn warn_of_labels(labels: &Labels, console: &Console) {
         console.remark(&format!(
             "{count} pairs name a document that is not there, and are left out; the first is {key:?} in line {line}"
         ));
+    }
+}
+
+const BANDS: [&str; 4] = [">=0.9", "0.8-0.9", "0.7-0.8", "0.5-0.7"];
+
+fn print_yardstick(output: &mut Output, corpus: &Corpus, yardstick: &Yardstick<'_>) {
+    let documents = corpus.len();
+    let bands = yardstick.bands();
+    let unrelated = yardstick.unrelated();
+    let mut line = format!("{documents} documents, {unrelated} unrelated pairs; ");
+    line += "pairs by Jaccard similarity: ";
+    for (index, (name, count)) in BANDS.iter().zip(bands).enumerate() {
+        let comma = if index > 0 { ", " } else { "" };
+        line += &format!("{comma}{name}: {count}");
+    }
+    let object = json!({"documents": documents, "pairs": corpus.pairs(), "band_pairs": bands,
+                        "unrelated_pairs": unrelated});
+    output.print_record(&object, &line);
+}
+
+/// A table of a method, or an object for each of its points.
+fn print_curve(output: &mut Output, curve: &Curve) {
+    if output.is_json() {
+        for point in &curve.points {
+            output.print_json(&point_object(curve, point));
+        }
+        return;
+    }
+    let Curve {
+        method,
+        bytes,
+        describe_us,
+        pair_ns,
+        ..
+    } = curve;
+    output.print_line("");
+    output.print_line(&format!(
+        "{method}: {bytes:.0} bytes a document, {describe_us:.0} us to describe one, {pair_ns:.1} ns a pair"
+    ));
+    if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
+        output.print_line(&format!(
+            "{:>10} {rmse:.3} is the RMSE of the estimated similarity over {pairs} pairs",
+            ""
+        ));
+    }
+    let mut header = format!("{:>10}", curve.threshold_name());
+    for band in BANDS {
+        header += &format!("{band:>9}");
+    }
+    header += &format!("{:>10}", "F");
+    if curve.points.iter().any(|point| point.verdicts.is_some()) {
+        header += &format!("{:>11}{:>8}{:>7}", "precision", "recall", "F1");
+    }
+    output.print_line(&header);
+    for point in &curve.points {
+        output.print_line(&point_line(point));
+    }
+}
+
+fn point_line(point: &Point) -> String {
+    let mut line = format!("{:>10}", threshold_text(point));
+    for band in &point.bands {
+        line += &format!("{:>9}", percent_text(band.recall()));
+    }
+    line += &format!("{:>10}", rate_text(point.false_per_million()));
+    if let Some(verdicts) = point.verdicts {
+        let precision = percent_text(verdicts.precision());
+        let recall = percent_text(verdicts.same.recall());
+        let f1 = f1_text(verdicts.f1());
+        line += &format!("{precision:>11}{recall:>8}{f1:>7}");
+    }
+    line
+}
+
+fn point_object(curve: &Curve, point: &Point) -> Value {
+    let mut object = json!({
+        "method": curve.method,
+        "bytes": curve.bytes,
+        "describe_us": curve.describe_us,
+        "pair_ns": curve.pair_ns,
+        "threshold": point.threshold,
+        "threshold_name": curve.threshold_name(),
+        "band_recall": point.bands.each_ref().map(Band::recall),
+        "false_matches": point.unrelated.found,
+        "false_per_million": point.false_per_million(),
+    });
+    if let Some(EstimateError { pairs, rmse }) = curve.estimate_error {
+        object["rmse"] = rmse.into();
+        object["rmse_pairs"] = pairs.into();
+    }
+    if let Some(verdicts) = point.verdicts {
+        object["precision"] = verdicts.precision().into();
+        object["recall"] = verdicts.same.recall().into();
+        object["f1"] = verdicts.f1().into();
+    }
+    object
+}
+
+/// For each method, the point with the best F1 and the loosest one with at most one false match in a million.
+/// JSON has the points already.
+fn print_bests(output: &mut Output, curves: &[Curve]) {
+    output.print_line("");
+    output.print_line(&format!(
+        "{:<25}{:>8}{:>9}{:>9}   at F <= 1:{:>10}{:>9}{:>9}{:>9}",
+        "method", "bytes", "best F1", "at", "at", BANDS[0], BANDS[1], "F"
+    ));
+    for curve in curves {
+        let (at, f1) = match curve.best_f1() {
+            Some((point, f1)) => (threshold_text(point), f1_text(Some(f1))),
+            None => ("-".to_owned(), f1_text(None)),
+        };
+        let mut line = format!("{:<25}{:>8.0}{f1:>9}{at:>9}", curve.method, curve.bytes);
+        line += &match curve.at_one_false() {
+            Some(point) => format!(
+                "{:>24}{:>9}{:>9}{:>9}",
+                threshold_text(point),
+                percent_text(point.bands[0].recall()),
+                percent_text(point.bands[1].recall()),
+                rate_text(point.false_per_million())
+            ),
+            None => format!("{:>24}", "never"),
+        };
+        output.print_line(&line);
+    }
+}
+
+fn threshold_text(point: &Point) -> String {
+    ((point.threshold * 1e4).round() / 1e4).to_string()
+}
+
+fn percent_text(share: Option<f64>) -> String {
+    match share {
+        Some(share) => format!("{:.1}%", 100.0 * share),
+        None => "-".to_owned(),
+    }
+}
+
+fn rate_text(rate: Option<f64>) -> String {
+    match rate {
+        Some(rate @ ..10.0) => format!("{rate:.2}"),
+        Some(rate) => format!("{rate:.0}"),
+        None => "-".to_owned(),
+    }
+}
+
+fn f1_text(f1: Option<f64>) -> String {
+    match f1 {
+        Some(f1) => format!("{f1:.3}"),
+        None => "-".to_owned(),
     }
 }

@@ -44,28 +44,24 @@ pub(super) fn run(
         .replace(arguments.replace);
     let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
     drop(progress);
-    let exported = exported.map_err(|error| match error {
-        Error::AlreadyExists { .. } => Error::AlreadyExists {
-            path: arguments.to.clone(),
-        },
-        error => error,
-    })?;
-    if exported.payloads_left_out > 0 {
+    let path = &arguments.to;
+    let exported = match exported {
+        Err(Error::AlreadyExists { .. }) => {
+            return Err(Error::AlreadyExists { path: path.clone() }.into());
+        }
+        exported => exported?,
+    };
+    let left_out = exported.payloads_left_out;
+    if left_out > 0 {
         output.remark(&format!(
-            "the payloads of {} documents were left out; --payload writes them too",
-            exported.payloads_left_out
+            "the payloads of {left_out} documents were left out; --payload writes them too"
         ));
     }
-    output.print(
-        || json!({"documents": exported.documents, "file_bytes": exported.bytes}),
-        || {
-            format!(
-                "{}: {} documents, {} bytes",
-                arguments.to.display(),
-                exported.documents,
-                exported.bytes
-            )
-        },
+    let documents = exported.documents;
+    let bytes = exported.bytes;
+    output.print_record(
+        &json!({"documents": documents, "file_bytes": bytes}),
+        &format!("{}: {documents} documents, {bytes} bytes", path.display()),
     );
     Ok(Answer::Yes)
 }

@@ -1,15 +1,15 @@
-//! `simdb fingerprint`: prints the fingerprints of texts.
+//! `simdb fingerprint` and `simdb distance`: the fingerprints of texts, and in how many bits two differ.
 
 use std::path::PathBuf;
 
 use crate::ingest::{Fingerprinting, Records};
-use crate::{Fingerprinter, Scheme};
-use serde_json::Value;
+use crate::{Fingerprint, Fingerprinter, Scheme};
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, SketchBytes, parse_scheme};
 use super::output::{Output, add_fingerprint, add_sketch, key_fields, printable};
-use super::question::{Question, TextsAre};
+use super::query_arguments::{QueryDocument, TextsAre};
 use super::rejections;
 
 #[derive(clap::Args)]
@@ -30,6 +30,17 @@ pub(super) struct Arguments {
     sketch: SketchBytes,
 }
 
+#[derive(clap::Args)]
+pub(super) struct DistanceArguments {
+    /// A fingerprint: 16 hexadecimal digits
+    #[arg(value_name = "HEX")]
+    a: Fingerprint,
+
+    /// Another
+    #[arg(value_name = "HEX")]
+    b: Fingerprint,
+}
+
 /// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
 /// `--input-format fingerprints` reads has the key first.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
@@ -37,20 +48,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?
         .sketch_size(arguments.sketch.into());
     let mut records = Records::open(&arguments.files, arguments.reading.options().only_content())?;
+    let unit = arguments.reading.unit();
+    let read = records.progress();
+    let progress = output.console().progress_of("bytes");
     let mut rejected_any = false;
-    let (reading, progress) = (records.progress(), output.console().progress_of("bytes"));
     while !output.is_closed() {
-        let unit = arguments.reading.unit();
-        let chunk = records
-            .next_chunk(|record| Question::of_record(record, rule, unit, TextsAre::NotNeeded))?;
+        let chunk = records.next_chunk(|record| {
+            QueryDocument::from_record(record, rule, unit, TextsAre::NotNeeded)
+        })?;
         if chunk.is_empty() {
             break;
         }
         for record in chunk {
             match record {
-                Ok(questions) => questions
-                    .iter()
-                    .for_each(|question| print_one(output, question)),
+                Ok(documents) => {
+                    for document in &documents {
+                        print_document(output, document);
+                    }
+                }
                 Err(rejected) => {
                     rejected_any = true;
                     output.complain(&rejections::message(&rejected));
@@ -58,32 +73,30 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             }
         }
         output.flush()?;
-        _ = progress.update(reading.bytes_read(), reading.bytes_total());
+        _ = progress.update(read.bytes_read(), read.bytes_total());
     }
-    Ok(if rejected_any {
-        Answer::CouldNotTell
-    } else {
-        Answer::Yes
-    })
+    Ok(Answer::yes_unless(rejected_any))
 }
 
-fn print_one(output: &mut Output, question: &Question) {
-    let key = question.key.as_deref().unwrap_or_default();
-    output.print(
-        || {
-            let mut object = key_fields(Some(key));
-            add_fingerprint(&mut object, question.fingerprint());
-            add_sketch(
-                &mut object,
-                question.judged.and_then(|(_, sketch)| sketch).as_ref(),
-            );
-            Value::Object(object)
-        },
-        || {
-            let digits = question
-                .fingerprint()
-                .map_or("too short       ".to_owned(), |it| it.to_string());
-            format!("{digits}\t{}", printable(key))
-        },
-    );
+fn print_document(output: &mut Output, document: &QueryDocument) {
+    let key = document.key.as_deref().unwrap_or_default();
+    if output.is_json() {
+        let mut object = key_fields(Some(key));
+        add_fingerprint(&mut object, document.fingerprint);
+        add_sketch(&mut object, document.sketch.as_ref());
+        output.print_json(&Value::Object(object));
+        return;
+    }
+    let digits = match document.fingerprint {
+        Some(fingerprint) => fingerprint.to_string(),
+        None => "too short       ".to_owned(),
+    };
+    output.print_line(&format!("{digits}\t{}", printable(key)));
+}
+
+/// Prints the distance of two fingerprints.
+pub(super) fn distance(arguments: &DistanceArguments, output: &mut Output) -> CommandResult {
+    let distance = arguments.a.distance(arguments.b);
+    output.print_record(&json!({"distance": distance}), &distance.to_string());
+    Ok(Answer::Yes)
 }

@@ -30,7 +30,7 @@ pub(super) fn run(
     };
     let fields = document_fields(&document);
     if output.is_json() {
-        output.print(|| Value::Object(fields), String::new);
+        output.print_json(&Value::Object(fields));
         return Ok(Answer::Yes);
     }
     for (name, value) in fields {
@@ -38,7 +38,7 @@ pub(super) fn run(
             Value::String(text) => printable(text.as_bytes()).into_owned(),
             value => value.to_string(),
         };
-        output.print(|| Value::Null, || format!("{name}\t{value}"));
+        output.print_line(&format!("{name}\t{value}"));
     }
     Ok(Answer::Yes)
 }

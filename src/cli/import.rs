@@ -47,16 +47,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         Err(_) => build(arguments, &import, output)?,
     };
     let stats = database.snapshot()?.stats()?;
-    output.print(
-        || stats_object(&stats),
-        || {
-            format!(
-                "{}: {} documents",
-                arguments.database.database.display(),
-                stats.documents
-            )
-        },
-    );
+    let path = arguments.database.database.display();
+    let line = format!("{path}: {} documents", stats.documents);
+    output.print_record(&stats_object(&stats), &line);
     Ok(Answer::Yes)
 }
 
@@ -80,22 +73,24 @@ fn build(arguments: &Arguments, import: &Import, output: &Output) -> Result<Data
     }
     let progress = output.console().progress_of("documents");
     let packing = output.console().progress();
-    let (mut read, all, mut documents) = (0, import.rows(), import.documents());
+    let all = Some(import.rows());
+    let mut read = 0;
+    let mut documents = import.documents();
     let documents = std::iter::from_fn(|| {
-        if read % 1024 == 0 && progress.update(read, Some(all)).is_break() {
+        if read % 1024 == 0 && progress.update(read, all).is_break() {
             return Some(Err(Error::Interrupted));
         }
         read += 1;
         documents.next()
     });
-    let pack = |done, all| packing.update(done, Some(all));
     let path = &arguments.database.database;
+    let memory = arguments.memory;
     Ok(Database::build_with(
         path,
         &options,
         documents,
-        arguments.memory,
-        pack,
+        memory,
+        |done, all| packing.update(done, Some(all)),
     )?)
 }
 
@@ -123,7 +118,8 @@ fn add(arguments: &Arguments, import: Import, output: &Output) -> Result<Databas
     }
     let import = import.stored_in(scheme, database.sketch_size());
     let progress = output.console().progress_of("documents");
-    let (mut documents, mut done) = (import.documents().peekable(), 0);
+    let mut documents = import.documents().peekable();
+    let mut done = 0;
     while documents.peek().is_some() {
         let mut txn = database.begin_write()?;
         for document in documents.by_ref().take(TOGETHER) {

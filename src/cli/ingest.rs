@@ -16,10 +16,9 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::are_same_file;
 use super::arguments::{
-    DatabaseArgument, Reading, SketchBytes, key_bytes, max_distance_parser, parse_scheme,
-    similarity_parser,
+    BoundArguments, DatabaseArgument, Reading, SketchBytes, key_bytes, parse_scheme,
 };
-use super::ingest_report::{IngestReport, Reporting, print_ingested, print_largest_groups};
+use super::ingest_report::{IngestReport, ReportOptions, print_ingested, print_largest_groups};
 use super::open::{answer_others, open_to_write};
 use super::output::Output;
 use super::units::{count, positive_count};
@@ -38,13 +37,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// The distance, inclusive, at which documents match [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, at which documents match [default: that of the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    min_similarity: Option<f64>,
+    #[command(flatten)]
+    bounds: BoundArguments,
 
     /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
@@ -147,11 +141,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         goes_on,
         output,
     );
-    let is_useless = taken.as_ref().map_or(true, |ingested| {
-        let totals = &ingested.now;
-        let took_nothing = totals.documents == 0 && totals.passed_over == 0;
-        totals.documents == 0 && totals.rejected > 0 || is_new && took_nothing
-    });
+    let is_useless = match &taken {
+        Ok(Ingested { now, .. }) => {
+            let took_nothing = now.documents == 0 && now.passed_over == 0;
+            now.documents == 0 && now.rejected > 0 || is_new && took_nothing
+        }
+        Err(_) => true,
+    };
     if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
         drop((socket, database));
         _ = fs::remove_file(&arguments.database.database);
@@ -161,7 +157,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     }
     let mut ingested = taken?;
     ingested.now.elapsed += prepared;
-    let without_text = verification.map(|it| it.complain_of_missing());
+    let without_text = verification.map(|verification| verification.complain_of_missing());
     print_ingested(output, &ingested, arguments.reading.unit(), without_text);
     let_others_end(socket, output);
     if output.console().is_ended() {
@@ -173,14 +169,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
         });
         return Err(Error::Interrupted.into());
     }
-    if arguments.reporting().is_summary(output) {
+    if arguments.report_options().is_summary(output) {
         print_largest_groups(output, &database)?;
     }
-    Ok(if is_useless || ingested.failed > 0 {
-        Answer::CouldNotTell
-    } else {
-        Answer::Yes
-    })
+    Ok(Answer::yes_unless(is_useless || ingested.failed > 0))
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
@@ -199,10 +191,10 @@ fn let_others_end((): (), _: &Output) {}
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn is_pipe(path: &Path, output: &Output) -> bool {
     let place = output.console().place_of(path);
-    path == "-" || fs::metadata(place).is_ok_and(|it| !it.is_file() && !it.is_dir())
+    path == "-" || fs::metadata(place).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Ingests the records, and tells what happens.
+/// Ingests the records, and reports what happens.
 fn ingest(
     arguments: &Arguments,
     database: &Database,
@@ -213,7 +205,7 @@ fn ingest(
 ) -> Result<Ingested, Failure> {
     let console = output.console().clone();
     let ingest = arguments.ingest(database, verification);
-    let mut report = IngestReport::new(output, &records, verification, arguments.reporting())?;
+    let mut report = IngestReport::new(output, &records, verification, arguments.report_options())?;
     let ingested = ingest
         .stop_when(move || console.is_ended())
         .run(records, |event| report.observe(&event));
@@ -234,20 +226,26 @@ impl Arguments {
     /// Refuses to touch what would never be touched.
     fn ensure_touch_counts(&self) -> Result<(), Failure> {
         match self.on_duplicate {
-            OnDuplicate::Link if self.touch => Err("--touch is for `--on-duplicate skip` and `--on-duplicate replace`: \
-                                                   by default every document is stored, and nothing is touched"
-                .into()),
+            OnDuplicate::Link if self.touch => Err(
+                "--touch is for `--on-duplicate skip` and `--on-duplicate replace`: by default every document is \
+                 stored, and nothing is touched"
+                    .into(),
+            ),
             _ => Ok(()),
         }
     }
 
-    /// What is asked for and never changes in a database. The distance and the similarity are those of the question
-    /// too, so a database that is there may have others.
+    /// What is given and never changes in a database. The distance and the similarity are those of the queries too, so
+    /// a database that is there may have others.
     fn options(&self) -> CreateOptions {
-        let options = self.sketch.map_or_else(CreateOptions::new, |it| {
-            CreateOptions::new().sketch_size(it.into())
-        });
-        self.scheme.map_or(options.clone(), |it| options.scheme(it))
+        let mut options = CreateOptions::new();
+        if let Some(bytes) = self.sketch {
+            options = options.sketch_size(bytes.into());
+        }
+        if let Some(scheme) = self.scheme {
+            options = options.scheme(scheme);
+        }
+        options
     }
 
     /// The options of a new database.
@@ -256,10 +254,10 @@ impl Arguments {
             Some(_) => self.options(),
             None => self.options().scheme(records.suitable_scheme()?),
         };
-        if let Some(max_distance) = self.max_distance {
+        if let Some(max_distance) = self.bounds.max_distance {
             options = options.max_distance(max_distance);
         }
-        if let Some(min_similarity) = self.min_similarity {
+        if let Some(min_similarity) = self.bounds.min_similarity {
             options = options.min_similarity(min_similarity);
         }
         Ok(options)
@@ -270,14 +268,13 @@ impl Arguments {
         let Some(rejected) = &self.rejected else {
             return Ok(());
         };
-        let is_same = |path: &Path| are_same_file(rejected, path);
         let path = rejected.display();
-        if is_same(&self.database.database) {
+        if are_same_file(rejected, &self.database.database) {
             return Err(
                 format!("{path}: rejected records cannot be written into the database").into(),
             );
         }
-        match records.paths().iter().any(|input| is_same(input)) {
+        match records.paths().iter().any(|input| are_same_file(rejected, input)) {
             true => Err(format!(
                 "{path}: is one of the inputs, and rejected records cannot be written into these; choose a file \
                  elsewhere, or leave this one out with --glob"
@@ -287,8 +284,8 @@ impl Arguments {
         }
     }
 
-    fn reporting(&self) -> Reporting<'_> {
-        Reporting {
+    fn report_options(&self) -> ReportOptions<'_> {
+        ReportOptions {
             print: self.print,
             rejected: self.rejected.as_deref(),
         }
@@ -304,13 +301,10 @@ impl Arguments {
             OnDuplicate::Skip => OnMatch::Skip,
             OnDuplicate::Replace => OnMatch::Replace,
         };
-        let mut policy = Policy::new(on_match).limit(self.limit).touch(self.touch);
-        if let Some(max_distance) = self.max_distance {
-            policy = policy.max_distance(max_distance);
-        }
-        if let Some(min_similarity) = self.min_similarity {
-            policy = policy.min_similarity(min_similarity);
-        }
+        let mut policy = Policy::new(on_match)
+            .near(self.bounds.near())
+            .limit(self.limit)
+            .touch(self.touch);
         if let Some(verification) = verification.cloned() {
             policy = policy
                 .verify(move |document, stored| verification.matches_document(document, stored));
@@ -325,32 +319,29 @@ impl Arguments {
         if let Some(name) = &self.source {
             ingest = ingest.source_name(key_bytes(name));
         }
-        let reread = match (self.again, self.restart) {
+        if let Some(scheme) = self.scheme {
+            ingest = ingest.scheme(scheme);
+        }
+        ingest.reread(match (self.again, self.restart) {
             (_, true) => Reread::All,
             (true, _) => Reread::Ended,
             (false, false) => Reread::Nothing,
-        };
-        ingest = ingest.reread(reread);
-        match self.scheme {
-            Some(scheme) => ingest.scheme(scheme),
-            None => ingest,
-        }
+        })
     }
 }
 
 /// The database, and whether it is new.
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
     let path: &Path = &arguments.database.database;
-    let opened = match open_to_write(path) {
-        Err(Error::NotFound { .. }) => {
-            match Database::create(path, &arguments.options_of_new(records)?) {
-                // Somebody else created it in the meantime, and most likely has it in use.
-                Err(Error::AlreadyExists { .. }) => open_to_write(path),
-                created => return created.map(|database| (database, true)),
-            }
+    let mut opened = open_to_write(path);
+    if let Err(Error::NotFound { .. }) = opened {
+        match Database::create(path, &arguments.options_of_new(records)?) {
+            // Somebody else created it in the meantime, and most likely has it in use.
+            Err(Error::AlreadyExists { .. }) => opened = open_to_write(path),
+            created => return Ok((created?, true)),
         }
-        opened => opened,
-    }?;
+    }
+    let opened = opened?;
     opened.ensure_created_with(&arguments.options())?;
     Ok((opened, false))
 }

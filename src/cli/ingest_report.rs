@@ -1,4 +1,4 @@
-//! What `simdb ingest` tells: near-duplicates, rejected records, progress, totals and the largest groups.
+//! What `simdb ingest` prints: near-duplicates, rejected records, progress, totals and the largest groups.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
@@ -19,16 +19,16 @@ use super::output::{
 use super::rejections::{self, Rejections};
 use super::verification::Verification;
 
-/// What is told, and where.
+/// What is reported, and where.
 #[derive(Clone, Copy)]
-pub(super) struct Reporting<'a> {
+pub(super) struct ReportOptions<'a> {
     /// Whether every near-duplicate is printed on a terminal too.
     pub(super) print: bool,
     /// The file for rejected records.
     pub(super) rejected: Option<&'a Path>,
 }
 
-impl Reporting<'_> {
+impl ReportOptions<'_> {
     /// Whether a summary takes the place of the lines, since nobody reads hundreds of thousands on a terminal.
     pub(super) fn is_summary(self, output: &Output) -> bool {
         !self.print && !output.is_json() && io::stdout().is_terminal()
@@ -36,9 +36,9 @@ impl Reporting<'_> {
 }
 
 /// How many messages about inputs that were read before are printed.
-const MOST_TOLD_INPUTS: u64 = 20;
+const MOST_INPUT_MESSAGES: u64 = 20;
 
-/// Tells what happens while it happens.
+/// Reports what happens while it happens.
 pub(super) struct IngestReport<'o> {
     output: &'o mut Output,
     verification: Option<Arc<Verification>>,
@@ -46,9 +46,9 @@ pub(super) struct IngestReport<'o> {
     bar: Bar,
     /// Whether near-duplicates are printed.
     prints: bool,
-    told_inputs: u64,
-    /// The inputs that were told as lists.
-    told_lists: u64,
+    /// The inputs that were read before, and those that are read as lists.
+    known_inputs: u64,
+    lists: u64,
     /// The number of documents that are stored, once there was a commit.
     stored: Option<u64>,
     failed: Option<Failure>,
@@ -59,63 +59,53 @@ impl<'o> IngestReport<'o> {
         output: &'o mut Output,
         records: &Records,
         verification: Option<&Arc<Verification>>,
-        reporting: Reporting<'_>,
+        options: ReportOptions<'_>,
     ) -> Result<Self, Failure> {
-        let rejections = Rejections::new(output.console(), reporting.rejected, output.is_json())?;
+        let rejections = Rejections::new(output.console(), options.rejected, output.is_json())?;
         Ok(Self {
             verification: verification.cloned(),
             rejections,
             bar: Bar::new(records.progress(), output.console().is_quiet()),
-            prints: !reporting.is_summary(output),
-            told_inputs: 0,
-            told_lists: 0,
+            prints: !options.is_summary(output),
+            known_inputs: 0,
+            lists: 0,
             stored: None,
             failed: None,
             output,
         })
     }
 
-    /// Tells an event. Breaks if it cannot be told: what is not told is not to be committed.
+    /// Reports an event. Breaks if that fails: what is not reported is not to be committed.
     pub(super) fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        let told = self.tell(event);
-        self.failed = told.err().or(self.failed.take());
-        if self.failed.is_some() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        if let Err(error) = self.report(event) {
+            self.failed = Some(error);
+        }
+        match self.failed {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
         }
     }
 
-    fn tell(&mut self, event: &Event<'_>) -> Result<(), Failure> {
+    fn report(&mut self, event: &Event<'_>) -> Result<(), Failure> {
         match event {
             Event::Duplicate { document, verdict } if self.prints => {
-                let verified = self
-                    .verification
-                    .as_ref()
-                    .map(|it| it.values_of_document(document, verdict.matches()));
-                print_duplicate(
-                    self.output,
-                    document,
-                    verdict,
-                    verified.transpose()?.as_ref(),
-                );
+                self.print_duplicate(document, verdict)?;
             }
             Event::Rejected(rejected) => {
                 if self.output.is_json() {
-                    self.output
-                        .print(|| rejections::object(rejected), String::new);
+                    self.output.print_json(&rejections::object(rejected));
                 }
                 let rejections = &mut self.rejections;
                 self.bar.above(|| rejections.add(rejected))?;
             }
-            Event::Failed { path, error, .. } => self.tell_failed(path, error),
-            Event::Left(rejected) => self.tell_left(rejected),
-            Event::List { path, lines } => self.tell_list(path, *lines),
+            Event::Failed { path, error, .. } => self.report_failed(path, error),
+            Event::Left(rejected) => self.report_left(rejected),
+            Event::List { path, lines } => self.report_list(path, *lines),
             Event::Committed { totals } => {
                 self.bar.update(totals);
                 self.stored = Some(totals.inserted + totals.replaced);
             }
-            Event::Source { path, resumed } => self.tell_source(path, *resumed),
+            Event::Source { path, resumed } => self.report_known(path, *resumed),
             Event::Duplicate { .. } | Event::Reported => {}
         }
         // What is committed was printed before.
@@ -129,72 +119,97 @@ impl<'o> IngestReport<'o> {
         Ok(())
     }
 
-    fn tell_source(&mut self, path: &Path, resumed: Resumed) {
-        self.told_inputs += 1;
-        if self.told_inputs <= MOST_TOLD_INPUTS {
-            let message = format!("{}: {}", path_text(path), words_of(resumed));
+    fn complain(&self, message: &str) {
+        self.bar.above(|| self.output.complain(message));
+    }
+
+    fn report_known(&mut self, path: &Path, resumed: Resumed) {
+        self.known_inputs += 1;
+        if self.known_inputs <= MOST_INPUT_MESSAGES {
+            let message = format!("{}: {}", path_text(path), resumed_text(resumed));
             self.bar.above(|| self.output.remark(&message));
         }
     }
 
-    fn tell_list(&mut self, path: &Path, lines: u64) {
-        self.told_lists += 1;
-        if self.told_lists <= MOST_TOLD_INPUTS {
-            let message = format!(
+    fn report_list(&mut self, path: &Path, lines: u64) {
+        self.lists += 1;
+        if self.lists <= MOST_INPUT_MESSAGES {
+            self.complain(&format!(
                 "{}: is read as one document of {lines} short lines; `--input-format lines` makes each line a document",
                 path_text(path)
-            );
-            self.bar.above(|| self.output.complain(&message));
+            ));
         }
     }
 
-    fn tell_failed(&mut self, path: &Path, error: &Error) {
-        self.bar.above(|| self.output.complain(&error.to_string()));
-        let Error::Input { line, reason, .. } = error else {
-            return;
-        };
-        let object = || {
-            let mut object = name_fields("input", path.as_os_str().as_encoded_bytes());
-            object.insert("failed".to_owned(), reason.as_str().into());
-            object.insert("line".to_owned(), (*line).into());
-            Value::Object(object)
-        };
-        if self.output.is_json() {
-            self.output.print(object, String::new);
+    fn report_failed(&mut self, path: &Path, error: &Error) {
+        self.complain(&error.to_string());
+        if let Error::Input { line, reason, .. } = error {
+            self.print_input("failed", path, reason, *line);
         }
     }
 
-    fn tell_left(&mut self, left: &Rejected) {
+    fn report_left(&mut self, left: &Rejected) {
         let path = path_text(&left.path);
         let line = left.line.unwrap_or_default();
-        let message = format!(
-            "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next run ({})",
-            left.reason
-        );
-        self.bar.above(|| self.output.complain(&message));
-        let object = || {
-            let mut object = name_fields("input", left.path.as_os_str().as_encoded_bytes());
-            object.insert("left".to_owned(), left.reason.to_string().into());
-            object.insert("line".to_owned(), line.into());
-            Value::Object(object)
-        };
+        let reason = left.reason.to_string();
+        self.complain(&format!(
+            "{path}, line {line}: the last line has no line end yet, and is no record; it is left for the next run \
+             ({reason})"
+        ));
+        self.print_input("left", &left.path, &reason, Some(line));
+    }
+
+    /// Prints an object about a line of an input, if JSON was asked for.
+    fn print_input(&mut self, field: &str, input: &Path, reason: &str, line: Option<u64>) {
         if self.output.is_json() {
-            self.output.print(object, String::new);
+            let mut object = name_fields("input", input.as_os_str().as_encoded_bytes());
+            object.insert(field.to_owned(), reason.into());
+            object.insert("line".to_owned(), line.into());
+            self.output.print_json(&Value::Object(object));
         }
     }
 
-    /// Tells what was left out. The error if something could not be told.
+    fn print_duplicate(&mut self, document: &Document, verdict: &Verdict) -> Result<(), Failure> {
+        let verified = match &self.verification {
+            Some(verification) => {
+                Some(verification.values_of_document(document, verdict.matches())?)
+            }
+            None => None,
+        };
+        if self.output.is_json() {
+            let object = duplicate_object(document, verdict, verified.as_ref());
+            self.output.print_json(&object);
+            return Ok(());
+        }
+        let key = printable(document.key());
+        let mut line = format!(
+            "{key} is near {}",
+            matches_line(verdict.matches(), verified.as_ref())
+        );
+        if matches!(verdict.change(), Change::Skipped) {
+            line += ", skipped";
+        } else if !verdict.deleted().is_empty() {
+            line += &format!(", deleted {}", verdict.deleted().len());
+        }
+        self.output.print_line(&line);
+        Ok(())
+    }
+
+    /// Reports what was left out. The error if something could not be reported.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.bar.clear();
         self.rejections.flush()?;
-        self.rejections.tell_others();
-        if self.told_inputs > MOST_TOLD_INPUTS {
-            let more = self.told_inputs - MOST_TOLD_INPUTS;
+        self.rejections.report_others();
+        if self.known_inputs > MOST_INPUT_MESSAGES {
+            let more = self.known_inputs - MOST_INPUT_MESSAGES;
             self.output.remark(&format!(
                 "{more} more inputs were read before; `simdb sources` lists them"
             ));
         }
-        self.failed.map_or(Ok(()), Err)
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// The number of documents that were stored before an error.
@@ -209,7 +224,7 @@ fn path_text(path: &Path) -> Cow<'_, str> {
 }
 
 /// How an input is read that was read before.
-fn words_of(resumed: Resumed) -> &'static str {
+fn resumed_text(resumed: Resumed) -> &'static str {
     match resumed {
         Resumed::New => "is read for the first time",
         Resumed::Repeated => "is given more than once, and is read once",
@@ -226,47 +241,24 @@ fn words_of(resumed: Resumed) -> &'static str {
     }
 }
 
-fn print_duplicate(
-    output: &mut Output,
-    document: &Document,
-    verdict: &Verdict,
-    verified: Option<&Verified>,
-) {
-    output.print(
-        || {
-            let mut object = key_fields(Some(document.key()));
-            add_fingerprint(&mut object, document.fingerprint());
-            let verdict_name = match verdict.change() {
-                Change::Inserted => "inserted",
-                Change::Replaced(_) => "replaced",
-                Change::Skipped => "skipped",
-            };
-            object.insert("verdict".to_owned(), verdict_name.into());
-            if !verdict.deleted().is_empty() {
-                let keys = verdict
-                    .deleted()
-                    .iter()
-                    .map(|deleted| Value::Object(key_fields(Some(deleted.key()))));
-                object.insert("deleted".to_owned(), keys.collect());
-            }
-            add_matches(&mut object, verdict.matches(), verified);
-            Value::Object(object)
-        },
-        || {
-            let what_was_done = match verdict.change() {
-                Change::Skipped => ", skipped".to_owned(),
-                _ if !verdict.deleted().is_empty() => {
-                    format!(", deleted {}", verdict.deleted().len())
-                }
-                _ => String::new(),
-            };
-            let matches = matches_line(verdict.matches(), verified);
-            format!(
-                "{} is near {matches}{what_was_done}",
-                printable(document.key())
-            )
-        },
-    );
+fn duplicate_object(document: &Document, verdict: &Verdict, verified: Option<&Verified>) -> Value {
+    let mut object = key_fields(Some(document.key()));
+    add_fingerprint(&mut object, document.fingerprint());
+    let change = match verdict.change() {
+        Change::Inserted => "inserted",
+        Change::Replaced(_) => "replaced",
+        Change::Skipped => "skipped",
+    };
+    object.insert("verdict".to_owned(), change.into());
+    let mut deleted = Vec::new();
+    for document in verdict.deleted() {
+        deleted.push(Value::Object(key_fields(Some(document.key()))));
+    }
+    if !deleted.is_empty() {
+        object.insert("deleted".to_owned(), deleted.into());
+    }
+    add_matches(&mut object, verdict.matches(), verified);
+    Value::Object(object)
 }
 
 fn totals_object(totals: &Totals, unit: Unit) -> Value {
@@ -306,10 +298,9 @@ fn ingested_object(ingested: &Ingested, unit: Unit, without_text: Option<usize>)
 
 /// A number and what it counts, if there is any.
 fn counted(number: u64, what: &str) -> String {
-    if number > 0 {
-        format!(", {number} {what}")
-    } else {
-        String::new()
+    match number {
+        0 => String::new(),
+        number => format!(", {number} {what}"),
     }
 }
 
@@ -372,10 +363,7 @@ pub(super) fn print_ingested(
     without_text: Option<usize>,
 ) {
     match output.is_json() {
-        true => output.print(
-            || ingested_object(ingested, unit, without_text),
-            String::new,
-        ),
+        true => output.print_json(&ingested_object(ingested, unit, without_text)),
         false => output.print_lines(&ingested_lines(ingested, unit, without_text)),
     }
 }
@@ -390,20 +378,15 @@ pub(super) fn print_largest_groups(
     database: &Database,
 ) -> Result<(), Failure> {
     let largest = database.snapshot()?.largest_groups(GROUPS, MOST_READ)?;
-    let groups: Vec<_> = largest
-        .groups
-        .iter()
-        .filter(|it| it.documents > 1)
-        .collect();
-    if !groups.is_empty() {
-        output.print(
-            || Value::Null,
-            || "the largest groups of documents with one fingerprint:".to_owned(),
-        );
-    }
-    for group in groups {
-        let line = || format!("{:>10}  {}", group.documents, printable(&group.newest_key));
-        output.print(|| Value::Null, line);
+    let mut heading = Some("the largest groups of documents with one fingerprint:");
+    for group in &largest.groups {
+        if group.documents > 1 {
+            if let Some(heading) = heading.take() {
+                output.print_line(heading);
+            }
+            let key = printable(&group.newest_key);
+            output.print_line(&format!("{:>10}  {key}", group.documents));
+        }
     }
     Ok(())
 }

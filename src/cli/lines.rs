@@ -33,16 +33,13 @@ pub(super) struct Lines {
 impl Lines {
     /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
     pub(super) fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
+        let failed = Error::io(path);
         let input = match path.as_os_str() == "-" {
             true => Input::Standard,
             false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
             // To open a pipe is to wait for whoever writes to it.
-            false if fs::metadata(path).map_err(failed)?.is_file() => {
-                Input::File(File::open(path).map_err(failed)?)
+            false if fs::metadata(path).map_err(&failed)?.is_file() => {
+                Input::File(File::open(path).map_err(&failed)?)
             }
             false => Input::Pipe(path.to_owned()),
         };
@@ -50,11 +47,10 @@ impl Lines {
         // The thread is not joined. It may wait for its input for ever.
         let thread = thread::Builder::new().spawn(move || read(input, &send));
         thread.map_err(Error::no_thread)?;
-        let (name, part) = (path.display().to_string(), Vec::new().into_iter());
         Ok(Self {
-            name,
+            name: path.display().to_string(),
             parts,
-            part,
+            part: Vec::new().into_iter(),
             line: 0,
             is_ended: Box::new(is_ended),
         })
@@ -120,13 +116,14 @@ fn read(input: Input, send: &SyncSender<Part>) {
         Ok(input) => BufReader::with_capacity(1 << 20, input),
         Err(error) => return drop(send.send(vec![Err(error.to_string())])),
     };
-    let (mut part, mut bytes) = (Part::new(), 0);
+    let mut part = Part::new();
+    let mut bytes = 0;
     loop {
         let line = next_line(&mut input);
         let is_last = !matches!(line, Some(Ok(_)));
-        bytes += line
-            .as_ref()
-            .map_or(0, |it| it.as_ref().map_or(0, String::len));
+        if let Some(Ok(line)) = &line {
+            bytes += line.len();
+        }
         part.extend(line);
         if is_last || bytes >= HANDED_BYTES {
             bytes = 0;

@@ -15,19 +15,19 @@ use super::console::Console;
 use super::export;
 use super::output::Output;
 #[cfg(feature = "cli")]
-use super::pair_clusters::OfPairs;
+use super::pair_clusters::PairClustering;
 use super::{
-    asking, backup, check, clusters, compact, delete, dump, expire, explain, get, pairs, query,
-    report, sources, stats, top,
+    check, clusters, compact, delete, dump, get, pairs, query, query_arguments, report, sources,
+    stats,
 };
 
 #[derive(Subcommand)]
 pub(super) enum Live {
     /// Print the stored documents that are near a text, a fingerprint or another document
     #[command(visible_aliases = ["search", "find"])]
-    Query(asking::Arguments),
+    Query(query_arguments::Arguments),
     /// Tell how a query is answered: its probes, the candidates expected and met, the time
-    Explain(asking::Arguments),
+    Explain(query_arguments::Arguments),
     /// Print all pairs of near documents
     #[command(alias = "join")]
     Pairs(pairs::Arguments),
@@ -44,13 +44,13 @@ pub(super) enum Live {
     #[command(visible_aliases = ["rm", "remove"], alias = "del")]
     Delete(delete::Arguments),
     /// Delete documents that were seen before a time
-    Expire(expire::Arguments),
+    Expire(delete::ExpireArguments),
     /// Print what a database holds and how large it is
     #[command(visible_alias = "info", aliases = ["status", "size"])]
     Stats(stats::Arguments),
     /// Print what `stats` does once a second, of a database in use
     #[command(alias = "watch")]
-    Top(top::Arguments),
+    Top(stats::TopArguments),
     /// Print which inputs a database was filled from, and how far each was read
     Sources(sources::Arguments),
     /// Check every invariant of a database
@@ -61,7 +61,7 @@ pub(super) enum Live {
     Compact(compact::Arguments),
     /// Make a dense copy of a database
     #[command(visible_aliases = ["copy", "cp"])]
-    Backup(backup::Arguments),
+    Backup(compact::BackupArguments),
     /// Print a whole database as JSON Lines
     #[command(visible_alias = "ls", alias = "list")]
     Dump(dump::Arguments),
@@ -81,22 +81,22 @@ pub(super) enum Opening {
 impl Live {
     fn parts(&self) -> (&LiveDatabase, Opening) {
         match self {
-            Self::Query(asking::Arguments { database, .. })
-            | Self::Explain(asking::Arguments { database, .. })
+            Self::Query(query_arguments::Arguments { database, .. })
+            | Self::Explain(query_arguments::Arguments { database, .. })
             | Self::Pairs(pairs::Arguments { database, .. })
             | Self::Clusters(clusters::Arguments { database, .. })
             | Self::Report(report::Arguments { database, .. })
             | Self::Get(get::Arguments { database, .. })
             | Self::Stats(stats::Arguments { database, .. })
-            | Self::Top(top::Arguments { database, .. })
-            | Self::Backup(backup::Arguments { database, .. })
+            | Self::Top(stats::TopArguments { database, .. })
+            | Self::Backup(compact::BackupArguments { database, .. })
             | Self::Dump(dump::Arguments { database }) => (database, Opening::Read),
             #[cfg(feature = "parquet")]
             Self::Export(export::Arguments { database, .. }) => (database, Opening::Read),
             Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
-            | Self::Expire(expire::Arguments { database, .. })
+            | Self::Expire(delete::ExpireArguments { database, .. })
             | Self::Compact(compact::Arguments { database, .. }) => (database, Opening::Write),
             Self::Sources(it) if !it.forgets() => (&it.database, Opening::Read),
             Self::Sources(sources::Arguments { database, .. }) => (database, Opening::Write),
@@ -143,19 +143,19 @@ impl Live {
     pub(super) fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         match self {
             Self::Query(arguments) => query::run(arguments, database, output),
-            Self::Explain(arguments) => explain::run(arguments, database, output),
+            Self::Explain(arguments) => query::explain(arguments, database, output),
             Self::Pairs(arguments) => pairs::run(arguments, database, output),
             Self::Clusters(arguments) => clusters::run(arguments, database, output),
             Self::Report(arguments) => report::run(arguments, database, output),
             Self::Get(arguments) => get::run(arguments, database, output),
             Self::Delete(arguments) => delete::run(arguments, database, output),
-            Self::Expire(arguments) => expire::run(arguments, database, output),
+            Self::Expire(arguments) => delete::expire(arguments, database, output),
             Self::Stats(arguments) => stats::run(arguments, database, output),
             Self::Top(_) => stats::print(database, output),
             Self::Sources(arguments) => sources::run(arguments, database, output),
             Self::Check(arguments) => check::run(arguments, database, output),
             Self::Compact(arguments) => compact::run(arguments, database, output),
-            Self::Backup(arguments) => backup::run(arguments, database, output),
+            Self::Backup(arguments) => compact::backup(arguments, database, output),
             Self::Dump(_) => dump::run(database, output),
             #[cfg(feature = "parquet")]
             Self::Export(arguments) => export::run(arguments, database, output),
@@ -180,9 +180,9 @@ impl Live {
     }
 
     /// What is to be done without a database.
-    pub(super) fn of_pairs(&self) -> Option<OfPairs<'_>> {
+    pub(super) fn of_pairs(&self) -> Option<PairClustering<'_>> {
         match self {
-            Self::Clusters(arguments) => arguments.of_pairs(),
+            Self::Clusters(arguments) => arguments.pair_clustering(),
             _ => None,
         }
     }

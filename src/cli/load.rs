@@ -77,16 +77,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let scheme: Scheme = header.scheme.parse()?;
     let sketch_size = SketchSize::from_bytes(header.sketch_bytes)
         .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
-    let options = CreateOptions::new()
+    let mut options = CreateOptions::new()
         .scheme(scheme)
-        .max_distance(header.max_distance);
-    let options = header
-        .created
-        .map_or(options.clone(), |created| options.created(created));
-    let options = options
+        .max_distance(header.max_distance)
         .sketch_size(sketch_size)
         .min_similarity(header.min_similarity);
-    let options = match &header.plan {
+    if let Some(created) = header.created {
+        options = options.created(created);
+    }
+    options = match &header.plan {
         Some(plan) => options.plan(plan),
         None => options.expected_documents(header.documents),
     };
@@ -115,11 +114,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             return (read != header.documents).then(|| Err(lines.failed(&reason)));
         };
         read += 1;
-        Some(
-            line.and_then(|line| document(&line, &options).map_err(|reason| lines.failed(&reason))),
-        )
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(document(&line, &options).map_err(|reason| lines.failed(&reason)))
     });
-    let pack = |done, all| packing.update(done, Some(all));
     let snapshot = match standing {
         Some(standing) => {
             standing.compare_documents(documents)?;
@@ -127,21 +127,17 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
             standing.snapshot
         }
         None => {
-            Database::build_with(path, &options, documents, arguments.memory, pack)?.snapshot()?
+            let memory = arguments.memory;
+            let built = Database::build_with(path, &options, documents, memory, |done, all| {
+                packing.update(done, Some(all))
+            });
+            built?.snapshot()?
         }
     };
     drop((progress, packing));
     let stats = snapshot.stats()?;
-    output.print(
-        || stats_object(&stats),
-        || {
-            format!(
-                "{}: {} documents",
-                arguments.database.database.display(),
-                stats.documents
-            )
-        },
-    );
+    let line = format!("{}: {} documents", path.display(), stats.documents);
+    output.print_record(&stats_object(&stats), &line);
     Ok(Answer::Yes)
 }
 
@@ -169,31 +165,35 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
     let line = lines
         .next()
         .ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
-    let header: Header = serde_json::from_str(&line).map_err(|error| {
-        lines.failed(&format!(
-            "it does not begin with the header of a dump: {}",
-            told(&error)
-        ))
-    })?;
-    match header.simdb_dump {
-        DUMP_VERSION => Ok(header),
-        found => {
-            let reason =
-                format!("it is a dump of version {found}, and this release reads {DUMP_VERSION}");
-            Err(lines.failed(&reason))
+    let header: Header = match serde_json::from_str(&line) {
+        Ok(header) => header,
+        Err(error) => {
+            let reason = json_reason(&error);
+            let reason = format!("it does not begin with the header of a dump: {reason}");
+            return Err(lines.failed(&reason));
         }
+    };
+    let version = header.simdb_dump;
+    if version == DUMP_VERSION {
+        return Ok(header);
     }
+    let reason =
+        format!("it is a dump of version {version}, and this release reads {DUMP_VERSION}");
+    Err(lines.failed(&reason))
 }
 
 /// Reads a document from a line, or says what is wrong with the line. The database has to take it.
 fn document(line: &str, options: &CreateOptions) -> Result<Document, String> {
-    let line: Line = serde_json::from_str(line).map_err(|error| told(&error))?;
+    let line: Line = serde_json::from_str(line).map_err(|error| json_reason(&error))?;
     let key = bytes(line.key, line.key_base64, "key")?.ok_or("it has no key")?;
-    let fingerprint = line
-        .fingerprint
-        .map(|text| text.parse::<Fingerprint>())
-        .transpose();
-    let fingerprint = fingerprint.map_err(|error| error.to_string())?;
+    let fingerprint = match line.fingerprint {
+        Some(digits) => Some(
+            digits
+                .parse::<Fingerprint>()
+                .map_err(|error| error.to_string())?,
+        ),
+        None => None,
+    };
     match (fingerprint, line.too_short) {
         (None, false) => return Err("it has neither a fingerprint nor `too_short`".to_owned()),
         (Some(_), true) => {
@@ -201,25 +201,28 @@ fn document(line: &str, options: &CreateOptions) -> Result<Document, String> {
         }
         _ => {}
     }
-    let sketch = line
-        .sketch
-        .map(|digits| Sketch::parse(&digits, line.shingles))
-        .transpose();
-    let sketch = sketch.map_err(|error| error.to_string())?;
+    let sketch = match line.sketch {
+        Some(digits) => {
+            let sketch = Sketch::parse(&digits, line.shingles);
+            Some(sketch.map_err(|error| error.to_string())?)
+        }
+        None => None,
+    };
     let payload = bytes(line.payload, line.payload_base64, "payload")?.unwrap_or_default();
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch)
         .with_seen(line.seen)
-        .with_rank(line.rank);
-    let document = document.with_scope(line.scope).with_payload(payload);
+        .with_rank(line.rank)
+        .with_scope(line.scope)
+        .with_payload(payload);
     options
         .validate(&document)
         .map_err(|error| error.to_string())?;
     Ok(document)
 }
 
-/// What is wrong with a line of JSON. The number of the line in the input is told elsewhere.
-fn told(error: &serde_json::Error) -> String {
+/// What is wrong with a line of JSON. The number of the line in the input is named elsewhere.
+fn json_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match text.strip_suffix(&place) {

@@ -61,20 +61,20 @@ pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
 #[cfg(unix)]
 pub(super) fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
     let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
-    let refused = |error: &Error| {
-        let reason = match error {
-            Error::AlreadyExists { path } => {
-                format!("{}: is in the way of the socket", path.display())
-            }
-            error => chain(error),
-        };
-        console.complain(&format!(
-            "no other command can be answered until this one ends: {reason}"
-        ));
+    let reason = match database.admin_socket(path) {
+        Ok(socket) => {
+            let console = console.clone();
+            return Some(socket.stop_when(move || console.is_ended()));
+        }
+        Err(Error::AlreadyExists { path }) => {
+            format!("{}: is in the way of the socket", path.display())
+        }
+        Err(error) => chain(&error),
     };
-    let socket = database.admin_socket(path).inspect_err(refused).ok()?;
-    let own = console.clone();
-    Some(socket.stop_when(move || own.is_ended()))
+    console.complain(&format!(
+        "no other command can be answered until this one ends: {reason}"
+    ));
+    None
 }
 
 #[cfg(not(unix))]

@@ -87,10 +87,23 @@ impl Output {
     /// flush.
     pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
         match self.json {
-            true => self.print_text(&json_line(&object())),
-            // Tabs stand between the parts of a line. Paths are in lines too, as they are.
-            false => self.print_text(&harmless(&line(), &['\t'])),
+            true => self.print_json(&object()),
+            false => self.print_line(&line()),
         }
+    }
+
+    /// Prints a record of which both forms are made already.
+    pub(super) fn print_record(&mut self, object: &Value, line: &str) {
+        match self.json {
+            true => self.print_json(object),
+            false => self.print_line(line),
+        }
+    }
+
+    /// Prints a line, whether JSON was asked for or not.
+    pub(super) fn print_line(&mut self, line: &str) {
+        // Tabs stand between the parts of a line. Paths are in lines too, as they are.
+        self.print_text(&harmless(line, &['\t']));
         self.waiting.push(b'\n');
     }
 

@@ -23,7 +23,7 @@ use super::standing::ensure_may_stand;
     not(feature = "parquet"),
     expect(dead_code, reason = "without Parquet there are no such files")
 )]
-pub(super) struct OfPairs<'a> {
+pub(super) struct PairClustering<'a> {
     pub(super) pairs: &'a Path,
     pub(super) max_distance: Option<u32>,
     pub(super) is_connected: bool,
@@ -34,14 +34,14 @@ pub(super) struct OfPairs<'a> {
 }
 
 #[cfg(not(feature = "parquet"))]
-impl OfPairs<'_> {
+impl PairClustering<'_> {
     pub(super) fn run(&self, _: &mut Output) -> CommandResult {
         Err("this program was built without Parquet: build it with `--features parquet`".into())
     }
 }
 
 #[cfg(feature = "parquet")]
-impl OfPairs<'_> {
+impl PairClustering<'_> {
     pub(super) fn run(&self, output: &mut Output) -> CommandResult {
         if let Some(file) = self.file.filter(|_| !self.replace) {
             ensure_may_stand(file, b"PAR1")?;
@@ -56,7 +56,9 @@ impl OfPairs<'_> {
         let progress = output.console().progress_of("pairs");
         let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
         drop(progress);
-        let (mut number, mut fingerprints, mut largest) = (0u64, 0, 0);
+        let mut number = 0u64;
+        let mut fingerprints = 0;
+        let mut largest = 0;
         for cluster in found.iter() {
             number += 1;
             fingerprints += cluster.fingerprints.len();
@@ -81,26 +83,28 @@ impl OfPairs<'_> {
     fn print(&self, output: &mut Output, number: u64, cluster: &FingerprintCluster) {
         let all = &cluster.fingerprints;
         let Some(&survivor) = all.first() else { return };
+        let count = all.len();
+        let name = survivor.to_string();
         if self.is_summary {
-            output.print(
-                || json!({"cluster": number, "survivor": survivor.to_string(), "fingerprints": all.len()}),
-                || format!("{number}\t{survivor}\t{}", all.len()),
+            output.print_record(
+                &json!({"cluster": number, "survivor": name, "fingerprints": count}),
+                &format!("{number}\t{name}\t{count}"),
             );
             return;
         }
         for fingerprint in all {
             let distance = Fingerprint::distance(*fingerprint, survivor);
-            output.print(
-                || {
-                    json!({
-                        "cluster": number,
-                        "fingerprint": fingerprint.to_string(),
-                        "survivor": survivor.to_string(),
-                        "distance": distance,
-                    })
-                },
-                || format!("{number}\t{fingerprint}\t{survivor}\t{distance}"),
-            );
+            let digits = fingerprint.to_string();
+            if output.is_json() {
+                output.print_json(&json!({
+                    "cluster": number,
+                    "fingerprint": digits,
+                    "survivor": name,
+                    "distance": distance,
+                }));
+            } else {
+                output.print_line(&format!("{number}\t{digits}\t{name}\t{distance}"));
+            }
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Where the pairs of a search go: to standard output, into a file of lines, or into a Parquet file.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::answer::Failure;
 use super::arguments::Reading;
-use super::finds::Finds;
 use super::output::Output;
 use super::resumable::Resumable;
 use super::standing::StandingFile;
@@ -40,17 +38,19 @@ impl PairArguments {
     /// Whether lines go to standard output.
     #[cfg(feature = "cli")]
     pub(super) fn prints_lines(&self) -> bool {
-        let is_screen = self
-            .output
-            .as_ref()
-            .is_none_or(|path| path.as_os_str() == "-");
+        let is_screen = match &self.output {
+            Some(path) => path.as_os_str() == "-",
+            None => true,
+        };
         is_screen && !matches!(self.format, Some(PairFormat::Jsonl | PairFormat::Parquet))
     }
 
     /// Where the file for the pairs is. `-` is standard output.
     pub(super) fn file(&self, output: &Output) -> Option<PathBuf> {
-        let path = self.output.as_ref().filter(|path| path.as_os_str() != "-");
-        path.map(|path| output.console().place_of(path))
+        match &self.output {
+            Some(path) if path.as_os_str() != "-" => Some(output.console().place_of(path)),
+            _ => None,
+        }
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) struct OtherReading(pub(super) Reading);
 
 impl Args for OtherReading {
     fn augment_args(command: Command) -> Command {
-        Reading::augment_args(command).mut_arg("input_format", |it| it.alias(None::<&str>))
+        Reading::augment_args(command).mut_arg("input_format", |format| format.alias(None::<&str>))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -109,11 +109,11 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Opens what takes the pairs. Also returns the position from which the search goes on. `question` says what is
-    /// asked.
+    /// Opens what takes the pairs. Also returns the position from which the search goes on. `query` says which
+    /// pairs are wanted.
     pub(super) fn open(
         arguments: &PairArguments,
-        question: &str,
+        query: &str,
         sides: Sides,
         output: &mut Output,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
@@ -130,17 +130,14 @@ impl Sink {
         match (format, path) {
             #[cfg(feature = "parquet")]
             (PairFormat::Parquet, Some(path)) => {
-                let keys = if arguments.binary_keys {
-                    KeyColumns::Binary
-                } else {
-                    KeyColumns::Text
+                let keys = match arguments.binary_keys {
+                    true => KeyColumns::Binary,
+                    false => KeyColumns::Text,
                 };
-                let file = PairFile::create(path, keys, arguments.replace)?;
-                let file = if sides == Sides::One {
-                    file
-                } else {
-                    file.of_two_databases()
-                };
+                let mut file = PairFile::create(path, keys, arguments.replace)?;
+                if sides != Sides::One {
+                    file = file.of_two_databases();
+                }
                 Ok((Self::Parquet(Box::new(file)), None))
             }
             #[cfg(not(feature = "parquet"))]
@@ -153,10 +150,8 @@ impl Sink {
             ),
             (_, None) => Ok((Self::Screen, None)),
             (format, Some(path)) => {
-                if !arguments.replace
-                    && !Resumable::is_begun(&path)
-                    && path.symlink_metadata().is_ok()
-                {
+                let is_standing = path.symlink_metadata().is_ok();
+                if is_standing && !arguments.replace && !Resumable::is_begun(&path) {
                     return Ok((Self::Standing(StandingFile::open(&path)?), None));
                 }
                 let name = if format == PairFormat::Jsonl {
@@ -164,9 +159,9 @@ impl Sink {
                 } else {
                     "tsv"
                 };
-                let question = format!("{name} {question}");
-                let opened = Resumable::open(&path, question, sides != Sides::AndInput);
-                opened.map(|(file, position)| (Self::Lines(file), position))
+                let query = format!("{name} {query}");
+                let (file, position) = Resumable::open(&path, query, sides != Sides::AndInput)?;
+                Ok((Self::Lines(file), position))
             }
         }
     }
@@ -220,14 +215,6 @@ impl Sink {
         matches!(self, Self::Screen)
     }
 
-    /// Whether the search should go on. What goes to standard output is written if it is enough.
-    pub(super) fn flow(&self, finds: &mut Finds, output: &mut Output) -> ControlFlow<()> {
-        match self {
-            Self::Screen => finds.flow(output),
-            _ => finds.wanted(),
-        }
-    }
-
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
     pub(super) fn reach(
         &mut self,
@@ -266,18 +253,20 @@ impl Sink {
             lines => format!(", and prints the last {lines} lines again"),
         };
         match self {
-            Self::Screen => Ok(reached
-                .map(|it| format!("; `--from {it}` goes on from there{again}"))
-                .unwrap_or_default()),
+            Self::Screen => Ok(match reached {
+                Some(position) => format!("; `--from {position}` goes on from there{again}"),
+                None => String::new(),
+            }),
             Self::Standing(_) => Ok("; the file was there before, and stays as it is".to_owned()),
-            Self::Lines(file) => file.save().map(|()| {
-                let anew = if file.goes_on() {
+            Self::Lines(file) => {
+                file.save()?;
+                let how = if file.goes_on() {
                     "goes on from there"
                 } else {
                     "begins anew"
                 };
-                format!("; the same command {anew}")
-            }),
+                Ok(format!("; the same command {how}"))
+            }
             #[cfg(feature = "parquet")]
             Self::Parquet(_) => {
                 Ok("; no file was made, and the same command begins anew".to_owned())
@@ -301,11 +290,14 @@ fn with_advice(error: Error) -> Error {
             source_name,
             line,
             reason,
-        } => Error::Input {
-            source_name,
-            line,
-            reason: format!("{reason}: give --binary-keys"),
-        },
+        } => {
+            let reason = format!("{reason}: give --binary-keys");
+            Error::Input {
+                source_name,
+                line,
+                reason,
+            }
+        }
         error => error,
     }
 }

@@ -1,41 +1,31 @@
-//! `simdb pairs`: prints all pairs of near documents.
+//! `simdb pairs`: prints all pairs of near documents, of one database, or of a database and another or an input.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::{Database, Error, FingerprintGroup, Pair, PairEvent, PairPosition};
+use crate::ingest::{Fingerprinting, ReadOptions, Record};
+use crate::{
+    CreateOptions, Database, Document, Error, FingerprintGroup, OpenOptions, Pair, PairEvent,
+    PairPosition, Snapshot, Unit,
+};
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
-use super::answer::{Answer, CommandResult};
+use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
-use super::arguments::{LiveDatabase, max_distance_parser, similarity_parser};
-use super::finds::Finds;
-use super::other_side::OtherSide;
+use super::arguments::{LiveDatabase, NearArguments, Reading};
+use super::long_search::LongSearch;
 use super::output::{Output, name_fields, printable};
 use super::pair_output::{OtherReading, PairArguments, Sides, Sink};
-use super::times::time;
+use super::rejections;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) database: LiveDatabase,
 
-    /// The distance, inclusive, at which documents are near [default: that of the database]
-    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
-    max_distance: Option<u32>,
-
-    /// The least similarity, 0 to 1, of the documents of a pair; with 0 the distance alone decides [default: that of
-    /// the database]
-    #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
-    min_similarity: Option<f64>,
-
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
-    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
-    since: Option<i64>,
-
-    /// Only documents of this scope; may be given several times
-    #[arg(long, value_name = "SCOPE")]
-    scope: Vec<String>,
+    #[command(flatten)]
+    near: NearArguments,
 
     /// Print the pairs of a document of DB and one of this database or input, the document of DB first
     #[arg(long, value_name = "OTHER")]
@@ -59,20 +49,21 @@ pub(super) struct Arguments {
 impl Arguments {
     /// The other side.
     #[cfg(all(feature = "cli", unix))]
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         self.with.as_deref().into_iter()
     }
 
-    /// What is asked, on one line.
-    fn question(&self, max_distance: u32) -> String {
+    /// Which pairs are wanted, on one line.
+    fn query_line(&self, max_distance: u32) -> String {
         let Self {
-            min_similarity,
+            near, with, groups, ..
+        } = self;
+        let NearArguments {
+            bounds,
             since,
             scope,
-            with,
-            groups,
-            ..
-        } = self;
+        } = near;
+        let min_similarity = bounds.min_similarity;
         format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {groups}")
     }
 
@@ -100,32 +91,22 @@ pub(super) fn run(
         ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
     }
     let snapshot = database.snapshot()?;
-    let max_distance = arguments
-        .max_distance
-        .unwrap_or_else(|| database.max_distance());
-    let other = arguments
-        .with
-        .as_ref()
-        .map(|path| OtherSide::open(path, database, &arguments.reading.0, output));
-    let other = other.transpose()?;
+    let bounds = &arguments.near.bounds;
+    let max_distance = bounds.max_distance.unwrap_or(database.max_distance());
+    let other = match &arguments.with {
+        Some(path) => Some(OtherSide::open(
+            path,
+            database,
+            &arguments.reading.0,
+            output,
+        )?),
+        None => None,
+    };
     let mut pairs = snapshot
-        .pairs(max_distance)
+        .pairs(arguments.near.near())
         .each_document(!arguments.groups);
     if let Some(other) = &other {
         pairs = pairs.with(&other.snapshot);
-    }
-    let least = arguments
-        .min_similarity
-        .or(database.min_similarity())
-        .filter(|&least| least > 0.0);
-    if let Some(min_similarity) = arguments.min_similarity {
-        pairs = pairs.min_similarity(min_similarity);
-    }
-    if let Some(since) = arguments.since {
-        pairs = pairs.since(since);
-    }
-    if !arguments.scope.is_empty() {
-        pairs = pairs.scopes(&arguments.scope);
     }
     let sides = match &other {
         None => Sides::One,
@@ -137,62 +118,49 @@ pub(super) fn run(
             "--from is for databases: an input is read anew, and its pairs are found anew".into(),
         );
     }
-    let (mut sink, known) = Sink::open(
-        &arguments.written,
-        &arguments.question(max_distance),
-        sides,
-        output,
-    )?;
-    let goes_on = if known.is_some() {
+
+    let query = arguments.query_line(max_distance);
+    let (sink, saved) = Sink::open(&arguments.written, &query, sides, output)?;
+    let goes_on = if saved.is_some() {
         " since the search went on"
     } else {
         ""
     };
-    if let Some(from) = arguments.from.clone().or(known) {
+    if let Some(from) = arguments.from.clone().or(saved) {
         pairs = pairs.from(from);
     }
-    let (mut finds, mut found, mut groups, mut reached) = (Finds::of(output), 0u64, 0u64, None);
-    // What was printed behind the position that was reached.
-    let (mut failed, mut behind) = (None, 0u64);
-    let has_groups = arguments.groups;
-    let searched = pairs.run(|event| {
-        let taken = match event {
-            PairEvent::Pair(mut pair) => {
-                if let Some(other) = &other {
-                    pair.b.newest_key = other.key_of(pair.b.newest_key);
-                }
-                (found, behind) = (found + 1, behind + 1);
-                sink.pair(&pair, output, |it| {
-                    it.print(
-                        || pair_object(&pair, has_groups),
-                        || pair_line(&pair, has_groups),
-                    );
-                })
-            }
-            PairEvent::Group(group) => {
-                (groups, behind) = (groups + 1, behind + 1);
-                let line = || group_line(&group, least.is_some());
-                sink.group(&group, output, |it| it.print(|| group_object(&group), line))
-            }
-            PairEvent::Progress {
-                done,
-                all,
-                position,
-            } => {
-                if reached.as_ref() != Some(&position) {
-                    (reached, behind) = (Some(position.clone()), 0);
-                }
-                finds.update(done, all);
-                sink.reach(position, output)
-            }
-        };
-        failed = taken.err();
-        if failed.is_some() {
+    let least = bounds
+        .min_similarity
+        .or(database.min_similarity())
+        .unwrap_or(0.0);
+    let mut printer = PairPrinter {
+        search: LongSearch::new(output),
+        sink,
+        other: other.as_ref(),
+        has_groups: arguments.groups,
+        has_similarity: least > 0.0,
+        pairs: 0,
+        groups: 0,
+        reached: None,
+        behind: 0,
+    };
+    let mut failed = None;
+    let searched = pairs.run(|event| match printer.take(event, output) {
+        Ok(()) => printer.flow(output),
+        Err(error) => {
+            failed = Some(error);
             ControlFlow::Break(())
-        } else {
-            sink.flow(&mut finds, output)
         }
     });
+    let PairPrinter {
+        search,
+        sink,
+        reached,
+        behind,
+        pairs,
+        groups,
+        ..
+    } = printer;
     searched.map_err(|error| sink.explained(error))?;
     if let Some(error) = failed {
         return Err(error);
@@ -201,8 +169,9 @@ pub(super) fn run(
         // What comes after the last position is found again.
         output.take();
     }
-    if finds.end(output)? {
-        let advice = sink.stop(reached.filter(|_| sides != Sides::AndInput), behind)?;
+    if search.end(output)? {
+        let reached = reached.filter(|_| sides != Sides::AndInput);
+        let advice = sink.stop(reached, behind)?;
         output.complain(&format!("ended before all pairs were found{advice}"));
         return Err(Error::Interrupted.into());
     }
@@ -211,42 +180,99 @@ pub(super) fn run(
         true => format!(", {groups} groups of documents with one fingerprint"),
         false => String::new(),
     };
-    output.remark(&format!("{found} pairs{groups}{goes_on}"));
-    let is_whole = other.is_none_or(|it| it.rejected == 0);
-    Ok(if is_whole {
-        Answer::Yes
-    } else {
-        Answer::CouldNotTell
-    })
+    output.remark(&format!("{pairs} pairs{groups}{goes_on}"));
+    Ok(Answer::yes_unless(
+        other.is_some_and(|other| other.rejected > 0),
+    ))
 }
 
-fn pair_line(
-    Pair {
-        a,
-        b,
-        distance,
-        similarity,
-        ..
-    }: &Pair,
+/// Puts pairs and groups into words, and gives them to what takes them.
+struct PairPrinter<'a> {
+    search: LongSearch,
+    sink: Sink,
+    other: Option<&'a OtherSide>,
     has_groups: bool,
-) -> String {
-    let similarity = similarity.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
-    let [key_a, key_b] = [a, b].map(|it| printable(&it.newest_key));
-    let documents = match has_groups {
-        true => format!("{}\t{}\t", a.documents, b.documents),
-        false => String::new(),
+    /// Whether sketches are compared.
+    has_similarity: bool,
+    pairs: u64,
+    groups: u64,
+    /// The last position, and how many lines were printed behind it.
+    reached: Option<PairPosition>,
+    behind: u64,
+}
+
+impl PairPrinter<'_> {
+    fn take(&mut self, event: PairEvent, output: &mut Output) -> Result<(), Failure> {
+        match event {
+            PairEvent::Pair(mut pair) => {
+                if let Some(other) = self.other {
+                    pair.b.newest_key = other.key_of(pair.b.newest_key);
+                }
+                self.pairs += 1;
+                self.behind += 1;
+                let has_groups = self.has_groups;
+                self.sink
+                    .pair(&pair, output, |output| match output.is_json() {
+                        true => output.print_json(&pair_object(&pair, has_groups)),
+                        false => output.print_line(&pair_line(&pair, has_groups)),
+                    })
+            }
+            PairEvent::Group(group) => {
+                self.groups += 1;
+                self.behind += 1;
+                let has_similarity = self.has_similarity;
+                self.sink
+                    .group(&group, output, |output| match output.is_json() {
+                        true => output.print_json(&group_object(&group)),
+                        false => output.print_line(&group_line(&group, has_similarity)),
+                    })
+            }
+            PairEvent::Progress {
+                done,
+                all,
+                position,
+            } => {
+                if self.reached.as_ref() != Some(&position) {
+                    self.reached = Some(position.clone());
+                    self.behind = 0;
+                }
+                self.search.update(done, Some(all));
+                self.sink.reach(position, output)
+            }
+        }
+    }
+
+    /// Whether the search should go on.
+    fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
+        match self.sink.is_screen() {
+            true => self.search.flow(output),
+            false => self.search.wanted(),
+        }
+    }
+}
+
+fn pair_line(pair: &Pair, has_groups: bool) -> String {
+    let Pair { a, b, distance, .. } = pair;
+    let mut line = format!(
+        "{distance}\t{}\t{}\t",
+        printable(&a.newest_key),
+        printable(&b.newest_key)
+    );
+    if has_groups {
+        line += &format!("{}\t{}\t", a.documents, b.documents);
+    }
+    line += &match pair.similarity {
+        Some(similarity) => format!("{similarity:.2}"),
+        None => "-".to_owned(),
     };
-    format!("{distance}\t{key_a}\t{key_b}\t{documents}{similarity}")
+    line
 }
 
 /// A group. Where sketches are compared, its documents have the same.
 fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
+    let key = printable(&group.newest_key);
     let similarity = if has_similarity { "1.00" } else { "-" };
-    format!(
-        "0\t{}\t\t{}\t0\t{similarity}",
-        printable(&group.newest_key),
-        group.documents
-    )
+    format!("0\t{key}\t\t{}\t0\t{similarity}", group.documents)
 }
 
 fn pair_object(pair: &Pair, has_groups: bool) -> Value {
@@ -267,10 +293,8 @@ fn pair_object(pair: &Pair, has_groups: bool) -> Value {
 
 fn document_object(document: &FingerprintGroup) -> Value {
     let mut object = name_fields("key", &document.newest_key);
-    object.insert(
-        "fingerprint".to_owned(),
-        json!(document.fingerprint.to_string()),
-    );
+    let fingerprint = document.fingerprint.to_string();
+    object.insert("fingerprint".to_owned(), json!(fingerprint));
     Value::Object(object)
 }
 
@@ -278,4 +302,146 @@ fn group_object(group: &FingerprintGroup) -> Value {
     let mut object = document_object(group);
     object["documents"] = group.documents.into();
     object
+}
+
+/// The other side of `--with`: another database, or the documents of an input, which then are in a temporary database
+/// for a while.
+struct OtherSide {
+    snapshot: Snapshot,
+    /// How many records of an input could not be taken.
+    rejected: u64,
+    /// The folder of the database that an input is in. Dropped last. Then nothing is left of it.
+    folder: Option<TempDir>,
+}
+
+/// The bytes of the number that comes before the key of a record of an input. So records of one key stay apart.
+const NUMBER_BYTES: usize = 8;
+
+/// The documents that are inserted in a transaction.
+const TOGETHER: usize = 50_000;
+
+impl OtherSide {
+    /// Opens a database. If the path is no database, reads it as an input with fingerprints of the scheme of `like`.
+    fn open(
+        path: &Path,
+        like: &Database,
+        reading: &Reading,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        let place = output.console().place_of(path);
+        output.console().ensure_has_end(path)?;
+        let is_itself = match (place.canonicalize(), like.path().canonicalize()) {
+            (Ok(place), Ok(own)) => place == own,
+            _ => false,
+        };
+        let snapshot = match is_itself {
+            true => like.snapshot()?,
+            false => match open_beside(&place) {
+                Ok(database) => database.snapshot()?,
+                Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => {
+                    return Self::read(path, like, reading, output);
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(Self {
+            snapshot,
+            rejected: 0,
+            folder: None,
+        })
+    }
+
+    /// Whether the other side is an input, which is read anew each time.
+    fn is_input(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// The key of a document, as it was in the input.
+    fn key_of(&self, mut key: Vec<u8>) -> Vec<u8> {
+        if self.is_input() {
+            key.drain(..NUMBER_BYTES.min(key.len()));
+        }
+        key
+    }
+
+    fn read(
+        path: &Path,
+        like: &Database,
+        reading: &Reading,
+        output: &Output,
+    ) -> Result<Self, Failure> {
+        if reading.unit() != Unit::Document {
+            return Err(
+                "--unit is for databases of units: ingest the input, and give that database".into(),
+            );
+        }
+        let mut options = reading.options();
+        for field in ["rank", "payload", "payload_base64"] {
+            options = ReadOptions::ignore_field(options, field);
+        }
+        let mut records = output.console().records(path, options)?;
+        let folder = tempfile::tempdir()?;
+        let options = CreateOptions::new()
+            .scheme(like.scheme())
+            .sketch_size(like.sketch_size());
+        let database = Database::create(folder.path().join("other.simdb"), &options)?;
+        let rule = Fingerprinting::new(like.scheme(), Some(like.scheme()))?;
+        let rule = rule.sketch_size(like.sketch_size()).stores(true);
+
+        let read = records.progress();
+        let progress = output.console().progress_of("bytes");
+        let mut rejected = 0;
+        let mut number = 0u64;
+        let mut waiting = Vec::new();
+        loop {
+            let chunk = records.next_chunk(|record: Record| record.into_document(rule))?;
+            let is_last = chunk.is_empty();
+            for document in chunk {
+                match document {
+                    Ok(document) => {
+                        number += 1;
+                        waiting.push(numbered(&document, number));
+                    }
+                    Err(reason) => {
+                        rejected += 1;
+                        output.complain(&rejections::message(&reason));
+                    }
+                }
+            }
+            if is_last || waiting.len() >= TOGETHER {
+                let mut txn = database.begin_write()?;
+                for document in waiting.drain(..) {
+                    txn.insert(&document)?;
+                }
+                txn.commit()?;
+            }
+            Error::if_broken(progress.update(read.bytes_read(), read.bytes_total()))?;
+            if is_last {
+                break;
+            }
+        }
+        Ok(Self {
+            snapshot: database.snapshot()?,
+            rejected,
+            folder: Some(folder),
+        })
+    }
+}
+
+/// Opens another database than that of the command, to read it.
+pub(super) fn open_beside(place: &Path) -> Result<Database, Error> {
+    match Database::open(place, &OpenOptions::new().read_only(true)) {
+        Err(Error::NeedsRecovery { .. }) => Database::open(place, &OpenOptions::new()),
+        opened => opened,
+    }
+}
+
+/// What counts of a document, under a key with its number.
+fn numbered(document: &Document, number: u64) -> Document {
+    let mut key = number.to_le_bytes().to_vec();
+    key.extend_from_slice(document.key());
+    Document::new(key, document.fingerprint())
+        .with_sketch(document.sketch().copied())
+        .with_seen(document.seen())
+        .with_scope(document.scope())
 }

@@ -1,4 +1,4 @@
-//! From the arguments of the process to a command. What is wrong with them is told on standard error, in colours if
+//! From the arguments of the process to a command. What is wrong with them is printed on standard error, in colours if
 //! they are wanted, and without what a hostile argument could do to a terminal.
 
 use std::ffi::OsString;
@@ -21,39 +21,36 @@ pub(super) fn parse<Cli: Parser>(arguments: &[OsString]) -> Result<Cli, Answer> 
         let error = with_advice(error, &mut command);
         // Help and version are answers and go to standard output. Everything else means a wrong argument.
         let is_answer = !error.use_stderr();
-        // That nobody reads it is no failure.
-        _ = if arguments
+        let is_risky = arguments
             .iter()
-            .any(|it| it.to_string_lossy().contains(is_risky))
-            && !is_answer
-        {
-            io::stderr().write_all(harmless(&error.render().to_string(), &['\n']).as_bytes())
-        } else {
-            error.print()
+            .any(|text| text.to_string_lossy().contains(is_risky));
+        // That nobody reads it is no failure.
+        _ = match is_risky && !is_answer {
+            true => {
+                io::stderr().write_all(harmless(&error.render().to_string(), &['\n']).as_bytes())
+            }
+            false => error.print(),
         };
-        if is_answer {
-            Answer::Yes
-        } else {
-            Answer::CouldNotTell
-        }
+        Answer::yes_unless(!is_answer)
     })
 }
 
 /// When colours are wanted. This has to be known before the arguments are parsed.
 fn colour(arguments: &[OsString]) -> ColorChoice {
-    let arguments = arguments.split(|it| it == "--").next().unwrap_or_default();
-    let after = |index: usize| arguments.get(index + 1).and_then(|it| it.to_str());
-    let mut given = arguments
-        .iter()
-        .enumerate()
-        .filter_map(|(index, argument)| match argument.to_str()? {
-            "--color" => after(index),
-            argument => argument.strip_prefix("--color="),
-        });
-    given
-        .next_back()
-        .and_then(|it| ColorChoice::from_str(it, false).ok())
-        .unwrap_or_default()
+    let mut given = None;
+    let mut arguments = arguments.iter().peekable();
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--") => break,
+            Some("--color") => {
+                given = arguments.peek().and_then(|next| next.to_str()).or(given);
+            }
+            Some(argument) => given = argument.strip_prefix("--color=").or(given),
+            None => {}
+        }
+    }
+    let choice = given.and_then(|name| ColorChoice::from_str(name, false).ok());
+    choice.unwrap_or_default()
 }
 
 /// Says what to do instead where somebody has named a command that there is not.
@@ -78,12 +75,11 @@ fn with_advice(error: clap::Error, command: &mut clap::Command) -> clap::Error {
 pub(super) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
-        let commit = option_env!("SIMDB_COMMIT")
-            .map_or_else(String::new, |commit| format!("commit {commit}, "));
-        format!(
-            "{} ({commit}format {})",
-            env!("CARGO_PKG_VERSION"),
-            crate::FORMAT_VERSION
-        )
+        let commit = match option_env!("SIMDB_COMMIT") {
+            Some(commit) => format!("commit {commit}, "),
+            None => String::new(),
+        };
+        let release = env!("CARGO_PKG_VERSION");
+        format!("{release} ({commit}format {})", crate::FORMAT_VERSION)
     })
 }

@@ -117,40 +117,41 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     if let Some(bytes) = arguments.sketch {
         options = options.sketch_size(bytes.into());
     }
-    let sample = arguments
-        .sample
-        .as_ref()
-        .map_or(Ok(Vec::new()), |path| sample(path))?;
-    let documents = arguments.expect as f64;
-    let fits = |plan: &PlanEstimate| {
-        arguments
-            .max_file
-            .is_none_or(|most| plan.document_bytes * documents <= most as f64)
-            && arguments
-                .max_memory
-                .is_none_or(|most| plan.cached_bytes * documents <= most as f64)
+    let sample = match &arguments.sample {
+        Some(path) => sample(path)?,
+        None => Vec::new(),
     };
     let plans = options.plans(&sample);
     // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
-    let taken = plans
+    let preferred = plans
         .iter()
-        .position(|plan| plan.preferred && fits(plan))
-        .or(plans.iter().rposition(fits));
+        .position(|plan| plan.preferred && arguments.fits(plan));
+    let taken = preferred.or(plans.iter().rposition(|plan| arguments.fits(plan)));
     if !output.is_json() {
-        output.print(|| Value::Null, || line_of(&HEADINGS.map(str::to_owned)));
+        output.print_line(&line_of(&HEADINGS.map(str::to_owned)));
     }
+    let documents = arguments.expect as f64;
     for (index, plan) in plans.iter().enumerate() {
         let taken = taken == Some(index);
-        output.print(
-            || object(plan, documents, taken),
-            || line(plan, documents, taken, fits(plan)),
-        );
+        let line = line(plan, documents, taken, arguments.fits(plan));
+        output.print_record(&object(plan, documents, taken), &line);
     }
     // Who names a distance has chosen.
     if arguments.max_distance.is_none() {
         print_uses(output, &options, arguments.expect);
     }
     Ok(Answer::yes_if(taken.is_some()))
+}
+
+impl Arguments {
+    /// Whether the files and the tables of a plan are no larger than wanted.
+    fn fits(&self, plan: &PlanEstimate) -> bool {
+        let documents = self.expect as f64;
+        let file = plan.document_bytes * documents;
+        let memory = plan.cached_bytes * documents;
+        self.max_file.is_none_or(|most| file <= most as f64)
+            && self.max_memory.is_none_or(|most| memory <= most as f64)
+    }
 }
 
 /// Prints a job in SQL.
@@ -236,11 +237,12 @@ fn line(plan: &PlanEstimate, documents: f64, taken: bool, fits: bool) -> String 
 
 /// One line of the listing. Cells are right-aligned in columns as wide as the headings.
 fn line_of(cells: &[String; 8]) -> String {
-    let cells = cells.iter().zip(HEADINGS);
-    cells
-        .map(|(cell, heading)| format!("{cell:>width$}", width = heading.len().max(8)))
-        .collect::<Vec<_>>()
-        .join("  ")
+    let mut line = String::new();
+    for (index, (cell, heading)) in cells.iter().zip(HEADINGS).enumerate() {
+        let between = if index > 0 { "  " } else { "" };
+        line += &format!("{between}{cell:>width$}", width = heading.len().max(8));
+    }
+    line
 }
 
 fn object(plan: &PlanEstimate, documents: f64, taken: bool) -> Value {

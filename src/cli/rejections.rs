@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::console::Console;
 use super::output::name_fields;
 
-/// How many of a kind are told.
-const TOLD: u64 = 5;
+/// How many of a kind are shown.
+const MOST_SHOWN: u64 = 5;
 
 /// The rejected records of a command.
 pub(super) struct Rejections {
@@ -25,27 +25,26 @@ pub(super) struct Rejections {
 
 struct Kind {
     count: u64,
-    /// The last that was told.
+    /// The last that was shown.
     example: String,
 }
 
 impl Rejections {
     /// No rejected records yet. They are added to the end of the file at `path`, if there is one.
     pub(super) fn new(console: &Console, path: Option<&Path>, json: bool) -> Result<Self, Error> {
-        let open = |path: &Path| {
-            let file = File::options()
-                .create(true)
-                .append(true)
-                .open(console.place_of(path));
-            file.map(|file| (path.to_owned(), BufWriter::new(file)))
-                .map_err(|source| failed(path, source))
-        };
-        Ok(Self {
+        let mut rejections = Self {
             console: console.clone(),
             kinds: HashMap::new(),
-            file: path.map(open).transpose()?,
+            file: None,
             json,
-        })
+        };
+        if let Some(path) = path {
+            let place = console.place_of(path);
+            let file = File::options().create(true).append(true).open(place);
+            let file = file.map_err(Error::io(path))?;
+            rejections.file = Some((path.to_owned(), BufWriter::new(file)));
+        }
+        Ok(rejections)
     }
 
     pub(super) fn add(&mut self, rejected: &Rejected) -> Result<(), Error> {
@@ -55,7 +54,7 @@ impl Rejections {
             example: String::new(),
         });
         kind.count += 1;
-        if kind.count <= TOLD {
+        if kind.count <= MOST_SHOWN {
             kind.example = rejected.to_string();
             self.console
                 .complain(&format!("rejected: {}", kind.example));
@@ -63,34 +62,30 @@ impl Rejections {
         let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
-        let line = if self.json {
-            object(rejected).to_string()
-        } else {
-            rejected.to_string()
+        let line = match self.json {
+            true => object(rejected).to_string(),
+            false => rejected.to_string(),
         };
-        writeln!(file, "{line}").map_err(|source| failed(path, source))
+        writeln!(file, "{line}").map_err(Error::io(path))
     }
 
     /// Writes out what is to go to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         match &mut self.file {
-            Some((path, file)) => file.flush().map_err(|source| failed(path, source)),
+            Some((path, file)) => file.flush().map_err(Error::io(path)),
             None => Ok(()),
         }
     }
 
-    /// Tells how many records were rejected that were not told one by one.
-    pub(super) fn tell_others(&self) {
-        let mut others: Vec<_> = self
-            .kinds
-            .values()
-            .filter(|kind| kind.count > TOLD)
-            .collect();
+    /// Reports how many records were rejected that were not shown one by one.
+    pub(super) fn report_others(&self) {
+        let mut others: Vec<&Kind> = self.kinds.values().collect();
+        others.retain(|kind| kind.count > MOST_SHOWN);
         others.sort_by_key(|kind| std::cmp::Reverse(kind.count));
         for Kind { count, example } in &others {
             self.console.complain(&format!(
                 "rejected: {} more records like this one: {example}",
-                count - TOLD
+                count - MOST_SHOWN
             ));
         }
         if self.file.is_none() && !others.is_empty() {
@@ -129,11 +124,4 @@ pub(super) fn object(rejected: &Rejected) -> Value {
         _ => {}
     }
     object
-}
-
-fn failed(path: &Path, source: io::Error) -> Error {
-    Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    }
 }

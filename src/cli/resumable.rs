@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::answer::Failure;
-use crate::files::{replace, sync_name};
+use crate::files::{directory_of, replace, sync_name};
 use crate::{Error, PairPosition};
 
 /// The first line of the small file.
@@ -23,8 +23,8 @@ pub(super) struct Resumable {
     path: PathBuf,
     sidecar: PathBuf,
     file: File,
-    /// What is asked, on one line. Another question does not go on with this file.
-    question: String,
+    /// Which pairs are wanted, on one line. Another search does not go on with this file.
+    query: String,
     /// Whether the search can go on. Otherwise it begins anew with the same file.
     goes_on: bool,
     /// The bytes that are written.
@@ -45,49 +45,33 @@ impl Resumable {
     /// from. A search that cannot go on begins its file anew.
     pub(super) fn open(
         path: &Path,
-        question: String,
+        query: String,
         goes_on: bool,
     ) -> Result<(Self, Option<PairPosition>), Failure> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
+        let failed = Error::io(path);
         let sidecar = sidecar_of(path);
-        let known = match fs::read_to_string(&sidecar) {
+        let saved = match fs::read_to_string(&sidecar) {
             Ok(text) => {
-                Some(known(&text, &question).map_err(|reason| stuck(path, &sidecar, &reason))?)
+                Some(parsed(&text, &query).map_err(|reason| stuck(path, &sidecar, &reason))?)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => {
-                return Err(Error::Io {
-                    path: sidecar,
-                    source: source.into(),
-                }
-                .into());
-            }
+            Err(error) => return Err(Error::io(&sidecar)(error).into()),
         };
-        if let Some(folder) = path
-            .parent()
-            .filter(|it| !it.as_os_str().is_empty() && !it.is_dir())
-        {
-            return Err(format!(
-                "{}: there is no directory {}",
-                path.display(),
-                folder.display()
-            )
-            .into());
+        if directory_of(path).is_err() {
+            let folder = path.parent().unwrap_or(path).display();
+            return Err(format!("{}: there is no directory {folder}", path.display()).into());
         }
-        if known.is_none() {
+        if saved.is_none() {
             // First it is said that nothing is known of the file. Then the file may be there.
-            save(&sidecar, &question, None.as_ref())?;
+            save(&sidecar, &query, None)?;
         }
-        let known = known.flatten().filter(|_| goes_on);
+        let reached = saved.flatten().filter(|_| goes_on);
         let file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(path)
-            .map_err(failed)?;
+            .map_err(&failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -95,34 +79,33 @@ impl Resumable {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }
-        let length = known.as_ref().map_or(0, |(_, length)| *length);
-        if file.metadata().map_err(failed)?.len() < length {
+        let (position, length) = match &reached {
+            Some((position, length)) => (Some(position.clone()), *length),
+            None => (None, 0),
+        };
+        if file.metadata().map_err(&failed)?.len() < length {
             return Err(stuck(path, &sidecar, "the file is shorter than it was"));
         }
         // What came after is written again.
-        file.set_len(length).map_err(failed)?;
-        (&file).seek(SeekFrom::Start(length)).map_err(failed)?;
-        let position = known.as_ref().map(|(position, _)| position.clone());
-        let (path, due) = (path.to_owned(), Instant::now());
-        Ok((
-            Self {
-                path,
-                sidecar,
-                file,
-                question,
-                goes_on,
-                length,
-                reached: known,
-                due,
-            },
-            position,
-        ))
+        file.set_len(length).map_err(&failed)?;
+        (&file).seek(SeekFrom::Start(length)).map_err(&failed)?;
+        let path = path.to_owned();
+        let due = Instant::now();
+        let file = Self {
+            path,
+            sidecar,
+            file,
+            query,
+            goes_on,
+            length,
+            reached,
+            due,
+        };
+        Ok((file, position))
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file
-            .write_all(bytes)
-            .map_err(|source| self.failed(source))?;
+        self.file.write_all(bytes).map_err(Error::io(&self.path))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
@@ -132,12 +115,8 @@ impl Resumable {
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
     pub(super) fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
-        if !self.goes_on
-            || self
-                .reached
-                .as_ref()
-                .is_some_and(|(known, _)| *known == position)
-        {
+        let is_known = matches!(&self.reached, Some((known, _)) if *known == position);
+        if !self.goes_on || is_known {
             return Ok(());
         }
         self.reached = Some((position, self.length));
@@ -156,20 +135,15 @@ impl Resumable {
     /// Makes durable what is known of the file.
     pub(super) fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
-        self.file
-            .sync_data()
-            .map_err(|source| self.failed(source))?;
-        save(&self.sidecar, &self.question, self.reached.as_ref())
+        self.file.sync_data().map_err(Error::io(&self.path))?;
+        save(&self.sidecar, &self.query, self.reached.as_ref())
     }
 
     /// The file is whole: nothing has to be known of it any more.
     pub(super) fn finish(self) -> Result<(), Failure> {
-        self.file.sync_all().map_err(|source| self.failed(source))?;
+        self.file.sync_all().map_err(Error::io(&self.path))?;
         sync_name(&self.path)?;
-        fs::remove_file(&self.sidecar).map_err(|source| Error::Io {
-            path: self.sidecar.clone(),
-            source: source.into(),
-        })?;
+        fs::remove_file(&self.sidecar).map_err(Error::io(&self.sidecar))?;
         Ok(sync_name(&self.path)?)
     }
 
@@ -180,13 +154,6 @@ impl Resumable {
             &self.sidecar,
             "the database has changed since, or it is another one",
         )
-    }
-
-    fn failed(&self, source: io::Error) -> Error {
-        Error::Io {
-            path: self.path.clone(),
-            source: source.into(),
-        }
     }
 }
 
@@ -204,45 +171,36 @@ fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
         .into()
 }
 
-/// What the small file says, if it is of this question: a position and the bytes of the file up to it, or nothing.
-fn known(text: &str, question: &str) -> Result<Option<(PairPosition, u64)>, String> {
+/// A position and the bytes of the file up to it, or nothing, from the text of the small file of a search.
+fn parsed(text: &str, query: &str) -> Result<Option<(PairPosition, u64)>, String> {
     let mut lines = text.lines();
     if lines.next() != Some(VERSION) {
         return Err("what is said of it beside it is of another release, or damaged".to_owned());
     }
-    let asked = lines.next().unwrap_or_default();
-    if asked != question {
+    let begun = lines.next().unwrap_or_default();
+    if begun != query {
         return Err(format!(
-            "it was begun for another question: {asked:?}, and not {question:?}"
+            "it was begun for another question: {begun:?}, and not {query:?}"
         ));
     }
-    let Some(place) = lines.next() else {
+    let Some(line) = lines.next() else {
         return Ok(None);
     };
-    let parsed = place.split_once(' ').and_then(|(position, length)| {
-        Some((
-            position.parse::<PairPosition>().ok()?,
-            length.parse::<u64>().ok()?,
-        ))
-    });
-    parsed
-        .map(Some)
-        .ok_or_else(|| format!("{place:?} is no position"))
+    let (position, length) = line.split_once(' ').unwrap_or_default();
+    match (position.parse(), length.parse()) {
+        (Ok(position), Ok(length)) => Ok(Some((position, length))),
+        _ => Err(format!("{line:?} is no position")),
+    }
 }
 
 /// Writes the small file, in the place of an older one.
-fn save(
-    sidecar: &Path,
-    question: &str,
-    reached: Option<&(PairPosition, u64)>,
-) -> Result<(), Failure> {
-    let place = reached.map_or_else(String::new, |(position, length)| {
-        format!("{position} {length}\n")
-    });
-    Ok(replace(
-        sidecar,
-        format!("{VERSION}\n{question}\n{place}").as_bytes(),
-    )?)
+fn save(sidecar: &Path, query: &str, reached: Option<&(PairPosition, u64)>) -> Result<(), Failure> {
+    let place = match reached {
+        Some((position, length)) => format!("{position} {length}\n"),
+        None => String::new(),
+    };
+    let text = format!("{VERSION}\n{query}\n{place}");
+    Ok(replace(sidecar, text.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -262,18 +220,20 @@ mod tests {
         ] {
             save(&sidecar, "tsv 3", reached.as_ref())?;
             let text = fs::read_to_string(&sidecar)?;
-            assert_eq!(known(&text, "tsv 3")?, reached);
-            assert!(known(&text, "tsv 4").is_err_and(|it| it.contains("another question")));
+            assert_eq!(parsed(&text, "tsv 3")?, reached);
+            assert!(
+                parsed(&text, "tsv 4").is_err_and(|reason| reason.contains("another question"))
+            );
         }
-        let kept = |place: &str| format!("simdb pairs 1\ntsv 3\n{place}\n");
+        let begin = "simdb pairs 1\ntsv 3\n";
         for damaged in [
             String::new(),
-            kept("").replace('1', "2"),
-            kept("7@ff 9"),
-            kept(text),
-            kept(&format!("{text} x")),
+            "simdb pairs 2\ntsv 3\n\n".to_owned(),
+            format!("{begin}7@ff 9\n"),
+            format!("{begin}{text}\n"),
+            format!("{begin}{text} x\n"),
         ] {
-            assert!(known(&damaged, "tsv 3").is_err(), "{damaged}");
+            assert!(parsed(&damaged, "tsv 3").is_err(), "{damaged}");
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ pub(super) fn run(
         return forget(database, &key_bytes(name), output);
     }
     for source in database.snapshot()?.sources()? {
-        output.print(|| object(&source), || line(&source));
+        output.print_record(&object(&source), &line(&source));
     }
     Ok(Answer::Yes)
 }
@@ -59,18 +59,16 @@ fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResul
     let mut txn = database.begin_write()?;
     let was_known = txn.forget_source(name)?;
     txn.commit()?;
+    let name = printable(name);
     if was_known {
-        output.print(
-            || json!({"forgotten": true}),
-            || format!("forgot {}", printable(name)),
-        );
+        output.print_record(&json!({"forgotten": true}), &format!("forgot {name}"));
     } else {
-        output.complain(&format!("{}: no such source", printable(name)));
+        output.complain(&format!("{name}: no such source"));
     }
     Ok(Answer::yes_if(was_known))
 }
 
-/// Forgets the sources that were given last before a time, or tells which these are.
+/// Forgets the sources that were given last before a time, or prints them.
 fn forget_before(
     database: &Database,
     time: i64,
@@ -78,35 +76,31 @@ fn forget_before(
     output: &mut Output,
 ) -> CommandResult {
     if is_dry_run {
-        let sources = database.snapshot()?.sources()?;
         let mut count = 0u64;
-        for source in sources.iter().filter(|it| it.updated() < time) {
-            count += 1;
-            output.print(
-                || {
-                    let mut object = name_fields("source", source.name());
-                    object.insert("would_forget".to_owned(), true.into());
-                    Value::Object(object)
-                },
-                || format!("would forget {}", line(source)),
-            );
+        for source in database.snapshot()?.sources()? {
+            if source.updated() < time {
+                count += 1;
+                let mut object = name_fields("source", source.name());
+                object.insert("would_forget".to_owned(), true.into());
+                let line = format!("would forget {}", line(&source));
+                output.print_record(&Value::Object(object), &line);
+            }
         }
-        let told = || format!("would forget {count} sources; nothing was changed");
-        output.print(|| json!({"would_forget": count}), told);
+        let line = format!("would forget {count} sources; nothing was changed");
+        output.print_record(&json!({"would_forget": count}), &line);
         return Ok(Answer::Yes);
     }
     let mut txn = database.begin_write()?;
     let forgotten = txn.forget_sources_before(time)?;
     txn.commit()?;
-    output.print(
-        || json!({"forgotten": forgotten}),
-        || format!("forgot {forgotten} sources"),
-    );
+    let line = format!("forgot {forgotten} sources");
+    output.print_record(&json!({"forgotten": forgotten}), &line);
     Ok(Answer::Yes)
 }
 
 fn object(source: &Source) -> Value {
-    let (place, totals) = (source.place(), source.totals());
+    let place = source.place();
+    let totals = source.totals();
     let mut object = name_fields("source", source.name());
     let fields = json!({
         "ended": source.has_ended(),
@@ -126,42 +120,36 @@ fn object(source: &Source) -> Value {
 }
 
 fn line(source: &Source) -> String {
-    let (place, totals) = (source.place(), source.totals());
+    let place = source.place();
+    let totals = source.totals();
     let how_far = match (source.has_ended(), place.line) {
         (true, _) => "to its end".to_owned(),
         (false, 0) => format!("up to record {}", place.records),
         (false, line) => format!("up to line {line}"),
     };
-    let rejected = match totals.rejected {
-        0 => String::new(),
-        rejected => format!(", {rejected} rejected"),
+    let read = match jiff::Timestamp::from_second(source.updated()) {
+        Ok(time) => time.to_string(),
+        Err(_) => "-".to_owned(),
     };
-    let read = jiff::Timestamp::from_second(source.updated())
-        .map_or_else(|_| "-".to_owned(), |it| it.to_string());
-    // Programs that read it themselves do not tell what they made of its records.
-    let counted = match (totals, place.records) {
-        (
-            Totals {
-                documents: 0,
-                rejected: 0,
-                passed_over: 0,
-                ..
-            },
-            records @ 1..,
-        ) => {
-            format!("{records} records")
+    let mut line = format!("{}\tread {how_far}, {read}: ", printable(source.name()));
+    let Totals {
+        documents,
+        duplicates,
+        rejected,
+        passed_over,
+        ..
+    } = *totals;
+    // Programs that read it themselves do not say what they made of its records.
+    if documents + rejected + passed_over == 0 && place.records > 0 {
+        line += &format!("{} records", place.records);
+    } else {
+        line += &format!("{documents} documents, {duplicates} near-duplicates");
+        if rejected > 0 {
+            line += &format!(", {rejected} rejected");
         }
-        _ => format!(
-            "{} documents, {} near-duplicates{rejected}",
-            totals.documents, totals.duplicates
-        ),
-    };
-    let failed = source
-        .failed()
-        .map(|reason| format!("; {reason}"))
-        .unwrap_or_default();
-    format!(
-        "{}\tread {how_far}, {read}: {counted}{failed}",
-        printable(source.name())
-    )
+    }
+    if let Some(reason) = source.failed() {
+        line += &format!("; {reason}");
+    }
+    line
 }

@@ -6,8 +6,8 @@ use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::apart::are_same_file;
-use super::other_side::open_beside;
 use super::output::Output;
+use super::pairs::open_beside;
 use crate::{Database, Document, Error, Scheme, SketchSize, Snapshot, Statistics};
 
 /// A file that may be whole: it is compared with what the command would write.

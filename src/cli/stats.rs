@@ -1,13 +1,16 @@
-//! `simdb stats`: prints what a database holds.
+//! `simdb stats` and `simdb top`: what a database holds in words and units, and what to do if something is off.
 
-use crate::{Cache, Database, Statistics};
+use std::time::Duration;
+
+use crate::{Cache, Database, Error, FullestPrefixes, LargestGroups, Metrics, Statistics};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
-use super::output::{Output, key_fields};
-use super::overview::Overview;
-use super::units::cache;
+use super::output::{Output, key_fields, printable};
+use super::units::{self, cache, told_bytes, told_count};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -17,11 +20,32 @@ pub(super) struct Arguments {
     /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%]
     #[arg(long, value_name = "BYTES", value_parser = cache)]
-    pub(super) cache: Option<Cache>,
+    cache: Option<Cache>,
 
     /// Print the counters of the process that has the database open, as text for Prometheus
     #[arg(long)]
     prometheus: bool,
+}
+
+#[derive(clap::Args)]
+pub(super) struct TopArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// The seconds from one look to the next, 0.1 or more
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub(super) every: Duration,
+
+    /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
+    pub(super) count: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
+        Ok(seconds @ 0.1..=86_400.0) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("must be 0.1 to 86400 seconds".to_owned()),
+    }
 }
 
 pub(super) fn run(
@@ -29,8 +53,9 @@ pub(super) fn run(
     database: &Database,
     output: &mut Output,
 ) -> CommandResult {
+    let has_process = output.console().is_of_client();
     match arguments.cache {
-        Some(_) if output.console().is_of_client() => {
+        Some(_) if has_process => {
             output.complain(
                 "--cache is passed over: the cache is that of the process that has the database open",
             );
@@ -38,79 +63,397 @@ pub(super) fn run(
         Some(cache) => database.set_cache(cache)?,
         None => {}
     }
-    if arguments.prometheus {
-        if output.is_json() {
-            return Err(
-                "--prometheus prints text for Prometheus, so it cannot be used with --json".into(),
-            );
-        }
-        if !output.console().is_of_client() {
-            let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
-                          `simdb stats` without it prints what the file holds";
-            return Err(format!("{}: {reason}", arguments.database.database.display()).into());
-        }
-        output.print_text(&database.metrics().prometheus());
-        return Ok(Answer::Yes);
+    if !arguments.prometheus {
+        return print(database, output);
     }
-    print(database, output)
+    if output.is_json() {
+        return Err(
+            "--prometheus prints text for Prometheus, so it cannot be used with --json".into(),
+        );
+    }
+    if !has_process {
+        let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
+                      `simdb stats` without it prints what the file holds";
+        return Err(format!("{}: {reason}", arguments.database.database.display()).into());
+    }
+    output.print_text(&database.metrics().prometheus());
+    Ok(Answer::Yes)
 }
 
 /// Prints all, in words or as an object.
 pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
-    let overview = Overview::of(database)?;
+    let overview = Overview::new(database)?;
     if output.is_json() {
-        let has_process = output.console().is_of_client();
-        output.print(|| overview_object(&overview, has_process), String::new);
+        output.print_json(&overview.object(output.console().is_of_client()));
     } else {
-        overview
-            .lines()
-            .into_iter()
-            .for_each(|line| output.print(|| Value::Null, || line));
+        overview.print_lines(output);
     }
     Ok(Answer::Yes)
 }
 
-/// The statistics, and what else is told of a database. If no process has it open, nothing is told of one.
-fn overview_object(overview: &Overview, has_process: bool) -> Value {
-    let mut object = stats_object(&overview.stats);
-    let metrics = has_process.then_some(&overview.metrics);
-    object["snapshots"] = metrics.map(|it| it.snapshots).into();
-    object["pinned_bytes"] = metrics.map(|it| it.pinned_bytes).into();
-    object["oldest_pin_seconds"] = metrics
-        .and_then(|it| it.oldest_pin)
-        .map(|it| it.as_secs_f64())
-        .into();
-    let groups = overview
-        .groups
-        .iter()
-        .flat_map(|it| &it.groups)
-        .map(|group| {
-            let mut fields = key_fields(Some(&group.newest_key));
-            fields.insert(
-                "fingerprint".to_owned(),
-                group.fingerprint.to_string().into(),
+/// The most groups and prefixes that are listed.
+const MOST_LISTED: usize = 3;
+/// The postings that are read for the groups, at most. With more only the large groups are found.
+const MOST_READ: u64 = 1 << 18;
+/// With more, merges are behind: the policy of merges keeps fewer.
+const MANY_LEVELS: u32 = 24;
+/// Some pages that are the same are usual.
+const MANY_OF_A_GROUP: u64 = 10_000;
+
+/// A database as it is now: what it holds, and what its process has done with it.
+struct Overview {
+    stats: Statistics,
+    metrics: Metrics,
+    /// `None` if a block was damaged that had to be read for it.
+    groups: Option<LargestGroups>,
+    prefixes: Option<FullestPrefixes>,
+}
+
+impl Overview {
+    fn new(database: &Database) -> Result<Self, Error> {
+        let metrics = database.metrics();
+        let snapshot = database.snapshot()?;
+        Ok(Self {
+            stats: snapshot.stats()?,
+            metrics,
+            groups: unless_damaged(snapshot.largest_groups(MOST_LISTED, MOST_READ))?,
+            prefixes: unless_damaged(snapshot.fullest_prefixes(MOST_LISTED))?,
+        })
+    }
+
+    /// The statistics, and what else is known of a database. If no process has it open, nothing is known of one.
+    fn object(&self, has_process: bool) -> Value {
+        let mut object = stats_object(&self.stats);
+        for field in ["snapshots", "pinned_bytes", "oldest_pin_seconds"] {
+            object[field] = Value::Null;
+        }
+        if has_process {
+            object["snapshots"] = self.metrics.snapshots.into();
+            object["pinned_bytes"] = self.metrics.pinned_bytes.into();
+            let oldest = self.metrics.oldest_pin;
+            object["oldest_pin_seconds"] = oldest.as_ref().map(Duration::as_secs_f64).into();
+        }
+
+        let mut groups = Vec::new();
+        if let Some(largest) = &self.groups {
+            for group in &largest.groups {
+                let mut fields = key_fields(Some(&group.newest_key));
+                let fingerprint = group.fingerprint.to_string();
+                fields.insert("fingerprint".to_owned(), fingerprint.into());
+                fields.insert("documents".to_owned(), group.documents.into());
+                groups.push(Value::Object(fields));
+            }
+        }
+        object["largest_groups"] = groups.into();
+
+        let mut prefixes = Vec::new();
+        if let Some(fullest) = &self.prefixes {
+            for prefix in &fullest.prefixes {
+                prefixes.push(json!({
+                    "table": prefix.table,
+                    "prefix_bits": prefix.prefix_bits,
+                    "mask": format!("{:016x}", prefix.mask),
+                    "bits": format!("{:016x}", prefix.bits),
+                    "rows": prefix.rows,
+                    "expected": prefix.expected,
+                }));
+            }
+        }
+        object["fullest_prefixes"] = prefixes.into();
+        object["advice"] = self.advice().into();
+        object
+    }
+
+    /// Prints a heading of up to 16 characters for each matter, and its lines.
+    fn print_lines(&self, output: &mut Output) {
+        let headings = [
+            ("documents", self.documents()),
+            ("fingerprints", vec![self.fingerprints()]),
+            ("size", vec![self.size()]),
+            ("created", vec![time_text(self.stats.created)]),
+            ("texts", vec![self.texts()]),
+            ("matches", vec![self.matches()]),
+            ("tables", vec![self.tables()]),
+            ("cache", vec![self.cache()]),
+            ("since opened", self.activity()),
+            ("snapshots", self.pinned()),
+            ("largest groups", self.groups()),
+            ("fullest prefixes", self.prefixes()),
+            ("advice", self.advice()),
+        ];
+        for (mut heading, lines) in headings {
+            for line in lines {
+                output.print_line(&format!("{heading:<18}{line}"));
+                heading = "";
+            }
+        }
+    }
+
+    fn documents(&self) -> Vec<String> {
+        let mut lines = vec![told_count(self.stats.documents)];
+        let too_short = self.stats.too_short;
+        if too_short > 0 {
+            lines.push(format!(
+                "{} of them too short to judge",
+                told_count(too_short)
+            ));
+        }
+        lines
+    }
+
+    fn fingerprints(&self) -> String {
+        format!(
+            "about {} different ones",
+            told_count(self.stats.fingerprints)
+        )
+    }
+
+    fn size(&self) -> String {
+        let Statistics {
+            file_bytes,
+            allocated_bytes,
+            documents,
+            format_version,
+            ..
+        } = self.stats;
+        let allocated = allocated_bytes as f64;
+        let mut size = told_bytes(file_bytes as f64);
+        if allocated_bytes < file_bytes / 10 * 9 {
+            size += &format!(", {} of them on the disk", told_bytes(allocated));
+        }
+        if documents > 0 {
+            size += &format!(", {} a document", told_bytes(allocated / documents as f64));
+        }
+        format!("{size}, format version {format_version}")
+    }
+
+    fn texts(&self) -> String {
+        let scheme = self.stats.scheme;
+        match self.stats.sketch_size.bytes() {
+            0 => format!("fingerprints of scheme {scheme}, no sketches"),
+            bytes => format!("fingerprints of scheme {scheme}, sketches of {bytes} bytes"),
+        }
+    }
+
+    fn matches(&self) -> String {
+        let mut text = format!("within distance {}", self.stats.max_distance);
+        if let Some(least) = self.stats.min_similarity
+            && least > 0.0
+        {
+            text += &format!(" and of similarity {least} or more");
+        }
+        text + ", unless a query says otherwise"
+    }
+
+    fn tables(&self) -> String {
+        let Statistics {
+            plan,
+            probed_distance,
+            levels,
+            marks,
+            ..
+        } = &self.stats;
+        let waiting = match (levels, marks) {
+            (0 | 1, 0) => String::new(),
+            (levels, 0) => format!(", in up to {levels} parts that wait to be merged"),
+            (levels, marks) => {
+                let marks = told_count(*marks);
+                format!(", in {levels} parts, {marks} deletions wait to be merged")
+            }
+        };
+        format!("plan {plan}, one look at each up to distance {probed_distance}{waiting}")
+    }
+
+    fn cache(&self) -> String {
+        let stats = &self.stats;
+        let limit = told_bytes(stats.cache_limit_bytes as f64);
+        let tables = told_bytes(stats.tables_need_bytes as f64);
+        let queries = told_bytes(stats.queries_need_bytes as f64);
+        let fit = if stats.tables_fit {
+            "the tables fit"
+        } else {
+            "the tables do not fit"
+        };
+        format!("at most {limit}: {fit}, which need {tables}, with the postings {queries}")
+    }
+
+    /// What the process that has it open has done with it. Nothing of one that has only looked.
+    fn activity(&self) -> Vec<String> {
+        let Metrics {
+            documents_stored,
+            queries,
+            queue_length,
+            waiting_changes,
+            ..
+        } = self.metrics;
+        let commits = self.metrics.commit_times.count();
+        if commits == 0 && queries == 0 {
+            return Vec::new();
+        }
+
+        let gone = self.metrics.documents_deleted + self.metrics.documents_expired;
+        let open_for = self.metrics.open_for;
+        let seconds = open_for.as_secs_f64().max(1.0);
+        let mut lines = vec![
+            format!(
+                "{} documents stored, {} deleted or replaced, {} queries, in {}",
+                told_count(documents_stored),
+                told_count(gone),
+                told_count(queries),
+                span_text(open_for.as_secs() as i64)
+            ),
+            format!(
+                "{} documents and {} queries a second",
+                told_count((documents_stored as f64 / seconds) as u64),
+                told_count((queries as f64 / seconds) as u64)
+            ),
+        ];
+        if let Some(median) = self.metrics.commit_times.quantile(0.5) {
+            let commits = told_count(commits);
+            lines.push(format!(
+                "{commits} commits, half of them within {median:.1?}"
+            ));
+        }
+        if queue_length + waiting_changes > 0 {
+            lines.push(format!(
+                "{} documents wait to be stored, {} changes to be merged",
+                told_count(queue_length),
+                told_count(waiting_changes)
+            ));
+        }
+        lines
+    }
+
+    /// What others keep from being used again.
+    fn pinned(&self) -> Vec<String> {
+        let Metrics {
+            snapshots,
+            pinned_bytes,
+            oldest_pin,
+            ..
+        } = self.metrics;
+        if pinned_bytes == 0 {
+            return Vec::new();
+        }
+        let oldest = match oldest_pin {
+            Some(oldest) => format!(", for {}", span_text(oldest.as_secs() as i64)),
+            None => String::new(),
+        };
+        let pinned = told_bytes(pinned_bytes as f64);
+        vec![format!(
+            "{snapshots} in use{oldest}; they keep {pinned} from being used again"
+        )]
+    }
+
+    fn groups(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for group in self.groups.iter().flat_map(|largest| &largest.groups) {
+            let documents = told_count(group.documents);
+            let key = printable(&group.newest_key);
+            lines.push(format!(
+                "{documents} documents have the fingerprint of {key}"
+            ));
+        }
+        lines
+    }
+
+    fn prefixes(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for prefix in self.prefixes.iter().flat_map(|fullest| &fullest.prefixes) {
+            if prefix.times_expected() >= 2.0 {
+                lines.push(format!(
+                    "{} fingerprints agree in {} bits of table {}; {:.1} were expected",
+                    told_count(prefix.rows),
+                    prefix.prefix_bits,
+                    prefix.table,
+                    prefix.expected
+                ));
+            }
+        }
+        // Prefixes of one table may be equally full.
+        lines.dedup();
+        lines
+    }
+
+    /// What is off, and what to do.
+    fn advice(&self) -> Vec<String> {
+        let stats = &self.stats;
+        let mut advice = Vec::new();
+        if self.groups.is_none() || self.prefixes.is_none() {
+            advice.push("some of the file is damaged: `simdb check` tells what".to_owned());
+        }
+        if !stats.tables_fit {
+            advice.push(format!(
+                "the permuted tables do not fit into the cache of {}, so queries read the file; give the program that \
+                 has it open a cache of {}, or of {} for the postings too",
+                told_bytes(stats.cache_limit_bytes as f64),
+                told_bytes(stats.tables_need_bytes as f64),
+                told_bytes(stats.queries_need_bytes as f64)
+            ));
+        }
+        if stats.marks > 10_000 && stats.marks > stats.documents {
+            advice.push(
+                "there are more deletions than documents: `simdb compact` makes the file smaller"
+                    .to_owned(),
             );
-            fields.insert("documents".to_owned(), group.documents.into());
-            Value::Object(fields)
-        });
-    object["largest_groups"] = groups.collect();
-    let prefixes = overview
-        .prefixes
-        .iter()
-        .flat_map(|it| &it.prefixes)
-        .map(|prefix| {
-            json!({
-                "table": prefix.table,
-                "prefix_bits": prefix.prefix_bits,
-                "mask": format!("{:016x}", prefix.mask),
-                "bits": format!("{:016x}", prefix.bits),
-                "rows": prefix.rows,
-                "expected": prefix.expected,
-            })
-        });
-    object["fullest_prefixes"] = prefixes.collect();
-    object["advice"] = overview.advice().into();
-    object
+        }
+        if stats.levels > MANY_LEVELS {
+            advice.push(format!(
+                "merges are behind, so queries look into {} parts of a table: they are done while a program has the \
+                 file open to write, or at once by `simdb compact`",
+                stats.levels
+            ));
+        }
+        let mut groups = self.groups.iter().flat_map(|largest| &largest.groups);
+        if groups.any(|group| group.documents > MANY_OF_A_GROUP) {
+            advice.push(
+                "the largest groups are mostly pages without content of their own, such as errors; every query near \
+                 them meets all of them"
+                    .to_owned(),
+            );
+        }
+        let oldest = self.metrics.oldest_pin.unwrap_or_default();
+        if oldest.as_secs() > 3600 && self.metrics.pinned_bytes > 1 << 30 {
+            advice.push(
+                "a snapshot is kept for long, and the file grows until it is dropped".to_owned(),
+            );
+        }
+        advice
+    }
+}
+
+fn unless_damaged<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// A time in the local zone, and how long ago that is.
+fn time_text(seconds: i64) -> String {
+    let Ok(time) = Timestamp::from_second(seconds) else {
+        return format!("{seconds} (Unix seconds)");
+    };
+    let ago = match Timestamp::now().as_second() - seconds {
+        ..0 => "in the future".to_owned(),
+        ago => format!("{} ago", span_text(ago)),
+    };
+    let local = time.to_zoned(TimeZone::system());
+    format!("{} ({ago})", local.strftime("%Y-%m-%d %H:%M"))
+}
+
+/// A time span in its largest unit.
+fn span_text(seconds: i64) -> String {
+    let (length, unit) = match seconds {
+        31_536_000.. => (31_536_000, "year"),
+        2_592_000.. => (2_592_000, "month"),
+        86_400.. => (86_400, "day"),
+        3_600.. => (3_600, "hour"),
+        60.. => (60, "minute"),
+        _ => (1, "second"),
+    };
+    let count = seconds / length;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The statistics, under the names they have in the library.
@@ -140,4 +483,25 @@ pub(super) fn stats_object(stats: &Statistics) -> Value {
         "tables_fit": stats.tables_fit,
         "levels": stats.levels,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_written_in_their_largest_unit() {
+        for (seconds, text) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (59, "59 seconds"),
+            (7_300, "2 hours"),
+            (86_400, "1 day"),
+            (40 * 86_400, "1 month"),
+        ] {
+            assert_eq!(span_text(seconds), text);
+        }
+        assert!(time_text(0).contains("years ago"), "{}", time_text(0));
+        assert!(time_text(i64::MAX).contains("Unix seconds"));
+    }
 }

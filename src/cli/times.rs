@@ -39,21 +39,17 @@ fn time_at(text: &str, now: &Zoned) -> Result<i64, String> {
 
 /// A number is Unix seconds, unless it looks like something else.
 fn seconds_of_number(text: &str, number: i64) -> Result<i64, String> {
-    let instead = |meaning: &str, example: &str| {
-        Err(format!(
-            "it could be {meaning}; write {example}, or @{number} if Unix seconds are meant"
-        ))
+    let (meaning, example) = match (text.len(), number) {
+        (4, 1900..=2199) => ("a year", format!("{text}-01-01")),
+        (8, 19_000_101..=21_991_231) => match text.parse::<Date>() {
+            Ok(date) => ("a date", date.to_string()),
+            Err(_) => return checked(number),
+        },
+        _ => return checked(number),
     };
-    if (1900..=2199).contains(&number) && text.len() == 4 {
-        return instead("a year", &format!("{text}-01-01"));
-    }
-    if text.len() == 8
-        && (19_000_101..=21_991_231).contains(&number)
-        && let Ok(date) = text.parse::<Date>()
-    {
-        return instead("a date", &date.to_string());
-    }
-    checked(number)
+    Err(format!(
+        "it could be {meaning}; write {example}, or @{number} if Unix seconds are meant"
+    ))
 }
 
 /// Refuses a number that is a time in another unit.
@@ -65,25 +61,21 @@ fn checked(seconds: i64) -> Result<i64, String> {
 
 /// A date, perhaps with a time of day and a zone, or the name of a day.
 fn moment(text: &str, now: &Zoned) -> Option<Timestamp> {
-    let midnight = |date: Date| {
-        date.to_zoned(now.time_zone().clone())
-            .ok()
-            .map(|it| it.timestamp())
-    };
-    match text.to_ascii_lowercase().as_str() {
+    let midnight = DateTime::from(match text.to_ascii_lowercase().as_str() {
         "now" => return Some(now.timestamp()),
-        "today" => return midnight(now.date()),
-        "yesterday" => return now.date().yesterday().ok().and_then(midnight),
-        _ => {}
-    }
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Some(time);
-    }
-    let local = text.parse::<DateTime>().ok()?;
-    local
-        .to_zoned(now.time_zone().clone())
-        .ok()
-        .map(|it| it.timestamp())
+        "today" => now.date(),
+        "yesterday" => now.date().yesterday().ok()?,
+        _ => match (text.parse::<Timestamp>(), text.parse::<DateTime>()) {
+            (Ok(time), _) => return Some(time),
+            (Err(_), local) => return timestamp(local.ok()?, now),
+        },
+    });
+    timestamp(midnight, now)
+}
+
+/// A time in the zone of `now`.
+fn timestamp(local: DateTime, now: &Zoned) -> Option<Timestamp> {
+    Some(local.to_zoned(now.time_zone().clone()).ok()?.timestamp())
 }
 
 /// A span before now, with or without `ago`.
@@ -92,7 +84,7 @@ fn back_from(text: &str, now: &Zoned) -> Option<Timestamp> {
         return None;
     }
     let span: Span = text.parse().ok()?;
-    now.checked_sub(span.abs()).ok().map(|it| it.timestamp())
+    Some(now.checked_sub(span.abs()).ok()?.timestamp())
 }
 
 #[cfg(test)]
@@ -153,11 +145,11 @@ mod tests {
             ("1577836800000", "here 1577836800"),
         ] {
             assert!(
-                time_at(text, &now).is_err_and(|it| it.contains(instead)),
+                time_at(text, &now).is_err_and(|error| error.contains(instead)),
                 "{text}"
             );
         }
-        assert!(time_at("@1577836800000", &now).is_err_and(|it| it.contains("milliseconds")));
+        assert!(time_at("@1577836800000", &now).is_err_and(|error| error.contains("milliseconds")));
         Ok(())
     }
 
@@ -177,14 +169,14 @@ mod tests {
             "@x",
         ] {
             assert!(
-                time_at(text, &now).is_err_and(|it| it.contains("such as")),
+                time_at(text, &now).is_err_and(|error| error.contains("such as")),
                 "{text}"
             );
         }
         for text in ["2062-01-01", "2026-07-15T12:00:01"] {
             assert!(
                 time_at(text, &now)
-                    .is_err_and(|it| it.contains("in the future") && it.contains('@')),
+                    .is_err_and(|error| error.contains("in the future") && error.contains('@')),
                 "{text}"
             );
         }

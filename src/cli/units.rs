@@ -6,26 +6,22 @@ use crate::Cache;
 
 /// Parses a count: `5000`, `1_000_000`, `10k`, `1.5M`, `1e8`.
 pub(super) fn count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    parse(text, count_unit)
-        .and_then(narrow)
-        .map_err(|wrong| wrong.told("number", COUNTS))
+    let number = parse(text, count_unit).and_then(narrow);
+    number.map_err(|wrong| wrong.message("number", COUNTS))
 }
 
 /// Parses a count of at least 1.
 pub(super) fn positive_count<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    match parse(text, count_unit) {
-        Ok(0) => Err("it must be at least 1".to_owned()),
-        parsed => parsed
-            .and_then(narrow)
-            .map_err(|wrong| wrong.told("number", COUNTS)),
+    if let Ok(0) = parse(text, count_unit) {
+        return Err("it must be at least 1".to_owned());
     }
+    count(text)
 }
 
 /// Parses a number of bytes: `4096`, `512k`, `1GB`, `64MiB`. A number without a unit is in bytes.
 pub(super) fn bytes<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    parse(text, byte_unit)
-        .and_then(narrow)
-        .map_err(|wrong| wrong.told("number of bytes", SIZES))
+    let number = parse(text, byte_unit).and_then(narrow);
+    number.map_err(|wrong| wrong.message("number of bytes", SIZES))
 }
 
 /// Parses the limit of a cache: bytes, or a share such as `25%`.
@@ -35,29 +31,26 @@ pub(super) fn cache(text: &str) -> Result<Cache, String> {
             .map(Cache::Bytes)
             .map_err(|reason| format!("{reason}, or a share from 0% to 100%"));
     };
-    let percent = percent
-        .trim()
-        .parse()
-        .ok()
-        .filter(|it| (0.0..=100.0).contains(it));
-    percent
-        .map(|it| Cache::Share(it / 100.0))
-        .ok_or_else(|| "it must be a share from 0% to 100%".to_owned())
+    match percent.trim().parse() {
+        Ok(percent @ 0.0..=100.0) => Ok(Cache::Share(percent / 100.0)),
+        _ => Err("it must be a share from 0% to 100%".to_owned()),
+    }
 }
 
 /// A number of bytes in the largest decimal unit.
 pub(super) fn told_bytes(count: f64) -> String {
-    let (mut value, mut unit) = (count, "B");
+    if count < 1000.0 {
+        return format!("{count:.0} B");
+    }
+    let mut value = count;
+    let mut unit = "";
     for larger in ["kB", "MB", "GB", "TB", "PB"] {
         if value >= 1000.0 {
-            (value, unit) = (value / 1000.0, larger);
+            value /= 1000.0;
+            unit = larger;
         }
     }
-    if unit == "B" {
-        format!("{value:.0} B")
-    } else {
-        format!("{value:.1} {unit}")
-    }
+    format!("{value:.1} {unit}")
 }
 
 /// A count with a comma before each three digits.
@@ -86,7 +79,7 @@ enum Wrong {
 }
 
 impl Wrong {
-    fn told(self, what: &str, examples: &str) -> String {
+    fn message(self, what: &str, examples: &str) -> String {
         match self {
             Self::NoNumber => format!("it must be a {what}, such as {examples}"),
             Self::Negative => format!("it must not be negative, but a {what}, such as {examples}"),
@@ -119,9 +112,10 @@ fn byte_unit(unit: &str) -> Option<u64> {
         return Some(1);
     }
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let (letter, base) = unit
-        .strip_suffix('i')
-        .map_or((unit, 1000u64), |letter| (letter, 1024));
+    let (letter, base) = match unit.strip_suffix('i') {
+        Some(letter) => (letter, 1024u64),
+        None => (unit, 1000),
+    };
     let power = match letter {
         "" if base == 1000 => 0,
         "k" => 1,
@@ -136,10 +130,7 @@ fn byte_unit(unit: &str) -> Option<u64> {
 
 /// Parses digits, perhaps with a point and an exponent, and what `unit` understands. White space may stand between.
 fn parse(text: &str, unit: fn(&str) -> Option<u64>) -> Result<u64, Wrong> {
-    let text = text.trim();
-    let (is_negative, text) = text
-        .strip_prefix('-')
-        .map_or((false, text), |rest| (true, rest));
+    let (is_negative, text) = without_minus(text.trim());
     let (mantissa, rest) = split_at(text, |c| c.is_ascii_digit() || c == '_' || c == '.');
     let (exponent, rest) = split_exponent(rest)?;
     let factor = unit(rest.trim_start()).ok_or(Wrong::NoNumber)?;
@@ -147,10 +138,16 @@ fn parse(text: &str, unit: fn(&str) -> Option<u64>) -> Result<u64, Wrong> {
     if is_negative {
         return Err(Wrong::Negative);
     }
-    scaled(
-        digits.checked_mul(factor.into()).ok_or(Wrong::TooLarge)?,
-        exponent - decimals,
-    )
+    let number = digits.checked_mul(factor.into()).ok_or(Wrong::TooLarge)?;
+    scaled(number, exponent - decimals)
+}
+
+/// Whether a text begins with a minus, and what follows.
+fn without_minus(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    }
 }
 
 /// Splits where a character is not as wanted.
@@ -163,12 +160,9 @@ fn split_exponent(text: &str) -> Result<(i64, &str), Wrong> {
     let Some(rest) = text.strip_prefix(['e', 'E']) else {
         return Ok((0, text));
     };
-    let (is_negative, rest) = rest
-        .strip_prefix('-')
-        .map_or((false, rest), |rest| (true, rest));
-    let (digits, rest) = split_at(rest.strip_prefix('+').unwrap_or(rest), |c| {
-        c.is_ascii_digit()
-    });
+    let (is_negative, rest) = without_minus(rest);
+    let rest = rest.strip_prefix('+').unwrap_or(rest);
+    let (digits, rest) = split_at(rest, |c| c.is_ascii_digit());
     if digits.is_empty() {
         return Err(Wrong::NoNumber);
     }
@@ -179,25 +173,21 @@ fn split_exponent(text: &str) -> Result<(i64, &str), Wrong> {
 /// The digits of a number as a whole number, and how many of them follow the point.
 fn digits(mantissa: &str) -> Result<(u128, i64), Wrong> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_group = |it: &str| {
-        it.is_empty() || !(it.starts_with('_') || it.ends_with('_') || it.contains("__"))
-    };
-    if whole.is_empty() && fraction.is_empty()
-        || !is_group(whole)
-        || !is_group(fraction)
-        || fraction.contains('.')
-    {
+    if mantissa.is_empty() || mantissa == "." || fraction.contains('.') {
         return Err(Wrong::NoNumber);
+    }
+    for group in [whole, fraction] {
+        if group.starts_with('_') || group.ends_with('_') || group.contains("__") {
+            return Err(Wrong::NoNumber);
+        }
     }
     // Trailing zeros after the point change nothing, and might be too many for the type.
     let fraction = fraction.replace('_', "");
     let fraction = fraction.trim_end_matches('0');
     let digits = whole.replace('_', "") + fraction;
     let digits = if digits.is_empty() { "0" } else { &digits };
-    Ok((
-        digits.parse().map_err(|_| Wrong::TooLarge)?,
-        fraction.len() as i64,
-    ))
+    let digits = digits.parse().map_err(|_| Wrong::TooLarge)?;
+    Ok((digits, fraction.len() as i64))
 }
 
 /// A number times a power of ten, if it is whole.
@@ -266,7 +256,7 @@ mod tests {
         ] {
             assert_eq!(
                 count::<u64>(text),
-                Err(Wrong::NoNumber.told("number", COUNTS)),
+                Err(Wrong::NoNumber.message("number", COUNTS)),
                 "{text}"
             );
         }
@@ -285,17 +275,17 @@ mod tests {
         ] {
             assert_eq!(
                 count::<u64>(text),
-                Err(wrong.told("number", COUNTS)),
+                Err(wrong.message("number", COUNTS)),
                 "{text}"
             );
         }
         assert_eq!(
             count::<u8>("256"),
-            Err(Wrong::TooLarge.told("number", COUNTS))
+            Err(Wrong::TooLarge.message("number", COUNTS))
         );
-        assert!(bytes::<u64>("1XB").is_err_and(|it| it.contains("64MiB")));
+        assert!(bytes::<u64>("1XB").is_err_and(|error| error.contains("64MiB")));
         assert!(bytes::<u64>("1iB").is_err());
-        assert!(positive_count::<u64>("0").is_err_and(|it| it.contains("at least 1")));
+        assert!(positive_count::<u64>("0").is_err_and(|error| error.contains("at least 1")));
     }
 
     #[test]

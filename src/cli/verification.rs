@@ -1,22 +1,22 @@
-//! The last look at matches: texts compared exactly.
+//! The last look at matches: texts compared exactly. The texts of a file are kept in a temporary file.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ingest::{Fingerprinting, Record, Rejected};
-use crate::{Database, Document, Fingerprint, Match, Matches, TextMeasure, Unit};
+use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
 use clap::ValueEnum;
 
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};
 use super::console::Console;
 use super::output::{Verified, printable};
-use super::texts::Texts;
 
 /// The arguments of commands that compare texts.
 #[derive(clap::Args)]
@@ -53,13 +53,7 @@ pub(super) struct Verification {
 
 enum Source {
     Payload,
-    File(PathBuf, Mutex<Held>),
-}
-
-/// Texts, and why one could not be kept.
-struct Held {
-    texts: Texts,
-    failed: Option<io::Error>,
+    File(PathBuf, Mutex<Texts>),
 }
 
 /// Documents without a text: the first keys, and the hashes of all.
@@ -72,7 +66,7 @@ struct WithoutText {
 
 impl VerifyArguments {
     /// Whether texts are to be compared.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         self.verify.is_some()
     }
 
@@ -91,23 +85,25 @@ impl VerifyArguments {
     ) -> Result<(), Failure> {
         let standard_input = Path::new("-");
         match self.texts.as_deref() {
-            Some(texts) if texts == standard_input => match inputs
-                .any(|input| input == standard_input)
-            {
-                true => Err(
-                    "standard input is read once: it holds the documents or the texts, not both"
-                        .into(),
-                ),
-                false => Ok(()),
-            },
-            Some(texts) if texts != Path::new("payload") => Ok(console
-                .records(texts, reading.options_of_texts())?
-                .ensure_readable()?),
-            _ => Ok(()),
+            Some(texts) if texts == standard_input => {
+                if inputs.any(|input| input == standard_input) {
+                    return Err(
+                        "standard input is read once: it holds the documents or the texts, not both"
+                            .into(),
+                    );
+                }
+            }
+            Some(texts) if texts != Path::new("payload") => {
+                console
+                    .records(texts, reading.options_of_texts())?
+                    .ensure_readable()?;
+            }
+            _ => {}
         }
+        Ok(())
     }
 
-    /// What they ask for. Reads the file with the texts.
+    /// The comparison that is wanted. Reads the file with the texts.
     pub(super) fn open(
         &self,
         reading: &Reading,
@@ -122,10 +118,8 @@ impl VerifyArguments {
             Measure::Cosine => (TextMeasure::Cosine, 0.95),
         };
         let source = if texts != Path::new("payload") {
-            Source::File(
-                texts.to_owned(),
-                Mutex::new(Held::read(texts, reading, database, console)?),
-            )
+            let kept = Texts::read(texts, reading, database, console)?;
+            Source::File(texts.to_owned(), Mutex::new(kept))
         } else if reading.unit() == Unit::Document {
             Source::Payload
         } else {
@@ -135,80 +129,28 @@ impl VerifyArguments {
                     .into(),
             );
         };
-        let least = self.min_verified.unwrap_or(default);
-        let (console, without_text) = (console.clone(), Mutex::default());
         Ok(Some(Arc::new(Verification {
             measure,
-            least,
+            least: self.min_verified.unwrap_or(default),
             source,
-            without_text,
-            console,
+            without_text: Mutex::default(),
+            console: console.clone(),
         })))
     }
 }
 
-impl Held {
-    fn read(
-        path: &Path,
-        reading: &Reading,
-        database: &Database,
-        console: &Console,
-    ) -> Result<Self, Failure> {
-        let rule = Fingerprinting::new(database.scheme(), None)?;
-        let mut records = console.records(path, reading.options_of_texts())?;
-        let mut texts = Texts::new()?;
-        let mut useless = 0;
-        loop {
-            let chunk = records.next_chunk(|record| texts_of(record, rule))?;
-            if chunk.is_empty() {
-                break;
-            }
-            console.ensure_wanted()?;
-            for record in chunk {
-                match record {
-                    Ok(units) => {
-                        units
-                            .into_iter()
-                            .try_for_each(|(key, text)| match key.zip(text) {
-                                Some((key, text)) => texts.add(&name_of_key(&key), &text),
-                                None => {
-                                    useless += 1;
-                                    Ok(())
-                                }
-                            })?
-                    }
-                    // What a text is compared with must not be missing.
-                    Err(rejected) if rejected.is_input() => {
-                        return Err(crate::Error::from(rejected).into());
-                    }
-                    Err(rejected) => console.complain(&format!("rejected: {rejected}")),
-                }
-            }
-        }
-        if useless > 0 {
-            console.complain(&format!(
-                "{}: {useless} records have no key or no text",
-                path.display()
-            ));
-        }
-        Ok(Self {
-            texts,
-            failed: None,
-        })
-    }
-}
-
 /// The key and the text of each unit of a record.
-pub(super) type Named = (Option<Vec<u8>>, Option<String>);
-
-pub(super) fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<Named>, Rejected> {
-    let named = |it: Record| {
-        (
-            it.key().map(<[u8]>::to_vec),
-            it.text(rule).map(Cow::into_owned),
-        )
-    };
-    Ok(record.into_units()?.map(named).collect())
+pub(super) fn texts_of(
+    record: Record,
+    rule: Fingerprinting,
+) -> Result<Vec<(Option<Vec<u8>>, Option<String>)>, Rejected> {
+    let mut texts = Vec::new();
+    for unit in record.into_units()? {
+        let key = unit.key().map(<[u8]>::to_vec);
+        let text = unit.text(rule).map(Cow::into_owned);
+        texts.push((key, text));
+    }
+    Ok(texts)
 }
 
 /// The name of a text that the file with the texts has.
@@ -218,41 +160,33 @@ fn name_of_key(key: &[u8]) -> Vec<u8> {
 
 /// The name of a text that an input has. A key may come again with another text, and be compared in between.
 fn name_of_document(document: &Document) -> Vec<u8> {
-    let fingerprint = document
-        .fingerprint()
-        .map_or(0, Fingerprint::bits)
-        .to_le_bytes();
-    [b"d", fingerprint.as_slice(), document.key()].concat()
+    let bits = document.fingerprint().map_or(0, Fingerprint::bits);
+    [b"d", bits.to_le_bytes().as_slice(), document.key()].concat()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Verification {
     /// Keeps the text of a document that is about to be ingested.
     pub(super) fn keep(&self, document: &Document, text: &str) {
-        if let Source::File(_, held) = &self.source
+        if let Source::File(_, texts) = &self.source
             && document.fingerprint().is_some()
         {
-            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = held.texts.add(&name_of_document(document), text) {
-                held.failed = Some(error);
-            }
+            locked(texts).keep(&name_of_document(document), text);
         }
     }
 
     /// The text of a document. If there is none, notes that.
     pub(super) fn text_of(&self, document: &Document) -> Result<Option<String>, Failure> {
         let text = match &self.source {
-            Source::Payload => str::from_utf8(document.payload())
-                .ok()
-                .filter(|it| !it.is_empty())
-                .map(str::to_owned),
-            Source::File(_, held) => {
-                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(error) = held.failed.take() {
-                    return Err(
-                        format!("the temporary file for texts cannot be written: {error}").into(),
-                    );
-                }
-                let Held { texts, .. } = &mut *held;
+            Source::Payload => match str::from_utf8(document.payload()) {
+                Ok("") | Err(_) => None,
+                Ok(text) => Some(text.to_owned()),
+            },
+            Source::File(_, texts) => {
+                let mut texts = locked(texts);
                 match texts.get(&name_of_document(document))? {
                     None => texts.get(&name_of_key(document.key()))?,
                     text => text,
@@ -267,10 +201,7 @@ impl Verification {
 
     fn note_without_text(&self, key: &[u8]) {
         const MOST_NAMED: usize = 10;
-        let mut without = self
-            .without_text
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut without = locked(&self.without_text);
         let hash = without.hasher.hash_one(key);
         if without.all.insert(hash) && without.first.len() < MOST_NAMED {
             let name = if key.is_empty() {
@@ -284,8 +215,10 @@ impl Verification {
 
     /// Whether a stored document is alike enough.
     pub(super) fn matches(&self, text: &str, stored: &Document) -> Result<bool, Failure> {
-        let stored = self.text_of(stored)?;
-        Ok(stored.is_some_and(|stored| self.measure.of(text, &stored) >= self.least))
+        Ok(match self.text_of(stored)? {
+            Some(stored) => self.measure.of(text, &stored) >= self.least,
+            None => false,
+        })
     }
 
     /// Whether a stored document is alike enough to a new one.
@@ -294,18 +227,21 @@ impl Verification {
         document: &Document,
         stored: &Document,
     ) -> Result<bool, Failure> {
-        self.text_of(document)?
-            .map_or(Ok(false), |text| self.matches(&text, stored))
+        match self.text_of(document)? {
+            Some(text) => self.matches(&text, stored),
+            None => Ok(false),
+        }
     }
 
     /// The values of what matches a text.
     pub(super) fn values(&self, text: &str, matches: &Matches) -> Result<Verified, Failure> {
-        let value = |found: &Match| -> Result<f64, Failure> {
-            Ok(self
-                .text_of(&found.document)?
-                .map_or(0.0, |stored| self.measure.of(text, &stored)))
-        };
-        let values = matches.iter().map(value).collect::<Result<_, _>>()?;
+        let mut values = Vec::new();
+        for found in matches.iter() {
+            values.push(match self.text_of(&found.document)? {
+                Some(stored) => self.measure.of(text, &stored),
+                None => 0.0,
+            });
+        }
         Ok(Verified {
             name: self.measure.name(),
             values,
@@ -323,18 +259,14 @@ impl Verification {
 
     /// The number of documents that were to be compared and had no text. Says which, unless there are many.
     pub(super) fn complain_of_missing(&self) -> usize {
-        let without = self
-            .without_text
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let without = locked(&self.without_text);
         let place = match &self.source {
             Source::Payload => "its payload".to_owned(),
             Source::File(path, _) => path.display().to_string(),
         };
         for key in &without.first {
-            self.console.complain(&format!(
-                "{key}: there is no text in {place}, so it matches nothing"
-            ));
+            let reason = format!("there is no text in {place}, so it matches nothing");
+            self.console.complain(&format!("{key}: {reason}"));
         }
         let more = without.all.len() - without.first.len();
         if more > 0 {
@@ -342,5 +274,182 @@ impl Verification {
                 .complain(&format!("{more} more documents have no text"));
         }
         without.all.len()
+    }
+}
+
+/// Texts by name, in a temporary file. If a name comes again, the last text counts. In memory there are 16 bytes for
+/// each text, or up to twice that.
+///
+/// The file is a row of entries: the place of the entry before with the same hash, the lengths of name and text
+/// (8 bytes each, least significant first), the name and the text. It has no name itself, so nothing is left of it.
+struct Texts {
+    file: File,
+    /// The end of the file, without what is waiting.
+    written: u64,
+    /// Entries that are not in the file yet.
+    waiting: Vec<u8>,
+    /// The place of the last entry of each hash of a name.
+    places: HashMap<u64, u64>,
+    hasher: RandomState,
+    /// Why a text could not be kept.
+    failed: Option<io::Error>,
+}
+
+const HEAD: usize = 24;
+const MOST_WAITING: usize = 1 << 20;
+/// Before the first entry of a hash there is none.
+const NOWHERE: u64 = u64::MAX;
+
+impl Texts {
+    /// No texts. The file is in the folder for temporary files of the system.
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            file: tempfile::tempfile()?,
+            written: 0,
+            waiting: Vec::new(),
+            places: HashMap::new(),
+            hasher: RandomState::new(),
+            failed: None,
+        })
+    }
+
+    /// The texts of the records of a file.
+    fn read(
+        path: &Path,
+        reading: &Reading,
+        database: &Database,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let rule = Fingerprinting::new(database.scheme(), None)?;
+        let mut records = console.records(path, reading.options_of_texts())?;
+        let mut texts = Self::new()?;
+        let mut useless = 0;
+        loop {
+            let chunk = records.next_chunk(|record| texts_of(record, rule))?;
+            if chunk.is_empty() {
+                break;
+            }
+            console.ensure_wanted()?;
+            for record in chunk {
+                let units = match record {
+                    Ok(units) => units,
+                    // What a text is compared with must not be missing.
+                    Err(rejected) if rejected.is_input() => {
+                        return Err(Error::from(rejected).into());
+                    }
+                    Err(rejected) => {
+                        console.complain(&format!("rejected: {rejected}"));
+                        continue;
+                    }
+                };
+                for unit in units {
+                    match unit {
+                        (Some(key), Some(text)) => texts.add(&name_of_key(&key), &text)?,
+                        _ => useless += 1,
+                    }
+                }
+            }
+        }
+        if useless > 0 {
+            let path = path.display();
+            console.complain(&format!("{path}: {useless} records have no key or no text"));
+        }
+        Ok(texts)
+    }
+
+    /// Adds a text. If that fails, the next question for a text does.
+    fn keep(&mut self, name: &[u8], text: &str) {
+        if let Err(error) = self.add(name, text) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn add(&mut self, name: &[u8], text: &str) -> io::Result<()> {
+        let place = self.written + self.waiting.len() as u64;
+        let hash = self.hasher.hash_one(name);
+        let before = self.places.insert(hash, place).unwrap_or(NOWHERE);
+        for number in [before, name.len() as u64, text.len() as u64] {
+            self.waiting.extend_from_slice(&number.to_le_bytes());
+        }
+        self.waiting.extend_from_slice(name);
+        self.waiting.extend_from_slice(text.as_bytes());
+        if self.waiting.len() >= MOST_WAITING {
+            self.write()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn get(&mut self, name: &[u8]) -> io::Result<Option<String>> {
+        if let Some(error) = self.failed.take() {
+            return Err(io::Error::other(format!(
+                "the temporary file for texts cannot be written: {error}"
+            )));
+        }
+        let hash = self.hasher.hash_one(name);
+        let mut place = self.places.get(&hash).copied().unwrap_or(NOWHERE);
+        if place == NOWHERE {
+            return Ok(None);
+        }
+        self.write()?;
+        while place != NOWHERE {
+            self.file.seek(SeekFrom::Start(place))?;
+            let mut head = [[0; 8]; HEAD / 8];
+            self.file.read_exact(head.as_flattened_mut())?;
+            let [before, name_length, text_length] = head.map(u64::from_le_bytes);
+            if name_length == name.len() as u64 {
+                let mut both = vec![0; (name_length + text_length) as usize];
+                self.file.read_exact(&mut both)?;
+                if both.starts_with(name) {
+                    let text = String::from_utf8(both.split_off(name.len()));
+                    return text.map(Some).map_err(io::Error::other);
+                }
+            }
+            place = before;
+        }
+        Ok(None)
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if !self.waiting.is_empty() {
+            self.file.seek(SeekFrom::Start(self.written))?;
+            self.file.write_all(&self.waiting)?;
+            self.written += self.waiting.len() as u64;
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_text_of_a_name_counts_and_hashes_may_be_equal() -> io::Result<()> {
+        let mut texts = Texts::new()?;
+        assert_eq!(texts.get(b"a")?, None);
+        for (name, text) in [("a", "one"), ("b", ""), ("ab", "two"), ("a", "three")] {
+            texts.add(name.as_bytes(), text)?;
+        }
+        // As if all names had the hash of `c`: each entry leads to the one before.
+        let place = texts.places[&texts.hasher.hash_one(b"ab".as_slice())];
+        texts
+            .places
+            .insert(texts.hasher.hash_one(b"c".as_slice()), place);
+        texts.add(b"c", &"long ".repeat(MOST_WAITING / 4))?;
+        assert_eq!(texts.get(b"a")?.as_deref(), Some("three"));
+        assert_eq!(texts.get(b"b")?.as_deref(), Some(""));
+        let length = texts.get(b"c")?.unwrap_or_default().len();
+        assert_eq!(length, MOST_WAITING / 4 * 5);
+        texts.places.clear();
+        texts
+            .places
+            .insert(texts.hasher.hash_one(b"a".as_slice()), 0);
+        assert_eq!(
+            (texts.get(b"a")?.as_deref(), texts.get(b"b")?),
+            (Some("one"), None)
+        );
+        Ok(())
     }
 }

@@ -7,11 +7,11 @@ use super::answer::{Answer, CommandResult};
 use super::live::Live;
 use super::output::Output;
 use super::running;
-use super::top::Arguments;
+use super::stats::TopArguments;
 
 /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
 /// at once: to open it every second could keep others from opening it.
-pub(super) fn watch(live: &Live, arguments: &Arguments, output: &mut Output) -> CommandResult {
+pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) -> CommandResult {
     let is_terminal = io::stdout().is_terminal() && !output.is_json();
     for round in 1.. {
         if !running::is_answered(live)? {
@@ -21,13 +21,11 @@ pub(super) fn watch(live: &Live, arguments: &Arguments, output: &mut Output) -> 
         }
         // To the first place of the screen, and all of it empty.
         let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-        let is_needed = is_terminal || (round > 1 && !output.is_json());
-        match output
-            .console()
-            .write(if is_needed { between.as_bytes() } else { b"" })
-        {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
-            written => written?,
+        if is_terminal || (round > 1 && !output.is_json()) {
+            match output.console().write(between.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
+                written => written?,
+            }
         }
         let answer = running::run(live, output)?;
         output.flush()?;

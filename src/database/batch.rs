@@ -4,14 +4,14 @@
 //! transaction does not change. So it can be made before the turn of a document, for many together and on
 //! other threads. What the transaction itself has written is looked up in the document's turn.
 
-use super::near::{NearQuery, NearSearch};
+use super::near_search::{NearQuery, NearSearch};
 use super::policy::Policy;
 use super::query::Matches;
 use super::search::{Search, add_all};
 use super::sought::Sought;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::plan::Near;
+use crate::plan::NearFingerprint;
 use crate::store::{Numbered, Reader};
 
 /// A document to insert, with the policy for its near-duplicates.
@@ -29,7 +29,7 @@ pub(super) struct Known<'a> {
 /// What is committed near to a document.
 pub(super) struct KnownNear<'a> {
     /// All near fingerprints, in order. `None` if they are too many to be kept.
-    pub(super) fingerprints: Option<Vec<Near>>,
+    pub(super) fingerprints: Option<Vec<NearFingerprint>>,
     pub(super) search: Search<'a>,
     /// The matches. `None` if they are to be found later, because they take much memory or cannot be verified.
     pub(super) matches: Option<Matches>,
@@ -51,16 +51,15 @@ pub(super) fn known<'a>(reader: Reader<'_>, asked: &[Asked<'a>]) -> Result<Vec<K
     let mut asked_of = Vec::with_capacity(asked.len());
     for (index, (document, policy)) in asked.iter().enumerate() {
         // What is out of bounds is an error in the turn of its document.
-        let likeness = policy.filter.likeness(reader, document.sketch());
-        let Some((fingerprint, max_distance)) = document
-            .fingerprint()
-            .zip(likeness.and(policy.filter.distance(reader)).ok())
-        else {
+        let Some(fingerprint) = document.fingerprint() else {
+            continue;
+        };
+        let Ok(bounds) = policy.filter.bounds(document, reader.settings()) else {
             continue;
         };
         queries.push(NearQuery {
             fingerprint,
-            max_distance,
+            max_distance: bounds.max_distance,
         });
         asked_of.push(index);
     }
@@ -109,7 +108,7 @@ pub(super) fn known<'a>(reader: Reader<'_>, asked: &[Asked<'a>]) -> Result<Vec<K
 struct Searches<'a> {
     searches: Vec<Search<'a>>,
     /// The near fingerprints of each search, while they are few.
-    fingerprints: Vec<Option<Vec<Near>>>,
+    fingerprints: Vec<Option<Vec<NearFingerprint>>>,
     /// The index of the document of each search.
     asked: Vec<usize>,
 }
@@ -123,7 +122,7 @@ impl<'a> Searches<'a> {
         of: usize,
         (document, policy): Asked<'a>,
         own: Option<&Numbered>,
-        near: Near,
+        near: NearFingerprint,
     ) -> Result<usize> {
         let known = self.asked.iter().rposition(|&it| it == of);
         let index = match known {

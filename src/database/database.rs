@@ -58,7 +58,7 @@ use crate::text::Scheme;
 /// txn.commit()?;
 ///
 /// let query = Query::like(&again).ok_or("too short to judge")?;
-/// assert_eq!(database.snapshot()?.query(&query.max_distance(3))?.total(), 1);
+/// assert_eq!(database.snapshot()?.query(&query.near(3))?.total(), 1);
 ///
 /// let mut txn = database.begin_write()?;
 /// txn.delete("https://example.org/a")?;
@@ -198,7 +198,7 @@ impl Database {
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
     pub fn path(&self) -> &Path {
-        self.store.path()
+        &self.store.path
     }
 
     /// The scheme of the fingerprints in the database.
@@ -341,7 +341,7 @@ impl Database {
     ///
     /// That of [`open`](Self::open). A transaction that is open in another thread is waited for.
     pub fn reopen(&self) -> Result<()> {
-        self.store.open_again()
+        self.store.reopen()
     }
 
     /// Closes the database in order, and says what failed.

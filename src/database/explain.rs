@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::near::{KnownProbeSet, NearQuery, NearSearch, probe_set};
+use super::near_search::{KnownProbeSet, NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
@@ -69,7 +69,7 @@ const LONGEST_TIMING: Duration = Duration::from_millis(20);
 /// The explanation of a query, without the number of documents that match.
 pub(super) fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
-    let max_distance = query.distance_or(settings.max_distance);
+    let max_distance = query.filter.near.checked(settings)?.max_distance;
     let set = probe_set(reader, max_distance)?;
     let cost_model = reader.cost_model(true)?;
     let table_probes = |&prefix: &_| table_probes(prefix, &cost_model);

@@ -2,23 +2,20 @@
 
 use std::sync::Arc;
 
+use super::near::{Near, NearBounds};
+use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::source::Ignored;
-use crate::store::{Reader, ScopeNames};
-use crate::unix_seconds::UnixSeconds;
+use crate::store::Settings;
 
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
 /// have one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
-    pub(super) max_distance: Option<u32>,
-    pub(super) min_similarity: Option<f64>,
+    pub(super) near: Near,
     pub(super) order: Order,
     pub(super) limit: usize,
-    pub(super) since: Option<UnixSeconds>,
-    pub(super) scopes: Option<ScopeNames>,
     /// The documents of these numbers do not match.
     pub(super) ignored: Arc<Ignored>,
 }
@@ -26,54 +23,39 @@ pub(super) struct Filter {
 impl Default for Filter {
     fn default() -> Self {
         Self {
-            max_distance: None,
-            min_similarity: None,
+            near: Near::new(),
             order: Order::Distance,
             limit: 10,
-            since: None,
-            scopes: None,
             ignored: Arc::default(),
         }
     }
 }
 
 impl Filter {
-    /// From when on documents match, if not all do.
-    pub(super) fn since(&self) -> Result<Option<i64>> {
-        self.since.map(UnixSeconds::checked).transpose()
-    }
-
-    /// The largest distance that matches, if it and the time are within their bounds.
-    pub(super) fn distance(&self, reader: Reader<'_>) -> Result<u32> {
-        self.since()?;
-        let max_distance = self.max_distance.unwrap_or(reader.settings().max_distance);
-        if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance {
-                given: max_distance,
-            });
-        }
-        Ok(max_distance)
-    }
-
     /// Whether a least similarity or an order by it is asked for, and not only that of the database.
     pub(super) fn asks_for_similarity(&self) -> bool {
-        self.min_similarity.is_some_and(|least| least > 0.0) || self.order == Order::Similarity
+        self.near.min_similarity.is_some_and(|least| least > 0.0) || self.order == Order::Similarity
     }
 
-    /// What the sketch of a match has to be compared with. `None` if it does not matter.
+    /// The bounds of what is near to a document, if they and its sketch fit.
+    pub(super) fn bounds(&self, document: &Document, settings: &Settings) -> Result<NearBounds> {
+        let bounds = self.near.checked(settings)?;
+        // Without a fingerprint there is nothing to compare.
+        if document.fingerprint().is_some() {
+            self.sketch_filter(&bounds, settings, document.sketch())?;
+        }
+        Ok(bounds)
+    }
+
+    /// The filter by the sketches of documents. `None` if they do not matter.
     ///
     /// If nothing is said of similarity, that of the database holds for questions that have a sketch.
-    pub(super) fn likeness(
+    pub(super) fn sketch_filter(
         &self,
-        reader: Reader<'_>,
+        bounds: &NearBounds,
+        settings: &Settings,
         sketch: Option<&Sketch>,
-    ) -> Result<Option<Likeness>> {
-        let settings = reader.settings();
-        if let Some(given) = self.min_similarity
-            && !(0.0..=1.0).contains(&given)
-        {
-            return Err(Error::MinSimilarity { given });
-        }
+    ) -> Result<Option<SketchFilter>> {
         let is_asked = self.asks_for_similarity();
         let stored = settings.sketch_size;
         match sketch {
@@ -83,17 +65,11 @@ impl Filter {
             }),
             None if is_asked => Err(Error::NoSketch),
             None => Ok(None),
-            Some(sketch) if sketch.size() == stored => {
-                let least = self
-                    .min_similarity
-                    .or(settings.min_similarity)
-                    .unwrap_or(0.0);
-                Ok(Some(Likeness {
-                    sketch: *sketch,
-                    least,
-                    order: self.order,
-                }))
-            }
+            Some(sketch) if sketch.size() == stored => Ok(Some(SketchFilter {
+                sketch: *sketch,
+                least: bounds.min_similarity,
+                order: self.order,
+            })),
             Some(_) if stored == SketchSize::None && !is_asked => Ok(None),
             Some(sketch) => Err(Error::SketchSizes {
                 stored: stored.bytes(),
@@ -114,15 +90,15 @@ pub enum Order {
     Similarity,
 }
 
-/// What a match is compared with beside its fingerprint.
+/// The sketch that those of documents are compared with.
 #[derive(Clone, Copy)]
-pub(super) struct Likeness {
+pub(super) struct SketchFilter {
     sketch: Sketch,
     least: f64,
     pub(super) order: Order,
 }
 
-impl Likeness {
+impl SketchFilter {
     /// Whether it excludes any document.
     pub(super) fn excludes(&self) -> bool {
         self.least > 0.0

@@ -177,8 +177,9 @@ impl Database {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn metrics(&self) -> Metrics {
-        let (meters, tallies) = (self.store.meters(), self.store.tallies());
-        let now = self.store.now().unwrap_or_default();
+        let meters = &self.store.meters;
+        let tallies = self.store.tallies();
+        let now = self.store.gauges().unwrap_or_default();
         let is_usable = self.store.ensure_usable().is_ok();
         let (queue_length, queue_bytes) = if is_usable { meters.queued() } else { (0, 0) };
         Metrics {
@@ -220,7 +221,7 @@ impl Database {
     }
 
     fn verdicts(&self) -> Verdicts {
-        let verdicts = &self.store.meters().verdicts;
+        let verdicts = &self.store.meters.verdicts;
         Verdicts {
             inserted: verdicts.inserted.get(),
             inserted_duplicates: verdicts.inserted_duplicates.get(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use super::near::{checked_distance, checked_similarity};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -95,7 +96,7 @@ impl CreateOptions {
     /// The least similarity of queries and policies that name none: inclusive, 0 to 1. It counts where there is
     /// a sketch. Default: 0.7 for texts with sketches, otherwise 0.
     ///
-    /// See [`Query::min_similarity`](crate::Query::min_similarity).
+    /// See [`Near::min_similarity`](crate::Near::min_similarity).
     #[must_use]
     pub fn min_similarity(mut self, min_similarity: f64) -> Self {
         self.min_similarity = Some(min_similarity);
@@ -215,9 +216,7 @@ impl CreateOptions {
         let least = self
             .min_similarity
             .unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
-        if !(0.0..=1.0).contains(&least) {
-            return Err(Error::MinSimilarity { given: least });
-        }
+        let least = checked_similarity(least)?;
         if least > 0.0 && !has_sketches {
             return Err(Error::SketchSizes {
                 stored: 0,
@@ -300,12 +299,7 @@ impl CreateOptions {
 
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
-        let max_distance = self.chosen_distance();
-        if max_distance > Fingerprint::BITS {
-            return Err(Error::MaxDistance {
-                given: max_distance,
-            });
-        }
+        let max_distance = checked_distance(self.chosen_distance())?;
         let now = UnixSeconds::now();
         Ok(Settings {
             file: FileSeed::random(),

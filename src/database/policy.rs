@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::filter::{Filter, Order};
+use super::near::Near;
 use super::verification::{Failure, Verify, VerifyPair};
 use crate::document::Document;
 #[cfg(feature = "ingest")]
 use crate::source::Ignored;
-use crate::store::ScopeNames;
-use crate::unix_seconds::UnixSeconds;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
 ///
@@ -33,10 +32,10 @@ pub enum OnMatch {
 /// # Example
 ///
 /// ```
-/// use simdb::Policy;
+/// use simdb::{Near, Policy};
 ///
 /// let two_days_ago = 1_700_000_000 - 2 * 86_400;
-/// let policy = Policy::skip().max_distance(2).since(two_days_ago);
+/// let policy = Policy::skip().near(Near::within(2).since(two_days_ago));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
@@ -87,21 +86,10 @@ impl Policy {
         Self::new(OnMatch::Replace)
     }
 
-    /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
+    /// Which stored documents are near to a new one. Default: [`Near::new`].
     #[must_use]
-    pub fn max_distance(mut self, max_distance: u32) -> Self {
-        self.filter.max_distance = Some(max_distance);
-        self
-    }
-
-    /// The least similarity that matches: inclusive, 0 to 1. Default: that of the database, for documents that
-    /// have a sketch. 0 takes every document within the max distance.
-    ///
-    /// See [`Query::min_similarity`](crate::Query::min_similarity). With a least similarity above 0, a document
-    /// that has a fingerprint needs a sketch too.
-    #[must_use]
-    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.filter.min_similarity = Some(min_similarity);
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.filter.near = near.into();
         self
     }
 
@@ -152,14 +140,6 @@ impl Policy {
         self
     }
 
-    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later match.
-    /// Default: all.
-    #[must_use]
-    pub fn since(mut self, seen: impl Into<UnixSeconds>) -> Self {
-        self.filter.since = Some(seen.into());
-        self
-    }
-
     /// The stored documents of these numbers do not match. If a document of the same key is among them, and the new
     /// document is not stored, the old one gets a number of its own, and counts from then on, unless a later record has
     /// stored it.
@@ -168,15 +148,6 @@ impl Policy {
     #[cfg(feature = "ingest")]
     pub(crate) fn ignoring(mut self, ignored: Arc<Ignored>) -> Self {
         self.filter.ignored = ignored;
-        self
-    }
-
-    /// Only documents of one of these scopes match. Default: all.
-    ///
-    /// The empty text is the scope of documents that have none.
-    #[must_use]
-    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.filter.scopes = Some(ScopeNames::new(scopes));
         self
     }
 }

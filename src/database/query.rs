@@ -4,22 +4,21 @@ use std::slice;
 use std::sync::Arc;
 
 use super::filter::{Filter, Order};
+use super::near::Near;
 use super::verification::{Failure, Verify, VerifyStored};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch};
-use crate::store::ScopeNames;
-use crate::unix_seconds::UnixSeconds;
 
 /// A question: which documents are near this fingerprint?
 ///
 /// # Example
 ///
 /// ```
-/// use simdb::{Fingerprint, Query};
+/// use simdb::{Fingerprint, Near, Query};
 ///
-/// let query = Query::new(Fingerprint::from_bits(42)).max_distance(3).limit(10);
-/// let query = query.since(1_700_000_000).scopes(["en"]);
+/// let query = Query::new(Fingerprint::from_bits(42)).near(3).limit(10);
+/// let query = query.near(Near::within(3).since(1_700_000_000).scopes(["en"]));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
@@ -50,7 +49,7 @@ impl Query {
 
     /// The same question about another fingerprint, without a sketch.
     ///
-    /// The scopes of the query are looked up once for all such questions ([`scopes`](Self::scopes)).
+    /// The scopes of the query are looked up once for all such questions ([`Near::scopes`]).
     #[must_use]
     pub fn with_fingerprint(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = fingerprint;
@@ -61,26 +60,17 @@ impl Query {
     /// Sets the sketch that those of the matches are compared with. Default: none.
     ///
     /// With a sketch, each match says how similar it is ([`Match::similarity`]), and only documents match that
-    /// are similar enough ([`min_similarity`](Self::min_similarity)).
+    /// are similar enough ([`Near::min_similarity`]).
     #[must_use]
     pub fn with_sketch(mut self, sketch: impl Into<Option<Sketch>>) -> Self {
         self.sketch = sketch.into();
         self
     }
 
-    /// The least similarity that matches: inclusive, 0 to 1, as [`Similarity::jaccard`] estimates it. Default:
-    /// that of the database, if the query has a sketch. 0 takes every document within the max distance.
-    ///
-    /// A document without a sketch matches only at 0. Within the max distance, no document that is similar
-    /// enough is missed.
-    ///
-    /// # Cost
-    ///
-    /// For each document within the max distance, its record is read: a fraction of a microsecond if its block
-    /// is in memory.
+    /// Which documents are near. Default: [`Near::new`].
     #[must_use]
-    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.filter.min_similarity = Some(min_similarity);
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.filter.near = near.into();
         self
     }
 
@@ -88,13 +78,6 @@ impl Query {
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
         self.filter.order = order;
-        self
-    }
-
-    /// The largest distance that matches: inclusive, 0 to 64. Default: the max distance of the database.
-    #[must_use]
-    pub fn max_distance(mut self, max_distance: u32) -> Self {
-        self.filter.max_distance = Some(max_distance);
         self
     }
 
@@ -109,27 +92,6 @@ impl Query {
         self
     }
 
-    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later match.
-    /// Default: all.
-    #[must_use]
-    pub fn since(mut self, seen: impl Into<UnixSeconds>) -> Self {
-        self.filter.since = Some(seen.into());
-        self
-    }
-
-    /// Only documents of one of these scopes match. Default: all.
-    ///
-    /// The empty text is the scope of documents that have none. A scope that no document has matches
-    /// nothing.
-    ///
-    /// What a database knows of the names stays with the query and its clones. So if many scopes are named, the
-    /// next question costs less ([`with_fingerprint`](Self::with_fingerprint)).
-    #[must_use]
-    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.filter.scopes = Some(ScopeNames::new(scopes));
-        self
-    }
-
     /// Only documents match of which this function says so. Default: all.
     ///
     /// It is asked last, of documents that match in everything else, and may compare what simdb does not keep, such
@@ -139,7 +101,7 @@ impl Query {
     ///
     /// # Cost
     ///
-    /// As for [`min_similarity`](Self::min_similarity), and a call for each document that is left. The calls end when
+    /// As for [`Near::min_similarity`], and a call for each document that is left. The calls end when
     /// as many match as are counted ([`Matches::total`]).
     ///
     /// # Example
@@ -173,10 +135,6 @@ impl Query {
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
-
-    pub(super) fn distance_or(&self, of_the_database: u32) -> u32 {
-        self.filter.max_distance.unwrap_or(of_the_database)
-    }
 }
 
 /// A document near the fingerprint of a query.
@@ -206,7 +164,7 @@ pub struct Matches {
 impl Matches {
     /// The number of documents that match, listed or not.
     ///
-    /// If the query has a time ([`Query::since`]), a least similarity ([`Query::min_similarity`]) or a function that
+    /// If the query has a time ([`Near::since`]), a least similarity ([`Near::min_similarity`]) or a function that
     /// verifies ([`Query::verify`]), documents are read to count them. Then the total is exact up to the limit, and
     /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
     /// more than that, and [`total_is_exact`](Self::total_is_exact) is false.

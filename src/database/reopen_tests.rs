@@ -131,7 +131,7 @@ fn an_old_snapshot_answers_rightly_or_says_that_it_cannot() -> Result<()> {
             Err(error) => return Err(error),
         }
         let fingerprint = Fingerprint::from_bits(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match old.query(&Query::new(fingerprint).max_distance(0)) {
+        match old.query(&Query::new(fingerprint).near(0)) {
             Ok(found) => assert_eq!(found.total(), u64::from(key < 100), "{key}"),
             Err(Error::Reopened) => refused += 1,
             Err(error) => return Err(error),

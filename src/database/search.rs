@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
-use super::filter::{Likeness, Order};
+use super::filter::{Order, SketchFilter};
 use super::listed::Listed;
-use super::near::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
+use super::near_search::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
 use super::newest::{Group, NewestFirst, NewestWanted};
 use super::query::{Match, Matches, Query};
 use super::sought::Sought;
@@ -15,7 +15,7 @@ use super::verification::Verifier;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::plan::Near;
+use crate::plan::NearFingerprint;
 use crate::source::Numbers;
 use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
 
@@ -47,8 +47,9 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
     if !near_query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
         return search.any(reader);
     }
-    let each_near_matches =
-        filter.scopes.is_none() && !search.reads_documents() && reader.all_rows_have_documents();
+    let each_near_matches = filter.near.scopes.is_none()
+        && !search.reads_documents()
+        && reader.all_rows_have_documents();
     for probes in probes.chunks(PROBES_TOGETHER) {
         let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
             return search.any(reader);
@@ -83,7 +84,7 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Ma
 pub(super) fn add_all(
     reader: Reader<'_>,
     searches: &mut [Search<'_>],
-    near: &[(usize, Near)],
+    near: &[(usize, NearFingerprint)],
 ) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
         let (mut wanted, mut of) = (Vec::with_capacity(near.len()), Vec::new());
@@ -132,7 +133,7 @@ pub(super) fn add_all(
 pub(super) struct Search<'a> {
     near_query: NearQuery,
     /// What the sketches of documents are compared with.
-    likeness: Option<Likeness>,
+    sketch_filter: Option<SketchFilter>,
     /// What documents are verified against, after all else.
     verifier: Option<Verifier<'a>>,
     /// The most documents that may be listed.
@@ -149,7 +150,7 @@ pub(super) struct Search<'a> {
     /// The documents of these numbers do not match.
     ignored_numbers: &'a Numbers,
     /// The near fingerprints that can still matter, with their documents.
-    near: BTreeMap<Near, Group>,
+    near: BTreeMap<NearFingerprint, Group>,
     /// The number of documents of `near`.
     kept: u64,
     /// The number of documents that match, without regard to time, similarity and verification.
@@ -186,7 +187,7 @@ impl<'a> Search<'a> {
     /// The search for the documents that are sought, among near fingerprints that are known.
     pub(super) fn among(
         reader: Reader<'_>,
-        near: &[Near],
+        near: &[NearFingerprint],
         sought: Sought<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
@@ -213,12 +214,14 @@ impl<'a> Search<'a> {
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let likeness = filter.likeness(reader, sketch)?;
+        let settings = reader.settings();
+        let bounds = filter.near.checked(settings)?;
+        let sketch_filter = filter.sketch_filter(&bounds, settings, sketch)?;
         let near_query = NearQuery {
             fingerprint,
-            max_distance: filter.distance(reader)?,
+            max_distance: bounds.max_distance,
         };
-        let scopes = match &filter.scopes {
+        let scopes = match &filter.near.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => names.numbers(reader)?,
         };
@@ -232,17 +235,16 @@ impl<'a> Search<'a> {
             }
             None => None,
         };
-        let since = filter.since()?;
-        let from = match since {
+        let from = match bounds.since {
             Some(since) => reader.first_since(since)?,
             None => Some(DocumentNumber::MIN),
         };
         Ok(Self {
             near_query,
-            likeness,
+            sketch_filter,
             verifier,
             limit,
-            since,
+            since: bounds.since,
             from: from.unwrap_or(DocumentNumber::MAX),
             is_over: from.is_none(),
             scopes,
@@ -262,18 +264,23 @@ impl<'a> Search<'a> {
 
     /// Whether only reading a document tells whether it is similar enough and can be verified.
     fn excludes(&self) -> bool {
-        self.verifier.is_some() || self.likeness.is_some_and(|it| it.excludes())
+        self.verifier.is_some() || self.sketch_filter.is_some_and(|it| it.excludes())
     }
 
     fn orders_by_similarity(&self) -> bool {
         self.limit > 0
             && self
-                .likeness
+                .sketch_filter
                 .is_some_and(|it| it.order == Order::Similarity)
     }
 
     /// Leaves out the documents that do not match by their number.
-    fn without_ignored(&self, reader: Reader<'_>, near: Near, posted: Posted) -> Result<Posted> {
+    fn without_ignored(
+        &self,
+        reader: Reader<'_>,
+        near: NearFingerprint,
+        posted: Posted,
+    ) -> Result<Posted> {
         // A search by time finds them when it goes through the documents.
         if self.ignored_numbers.is_empty() || self.since.is_some() && posted.numbers.is_none() {
             return Ok(posted);
@@ -282,7 +289,7 @@ impl<'a> Search<'a> {
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
-    fn add(&mut self, near: Near, posted: Posted) {
+    fn add(&mut self, near: NearFingerprint, posted: Posted) {
         let scope = posted.scope;
         // In a search by time, documents that are too old may have been left out already.
         let is_counted = |number| number >= self.from;
@@ -394,7 +401,7 @@ impl<'a> Search<'a> {
                     return ControlFlow::Break(());
                 }
                 let similarity = self
-                    .likeness
+                    .sketch_filter
                     .and_then(|it| it.similarity(document.sketch()));
                 listed.add(Match {
                     document,
@@ -440,7 +447,7 @@ impl<'a> Search<'a> {
     pub(super) fn walk(
         &self,
         reader: Reader<'_>,
-        mut each: impl FnMut(Near, DocumentNumber, Document) -> ControlFlow<()>,
+        mut each: impl FnMut(NearFingerprint, DocumentNumber, Document) -> ControlFlow<()>,
     ) -> Result<()> {
         for (near, group) in &self.near {
             let limit = self.most_counted(self.limit);
@@ -456,7 +463,7 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 let is_wanted =
-                    |sketch: Option<&_>| self.likeness.is_none_or(|it| it.matches(sketch));
+                    |sketch: Option<&_>| self.sketch_filter.is_none_or(|it| it.matches(sketch));
                 let since = self.since.unwrap_or(i64::MIN);
                 let Some(document) = reader.linked_if(number, since, is_wanted)? else {
                     continue;

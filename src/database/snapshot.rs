@@ -45,7 +45,7 @@ impl Snapshot {
     /// The path with which the database was created or opened.
     #[cfg(feature = "parquet")]
     pub(crate) fn path(&self) -> &Path {
-        self.store.path()
+        &self.store.path
     }
 
     /// What is read from. Every call begins with this.
@@ -128,7 +128,7 @@ impl Snapshot {
         let answer = answer()?;
         tallies.add(Tally::Matches, matches(&answer));
         if let Some(begun) = begun {
-            self.store.meters().queries.record(begun.elapsed());
+            self.store.meters.queries.record(begun.elapsed());
         }
         Ok(answer)
     }
@@ -173,12 +173,12 @@ impl Snapshot {
             );
             tallies.add(Tally::Queries, queries.len() as u64);
             tallies.add(Tally::Matches, matches);
-            self.store.meters().query_batches.record(took);
+            self.store.meters.query_batches.record(took);
             events::answered(queries.len(), matches, took);
         };
         events::watch(
             Operation::QueryBatch,
-            self.store.path(),
+            &self.store.path,
             || answers(reader, queries),
             answered,
         )
@@ -233,9 +233,9 @@ impl Snapshot {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
         let stored = self.stored()?;
-        let copy = || stored.backup(path.as_ref(), self.store.sizes(), &mut progress);
+        let copy = || stored.backup(path.as_ref(), &self.store.sizes, &mut progress);
         let done = |(): &(), took| events::backed_up(stored.reader().counters().documents, took);
-        events::watch(Operation::Backup, self.store.path(), copy, done)
+        events::watch(Operation::Backup, &self.store.path, copy, done)
     }
 
     /// How far a source has been read. `None` if it has not, or was forgotten.

@@ -100,7 +100,7 @@ impl Statistics {
         let settings = reader.settings();
         let counters = reader.counters();
         let (levels, marks) = snapshot.levels_and_marks();
-        let cache = store.cache_use(snapshot);
+        let cache = store.cache_use(snapshot.state());
         Ok(Statistics {
             documents: counters.documents,
             too_short: counters.too_short,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::batch::{self, Asked, Known, KnownNear};
-use super::near::{NearQuery, NearWritten};
+use super::near_search::{NearQuery, NearWritten};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
 use super::search::Search;
@@ -14,7 +14,7 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::metrics::Decided;
 use crate::parallel;
-use crate::plan::Near;
+use crate::plan::NearFingerprint;
 use crate::store::{Numbered, Patience, Reader, Store, Transaction};
 
 /// The most and the fewest documents that are searched for together, by one thread. Many together read
@@ -217,18 +217,10 @@ impl WriteTxn {
         each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         for (&(document, policy), known) in asked.iter().zip(known) {
-            let distance = policy.filter.distance(self.writer.reader());
-            let valid = self.writer.settings().validate(document);
-            // Without a fingerprint there is nothing to compare.
-            let likeness = match document.fingerprint() {
-                Some(_) => policy
-                    .filter
-                    .likeness(self.writer.reader(), document.sketch())
-                    .map(drop),
-                None => Ok(()),
-            };
-            let verdict = match valid.and(likeness).and(distance) {
-                Ok(max_distance) => match self.decide(document, policy, max_distance, known) {
+            let settings = self.writer.settings();
+            let valid = settings.validate(document);
+            let verdict = match valid.and_then(|()| policy.filter.bounds(document, settings)) {
+                Ok(bounds) => match self.decide(document, policy, bounds.max_distance, known) {
                     // Nothing was changed. So it fails alone.
                     Err(error @ Error::Verify(_)) => Err(error),
                     decided => Ok(decided.inspect(|verdict| verdict.count_in(&mut self.decided))?),
@@ -368,7 +360,7 @@ impl WriteTxn {
             ..
         } = self;
         writer.commit()?;
-        store.meters().verdicts.add(&decided);
+        store.meters.verdicts.add(&decided);
         Ok(())
     }
 
@@ -407,8 +399,9 @@ impl WriteTxn {
                     search,
                     matches,
                 } = *known;
-                let has_removed =
-                    |near: &Vec<Near>| near.iter().any(|it| writer.has_removed(it.fingerprint));
+                let has_removed = |near: &Vec<NearFingerprint>| {
+                    near.iter().any(|it| writer.has_removed(it.fingerprint))
+                };
                 let changed = !written.is_empty()
                     || writer.has_removed_any() && fingerprints.as_ref().is_none_or(has_removed);
                 match (fingerprints, matches) {

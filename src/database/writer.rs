@@ -66,7 +66,7 @@ impl Writer {
     /// Starts the thread.
     pub(super) fn start(store: &Arc<Store>, options: WriterOptions) -> Result<Self> {
         store.ensure_writable()?;
-        let desk = Desk::new(Submissions::new(options, store.meters().clone()), store);
+        let desk = Desk::new(Submissions::new(options, store.meters.clone()), store);
         let failure = Arc::new(Mutex::new(None));
         let work = GroupCommit {
             store: store.clone(),

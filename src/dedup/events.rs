@@ -1,21 +1,18 @@
-//! The events and the totals of a cleaning, what a caller may make of the removed records before it ends, and
-//! whether it is to end early.
+//! The events and the totals of a cleaning, and what a caller may make of the removed records before it ends.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected};
+use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected, Stop};
 
-/// What [`Dedup::run`](super::Dedup::run) tells.
+/// An event of [`Dedup::run`](super::Dedup::run).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DedupEvent<'e> {
@@ -38,6 +35,9 @@ pub enum DedupEvent<'e> {
         all: u64,
     },
 }
+
+/// Called with each event.
+pub(super) type Observe<'o> = &'o mut dyn FnMut(DedupEvent<'_>);
 
 /// The steps of a cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,43 +93,6 @@ impl DedupEvent<'_> {
             step: DedupStep::Comparing,
             done,
             all,
-        }
-    }
-}
-
-/// Says whether the cleaning is to end.
-#[derive(Clone)]
-pub(super) struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stop(..)")
-    }
-}
-
-impl Stop {
-    pub(super) fn never() -> Self {
-        Self::when(|| false)
-    }
-
-    pub(super) fn when(stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(stop))
-    }
-
-    /// Refuses to go on if nobody wants it.
-    pub(super) fn ensure_wanted(&self) -> Result<()> {
-        if (self.0)() {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
-    }
-
-    pub(super) fn flow(&self) -> ControlFlow<()> {
-        if (self.0)() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
         }
     }
 }
@@ -201,23 +164,26 @@ impl Removals<'_> {
             return Ok(texts);
         }
         let names: HashSet<&[u8]> = places.iter().map(|place| place.0.as_slice()).collect();
-        let name_of = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
-        let is_wanted = |path: &&PathBuf| names.contains(name_of(path).as_slice());
-        let inputs: Vec<PathBuf> = self.inputs.iter().filter(is_wanted).cloned().collect();
-        let paths: Vec<Vec<u8>> = inputs.iter().map(name_of).collect();
+        let mut inputs = Vec::new();
+        for path in self.inputs {
+            if names.contains(path.as_os_str().as_encoded_bytes()) {
+                inputs.push(path.clone());
+            }
+        }
         let mut records = Records::open(inputs, self.options.clone())?;
-        let place_of = |RecordId { input, number }| (paths[input as usize].clone(), number);
+        let paths = records.paths().to_vec();
         loop {
             let chunk = records.next_chunk(|record: Record| {
-                let place = record
-                    .id()
-                    .map(place_of)
-                    .filter(|place| places.contains(place));
-                let text = place
-                    .as_ref()
-                    .and_then(|_| record.text(self.rule))
-                    .map(Cow::into_owned);
-                Ok::<_, Rejected>(place.zip(text))
+                let Some(RecordId { input, number }) = record.id() else {
+                    return Ok(None);
+                };
+                let path = paths[input as usize].as_os_str().as_encoded_bytes();
+                let place = (path.to_vec(), number);
+                if !places.contains(&place) {
+                    return Ok(None);
+                }
+                let text = record.text(self.rule).map(Cow::into_owned);
+                Ok::<_, Rejected>(text.map(|text| (place, text)))
             })?;
             if chunk.is_empty() {
                 return Ok(texts);

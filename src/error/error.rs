@@ -5,8 +5,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::holder::Holder;
-
 /// A result with simdb's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -305,6 +303,23 @@ pub enum Error {
     Corrupted(Arc<dyn std::error::Error + Send + Sync>),
     /// The storage engine failed.
     Storage(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// Who has a database open, as far as the system tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// This process, by another handle, or by a snapshot or transaction of one.
+    ThisProcess,
+    /// This process, by a handle that it inherited when it was forked. The process that opened it is gone.
+    /// [`Database::abandon`](crate::Database::abandon) gives it up.
+    Inherited,
+    /// Another process, with this number.
+    Process(u32),
+    /// Another process, with this number, which was forked from the one that opened the database. That one is gone.
+    Child(u32),
+    /// The system does not tell.
+    Unknown,
 }
 
 impl Error {

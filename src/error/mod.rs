@@ -5,10 +5,8 @@
     reason = "the folder is named after what it shows first"
 )]
 mod error;
-#[cfg(feature = "ingest")]
-mod path_name;
 mod wording;
 
-pub use error::{Error, Result};
+pub use error::{Error, Holder, Result};
 #[cfg(feature = "ingest")]
-pub(crate) use path_name::path_name;
+pub(crate) use wording::path_name;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::error::Error;
+use super::error::{Error, Holder};
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,5 +220,72 @@ impl fmt::Display for Error {
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
             Self::Storage(_) => f.write_str("cannot read or write the database file"),
         }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ThisProcess => f.write_str(
+                "in use by this process; use the handle that has it open, or close that handle and its snapshots",
+            ),
+            Self::Inherited => f.write_str(
+                "in use by this process, by a handle that it inherited when it was forked; give that handle up with \
+                 `Database::abandon`, or drop it",
+            ),
+            Self::Process(number) => write!(
+                f,
+                "in use by another process, number {number}; wait until it has closed the database, or stop it"
+            ),
+            Self::Child(number) => write!(
+                f,
+                "kept in use by process {number}, which was forked from the one that had it open and is gone; wait \
+                 until process {number} ends, or stop it; a process that calls `Database::abandon` keeps nothing in use"
+            ),
+            Self::Unknown => {
+                f.write_str("in use by another process; wait until it has closed the database, or stop it")
+            }
+        }
+    }
+}
+
+#[cfg(feature = "ingest")]
+/// The path as text. Bytes that are not UTF-8 are escaped as `\xff`. So that no two paths have one name, a backslash is
+/// doubled then, and wherever it does not part the folders of a path.
+pub(crate) fn path_name(path: &std::path::Path) -> String {
+    use std::fmt::Write as _;
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let text = std::str::from_utf8(bytes);
+    if let Ok(text) = text
+        && (cfg!(windows) || !text.contains('\\'))
+    {
+        return text.to_owned();
+    }
+    let mut name = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        name += &chunk.valid().replace('\\', r"\\");
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            _ = write!(name, "\\x{byte:02x}");
+        }
+    }
+    name
+}
+
+#[cfg(all(test, unix, feature = "ingest"))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn different_paths_have_different_names() {
+        let name = |bytes: &[u8]| path_name(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(name("a/é b".as_bytes()), "a/é b");
+        assert_eq!(name(b"a/\xff\xe9.txt"), r"a/\xff\xe9.txt");
+        assert_eq!(name(br"a/\xff"), r"a/\\xff");
+        assert_eq!(name(b"\\\xff"), r"\\\xff");
     }
 }

@@ -1,57 +1,38 @@
 //! Collects documents in batches and commits each batch, together with the places up to which the inputs were read.
 
 use std::mem;
-use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::ingestion::{Event, Ingested, add_verdict};
+use super::ingestion::{Event, Ingested, Settings};
 use super::input::{Mark, Origin};
-use super::records::Step;
+use super::records::{Step, Taken};
 use super::rejected::Rejected;
-use super::resuming::{Noted, Sources};
-use super::stored_bytes::Stop;
-use super::units::{CutDocument, Taken, keys_of};
-use crate::database::{Database, Policy, WriteTxn};
+use super::resuming::{Noted, Resumption, Sources};
+use super::units::{CutDocument, keys_of};
+use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::source::Totals;
 use crate::text::Unit;
 
-/// The settings of an ingestion that concern its batches.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) policy: Policy,
-    /// The number of records that are committed together.
-    pub(super) batch: usize,
-    /// Whether a bad record ends the ingestion.
-    pub(super) strict: bool,
-    /// Whether near-duplicates are looked for.
-    pub(super) asks: bool,
-    /// Says whether the ingestion is to end.
-    pub(super) stop: Stop,
-}
-
-impl Settings {
-    /// The same settings, without the documents that are to be ignored.
-    pub(super) fn ignoring(&self, sources: &Sources) -> Self {
-        let policy = self.policy.clone().ignoring(sources.ignored.clone());
-        Self {
-            policy,
-            ..self.clone()
-        }
-    }
-}
-
 /// The current batch, and what was read so far.
+///
+/// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the error
+/// is one of an input.
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,
+    policy: Policy,
     /// What the documents are.
     unit: Unit,
-    observe: F,
+    /// Takes the events. Its error ends the ingestion.
+    report: F,
     txn: Option<WriteTxn>,
+    /// Documents of the batch that are not inserted yet.
+    waiting: Waiting,
     in_batch: usize,
     /// How far the inputs were read.
     sources: Sources,
@@ -77,27 +58,31 @@ pub(super) struct Batches<'i, F> {
 const OLDEST: Duration = Duration::from_millis(800);
 /// How often it is asked whether the ingestion is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// So many units are inserted together.
+const UNITS_TOGETHER: usize = 1024;
 
-impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
+impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     pub(super) fn new(
         database: &'i Database,
         settings: &'i Settings,
         unit: Unit,
         sources: Sources,
-        observe: F,
+        report: F,
         began: Instant,
     ) -> Self {
         Self {
             database,
             settings,
+            policy: settings.policy.clone().ignoring(sources.ignored()),
             unit,
-            observe,
+            report,
             txn: None,
+            waiting: Waiting::default(),
             in_batch: 0,
-            totals: Totals::default(),
-            failed: 0,
             sources,
             at: None,
+            totals: Totals::default(),
+            failed: 0,
             since: Totals::default(),
             noted: began,
             next_number: 0,
@@ -106,13 +91,23 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         }
     }
 
-    /// Takes all records. Breaks if the observer does: then the batch must not be committed.
-    pub(super) fn take_all(
+    /// Reports how the inputs are read that were read before.
+    pub(super) fn report_sources(
         &mut self,
-        chunks: &mpsc::Receiver<Result<Vec<Step>>>,
-    ) -> Result<ControlFlow<()>> {
+        paths: &[PathBuf],
+        resumptions: &[Resumption],
+    ) -> Result<()> {
+        for &Resumption { index, resumed } in resumptions {
+            let path = &paths[index];
+            (self.report)(Event::Source { path, resumed })?;
+        }
+        Ok(())
+    }
+
+    /// Takes all records.
+    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<()> {
         while !self.settings.stop.is_asked() {
-            let taken = match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
+            match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
                 // The reading was stopped. What was read is committed.
                 Ok(Err(Error::Interrupted)) => break,
                 Ok(chunk) => {
@@ -121,21 +116,20 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                         break;
                     }
                     let came = Instant::now();
-                    let flow = self.take_chunk(chunk)?;
+                    self.take_chunk(chunk)?;
                     // What was committed in between is not waiting any more.
                     if self.at.is_some() {
                         self.oldest.get_or_insert(came);
                     }
-                    flow
                 }
-                Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
+                Err(RecvTimeoutError::Timeout) => {}
                 // The last thing the thread sends is an empty chunk or an error, unless it panics.
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("the thread that reads the input has panicked")
                 }
-            };
-            if taken.is_break() || self.left_to_wait().is_zero() && self.commit()?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            }
+            if self.left_to_wait().is_zero() {
+                self.commit()?;
             }
         }
         if self.sources.has_changed() {
@@ -146,69 +140,21 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
 
     /// How long the batch may wait for more records.
     fn left_to_wait(&self) -> Duration {
-        self.oldest.map_or(Duration::MAX, |oldest| {
-            OLDEST.saturating_sub(oldest.elapsed())
-        })
+        match self.oldest {
+            Some(oldest) => OLDEST.saturating_sub(oldest.elapsed()),
+            None => Duration::MAX,
+        }
     }
 
-    fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<ControlFlow<()>> {
-        let mut waiting = Waiting::default();
+    fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<()> {
         for step in chunk {
             if step.is_last_line || step.is_again {
-                if self.insert(&mut waiting)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+                self.insert()?;
                 self.begin_line(&step)?;
             }
-            let Step {
-                taken,
-                input,
-                mark,
-                is_lasting,
-                ..
-            } = step;
-            let flow = match taken {
-                Some(Ok(Taken::Document { document, lines })) => {
-                    let path = input.path.clone();
-                    waiting.push(document, input, mark);
-                    match lines {
-                        None => continue,
-                        Some(lines) => (self.observe)(Event::List { path: &path, lines }),
-                    }
-                }
-                Some(Ok(Taken::Cut(cut))) => self.take_cut(cut, &mut waiting, input, mark)?,
-                Some(Ok(Taken::PassedOver)) => {
-                    let flow = self.insert(&mut waiting)?;
-                    self.since.passed_over += 1;
-                    self.at = Some((input, mark));
-                    flow
-                }
-                Some(Ok(Taken::Left(rejected))) => {
-                    self.since.left += 1;
-                    self.in_batch += 1;
-                    self.at = Some((input, mark));
-                    (self.observe)(Event::Left(&rejected))
-                }
-                Some(Err(rejected)) => {
-                    let flow = self.insert(&mut waiting)?;
-                    match rejected.is_input() {
-                        _ if flow.is_break() => flow,
-                        true => self.fail(&rejected, &input, mark, is_lasting)?,
-                        false => self.reject(&rejected, input, mark)?,
-                    }
-                }
-                None => {
-                    let flow = self.insert(&mut waiting)?;
-                    self.at = Some((input, mark));
-                    self.note(true)?;
-                    flow
-                }
-            };
-            if flow.is_break() {
-                return Ok(flow);
-            }
+            self.take(step)?;
         }
-        self.insert(&mut waiting)
+        self.insert()
     }
 
     /// Before a last line without a line end: what comes from here on is counted apart. Before a line that was one when
@@ -218,8 +164,56 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
             self.note(false)?;
             self.is_last_line = true;
         }
-        if let (true, Some(Ok(Taken::Document { document, .. }))) = (step.is_again, &step.taken) {
+        if step.is_again
+            && let Taken::Document { document, .. } = &step.taken
+        {
             self.transaction()?.delete(document.key())?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, step: Step) -> Result<()> {
+        let Step {
+            taken, input, mark, ..
+        } = step;
+        match taken {
+            Taken::Document { document, lines } => {
+                if let Some(lines) = lines {
+                    let path = &input.path;
+                    (self.report)(Event::List { path, lines })?;
+                }
+                self.waiting.documents.push(document);
+                self.waiting.marks.push((input, mark));
+            }
+            Taken::Cut(cut) => self.take_cut(cut, input, mark)?,
+            Taken::PassedOver => {
+                self.insert()?;
+                self.since.passed_over += 1;
+                self.at = Some((input, mark));
+            }
+            Taken::Left(rejected) => {
+                self.since.left += 1;
+                self.in_batch += 1;
+                self.at = Some((input, mark));
+                (self.report)(Event::Left(&rejected))?;
+                self.commit_if_full()?;
+            }
+            Taken::Rejected(rejected) => {
+                self.insert()?;
+                self.reject(&rejected, input, mark)?;
+            }
+            Taken::Failed {
+                rejected,
+                is_lasting,
+            } => {
+                self.insert()?;
+                self.fail(&rejected, &input, mark, is_lasting)?;
+            }
+            Taken::End => {
+                self.insert()?;
+                self.at = Some((input, mark));
+                self.note(true)?;
+            }
         }
         Ok(())
     }
@@ -229,59 +223,38 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
     /// If the document is known, its old units are removed first. So no old unit is left, and none is a
     /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
     /// transaction.
-    fn take_cut(
-        &mut self,
-        cut: CutDocument,
-        waiting: &mut Waiting,
-        input: Arc<Origin>,
-        mark: Mark,
-    ) -> Result<ControlFlow<()>> {
-        const TOGETHER: usize = 1024;
-        let CutDocument {
-            head,
-            count,
-            judged,
-            payload,
-        } = cut;
-        if let Some(old) = self.transaction()?.find(head.key())? {
+    fn take_cut(&mut self, cut: CutDocument, input: Arc<Origin>, mark: Mark) -> Result<()> {
+        if let Some(old) = self.transaction()?.find(cut.head.key())? {
             // The same document may be among them.
-            if self.insert(waiting)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            let txn = self.transaction()?;
+            self.insert()?;
             let mut deleted = 0;
+            let txn = self.transaction()?;
             for key in keys_of(&old) {
                 deleted += u64::from(txn.delete(key)?.is_some());
             }
             self.since.deleted += deleted;
         }
-        self.transaction()?.insert(&head)?;
+        self.transaction()?.insert(&cut.head)?;
         self.in_batch += 1;
         self.since.documents += 1;
-        self.since.units += count as u64;
-        self.since.too_short += (count - judged.len()) as u64;
-        for unit in judged {
-            let unit = if payload.is_empty() {
-                unit
-            } else {
-                unit.with_payload(payload.as_slice())
-            };
-            waiting.push_unit(unit);
-            if waiting.documents.len() >= TOGETHER && self.insert(waiting)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+        self.since.units += cut.count as u64;
+        self.since.too_short += (cut.count - cut.judged.len()) as u64;
+        for mut unit in cut.judged {
+            if !cut.payload.is_empty() {
+                unit = unit.with_payload(cut.payload.as_slice());
+            }
+            self.waiting.documents.push(unit);
+            if self.waiting.documents.len() >= UNITS_TOGETHER {
+                self.insert()?;
             }
         }
         // Behind the last unit, a batch may end.
-        waiting.behind = Some((input, mark));
-        if self.in_batch + waiting.documents.len() < self.settings.batch {
-            return Ok(ControlFlow::Continue(()));
+        self.waiting.behind = Some((input, mark));
+        if self.in_batch + self.waiting.documents.len() < self.settings.batch {
+            return Ok(());
         }
-        let flow = self.insert(waiting)?;
-        if flow.is_break() {
-            Ok(flow)
-        } else {
-            self.commit()
-        }
+        self.insert()?;
+        self.commit()
     }
 
     /// The transaction of the current batch.
@@ -299,34 +272,25 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         Ok(self.txn.insert(begun))
     }
 
-    fn reject(
-        &mut self,
-        rejected: &Rejected,
-        input: Arc<Origin>,
-        mark: Mark,
-    ) -> Result<ControlFlow<()>> {
+    fn reject(&mut self, rejected: &Rejected, input: Arc<Origin>, mark: Mark) -> Result<()> {
         if self.settings.strict {
             return Err(rejected.to_error());
         }
         self.since.rejected += 1;
         self.in_batch += 1;
         self.at = Some((input, mark));
-        let flow = (self.observe)(Event::Rejected(rejected));
-        if flow.is_continue() && self.in_batch >= self.settings.batch {
-            self.commit()
-        } else {
-            Ok(flow)
-        }
+        (self.report)(Event::Rejected(rejected))?;
+        self.commit_if_full()
     }
 
-    /// Tells that an input cannot be read further, and keeps that if it is so as long as its content is the same.
+    /// Reports that an input cannot be read further, and keeps that if it is so as long as its content is the same.
     fn fail(
         &mut self,
         rejected: &Rejected,
         input: &Origin,
         mark: Mark,
         is_lasting: bool,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<()> {
         let error = rejected.to_error();
         if self.settings.strict {
             return Err(error);
@@ -338,61 +302,51 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         // What comes next is of another input.
         self.at = None;
         let reason = rejected.reason.to_string();
-        if self
-            .sources
-            .fail(input, mark, is_lasting.then_some(&reason))
-        {
+        let lasting = is_lasting.then_some(reason.as_str());
+        if self.sources.fail(input, mark, lasting) {
             self.transaction()?;
             self.oldest.get_or_insert_with(Instant::now);
         }
-        Ok((self.observe)(Event::Failed {
+        (self.report)(Event::Failed {
             path: &rejected.path,
             error: &error,
             is_lasting,
-        }))
+        })
     }
 
     /// Inserts the documents that are waiting. Commits each time a batch is full. If the documents are units, a batch
     /// may end only behind the last unit of a record, and whoever cuts the records commits it.
-    fn insert(&mut self, waiting: &mut Waiting) -> Result<ControlFlow<()>> {
+    fn insert(&mut self) -> Result<()> {
         let Waiting {
             documents,
             marks,
             behind,
-        } = mem::take(waiting);
+        } = mem::take(&mut self.waiting);
         let is_whole = self.unit == Unit::Document;
         let mut from = 0;
         while from < documents.len() {
-            let left = documents.len() - from;
-            let together = if is_whole {
-                left.min(self.settings.batch - self.in_batch)
-            } else {
-                left
-            };
-            let inserted = self.insert_together(&documents[from..from + together])?;
-            if inserted.is_break() {
-                return Ok(inserted);
+            let mut to = documents.len();
+            if is_whole {
+                to = to.min(from + self.settings.batch - self.in_batch);
             }
-            from += together;
-            self.in_batch += together;
-            if let Some(at) = marks.get(from - 1) {
-                self.at = Some(at.clone());
-            }
-            if is_whole && self.in_batch >= self.settings.batch && self.commit()?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            self.insert_together(&documents[from..to])?;
+            self.in_batch += to - from;
+            from = to;
+            if is_whole {
+                self.at = Some(marks[to - 1].clone());
+                self.commit_if_full()?;
             }
         }
         if behind.is_some() {
             self.at = behind;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// Inserts documents, and reports those that have near-duplicates.
-    fn insert_together(&mut self, documents: &[Document]) -> Result<ControlFlow<()>> {
-        let settings = self.settings;
+    fn insert_together(&mut self, documents: &[Document]) -> Result<()> {
         let is_whole = self.unit == Unit::Document;
-        if !settings.asks {
+        if !self.settings.asks {
             for document in documents {
                 let old = self.transaction()?.insert(document)?;
                 self.since.documents += u64::from(is_whole);
@@ -400,37 +354,22 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
                 self.since.replaced += u64::from(old.is_some());
                 self.since.too_short += u64::from(document.fingerprint().is_none());
             }
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         }
-        let asked: Vec<_> = documents
-            .iter()
-            .map(|document| (document, &settings.policy))
-            .collect();
-        let (mut refused, mut stopped) = (Ok(()), ControlFlow::Continue(()));
-        let mut left = documents.iter();
         self.transaction()?;
-        let (Some(txn), since, observe) = (&mut self.txn, &mut self.since, &mut self.observe)
-        else {
+        let Some(txn) = &mut self.txn else {
             unreachable!("it has just begun")
         };
-        txn.insert_each_if_new(&asked, |verdict| {
-            let (Ok(verdict), Some(document)) =
-                (verdict.map_err(|error| refused = Err(error)), left.next())
-            else {
-                return ControlFlow::Break(());
-            };
+        let verdicts = txn.insert_batch_if_new(documents, &self.policy)?;
+        for (document, verdict) in documents.iter().zip(&verdicts) {
             // A document in units is counted with its head.
-            since.documents += u64::from(is_whole);
-            add_verdict(since, document, &verdict);
+            self.since.documents += u64::from(is_whole);
+            count_verdict(&mut self.since, document, verdict);
             if verdict.is_duplicate() {
-                stopped = observe(Event::Duplicate {
-                    document,
-                    verdict: &verdict,
-                });
+                (self.report)(Event::Duplicate { document, verdict })?;
             }
-            stopped
-        })?;
-        refused.map(|()| stopped)
+        }
+        Ok(())
     }
 
     /// Notes how far the current input was read, and whether it has ended.
@@ -443,64 +382,56 @@ impl<'i, F: FnMut(Event<'_>) -> ControlFlow<()>> Batches<'i, F> {
         let mut totals = mem::take(&mut self.since);
         totals.elapsed = now - self.noted;
         self.totals.add_all(&totals);
-        let numbers = self.next_number..next_number;
-        (self.noted, self.next_number) = (now, next_number);
-        let is_last_line = self.is_last_line;
-        self.sources.note(
-            &input,
-            mark,
-            Noted {
-                totals,
-                numbers,
-                has_ended,
-                is_last_line,
-            },
-        );
+        let noted = Noted {
+            totals,
+            numbers: self.next_number..next_number,
+            has_ended,
+            is_last_line: self.is_last_line,
+        };
+        self.noted = now;
+        self.next_number = next_number;
+        self.sources.note(&input, mark, noted);
         // What comes next is of another input.
         if has_ended {
-            (self.at, self.is_last_line) = (None, false);
+            self.at = None;
+            self.is_last_line = false;
+        }
+        Ok(())
+    }
+
+    fn commit_if_full(&mut self) -> Result<()> {
+        if self.in_batch >= self.settings.batch {
+            self.commit()?;
         }
         Ok(())
     }
 
     /// Commits the batch, after all of its events were reported.
-    fn commit(&mut self) -> Result<ControlFlow<()>> {
+    pub(super) fn commit(&mut self) -> Result<()> {
         self.note(false)?;
         if let Some(mut txn) = self.txn.take() {
             self.sources.write(&mut txn)?;
-            if (self.observe)(Event::Reported).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+            (self.report)(Event::Reported)?;
             txn.commit()?;
         }
         // When it is read further, that is noted anew.
-        (self.at, self.oldest) = (None, None);
+        self.at = None;
+        self.oldest = None;
         if mem::take(&mut self.in_batch) == 0 {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         }
-        Ok((self.observe)(Event::Committed {
+        (self.report)(Event::Committed {
             totals: &self.totals,
-        }))
-    }
-
-    /// Commits the records before an error of the input.
-    pub(super) fn commit_before(&mut self) -> Result<()> {
-        self.commit().map(drop)
+        })
     }
 
     /// What was done.
     pub(super) fn ingested(&self) -> Ingested {
-        let Self {
-            totals: now,
-            failed,
-            sources,
-            ..
-        } = self;
         Ingested {
-            now: *now,
-            in_all: sources.in_all(),
-            unchanged: sources.unchanged,
-            failed: *failed,
+            now: self.totals,
+            in_all: self.sources.in_all(),
+            unchanged: self.sources.unchanged(),
+            failed: self.failed,
         }
     }
 }
@@ -515,13 +446,14 @@ struct Waiting {
     behind: Option<(Arc<Origin>, Mark)>,
 }
 
-impl Waiting {
-    fn push(&mut self, document: Document, input: Arc<Origin>, mark: Mark) {
-        self.documents.push(document);
-        self.marks.push((input, mark));
+/// Adds a document, or a unit of one, to totals.
+fn count_verdict(totals: &mut Totals, document: &Document, verdict: &Verdict) {
+    match verdict.change() {
+        Change::Inserted => totals.inserted += 1,
+        Change::Replaced(_) => totals.replaced += 1,
+        Change::Skipped => totals.skipped += 1,
     }
-
-    fn push_unit(&mut self, unit: Document) {
-        self.documents.push(unit);
-    }
+    totals.deleted += verdict.deleted().len() as u64;
+    totals.duplicates += u64::from(verdict.is_duplicate());
+    totals.too_short += u64::from(document.fingerprint().is_none());
 }

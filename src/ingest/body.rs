@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 
+use super::format::is_no_text;
 use super::rejected::Reason;
 use super::warc_page::Head;
 
@@ -34,24 +35,24 @@ pub(super) fn page<'b>(
     sent: &'b [u8],
     most: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
-    let is_chunked = head
-        .words("transfer-encoding")
-        .iter()
-        .any(|it| it.contains("chunked"));
-    let mut page = joined_chunks(sent, is_chunked).map_or(Cow::Borrowed(sent), Cow::Owned);
-    let said = head
-        .words("content-encoding")
-        .into_iter()
-        .chain(head.words("transfer-encoding"));
-    let mut said: Vec<_> = said.filter_map(|it| packed_as(&it)).collect();
+    let transfer = head.words("transfer-encoding");
+    let is_chunked = transfer.iter().any(|word| word.contains("chunked"));
+    let mut page = match joined_chunks(sent, is_chunked) {
+        Some(joined) => Cow::Owned(joined),
+        None => Cow::Borrowed(sent),
+    };
+    let mut said = Vec::new();
+    for word in head.words("content-encoding").iter().chain(&transfer) {
+        said.extend(Packed::from_word(word));
+    }
     for _ in 0..MOST_LAYERS {
         let Some((packed, whole)) = unpacked(&page, &said, most)? else {
             break;
         };
-        if let Some(at) = said
+        let at = said
             .iter()
-            .rposition(|it| *it == packed || (packed, *it) == (Packed::Zlib, Packed::Deflate))
-        {
+            .rposition(|&said| said == packed || (packed, said) == (Packed::Zlib, Packed::Deflate));
+        if let Some(at) = at {
             said.remove(at);
         }
         page = Cow::Owned(whole);
@@ -61,7 +62,7 @@ pub(super) fn page<'b>(
         Some(packed) if is_binary(&page) => {
             let problem = format!(
                 "its page is said to be packed with {}, and cannot be unpacked",
-                name_of(*packed)
+                packed.name()
             );
             Err(Reason::Warc { problem })
         }
@@ -69,23 +70,25 @@ pub(super) fn page<'b>(
     }
 }
 
-/// The packing that a word of a head names.
-fn packed_as(word: &str) -> Option<Packed> {
-    Some(match word {
-        "gzip" | "x-gzip" => Packed::Gzip,
-        "deflate" | "x-deflate" => Packed::Deflate,
-        "br" | "brotli" => Packed::Brotli,
-        "zstd" => Packed::Zstd,
-        _ => return None,
-    })
-}
+impl Packed {
+    /// The packing that a word of a head names.
+    fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "gzip" | "x-gzip" => Self::Gzip,
+            "deflate" | "x-deflate" => Self::Deflate,
+            "br" | "brotli" => Self::Brotli,
+            "zstd" => Self::Zstd,
+            _ => return None,
+        })
+    }
 
-fn name_of(packed: Packed) -> &'static str {
-    match packed {
-        Packed::Gzip => "gzip",
-        Packed::Zlib | Packed::Deflate => "deflate",
-        Packed::Brotli => "br",
-        Packed::Zstd => "zstd",
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zlib | Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
     }
 }
 
@@ -122,7 +125,7 @@ fn unpacked(
             Some(error) => {
                 let problem = format!(
                     "its page is packed with {} and damaged: {error}",
-                    name_of(packed)
+                    packed.name()
                 );
                 return Err(Reason::Warc { problem });
             }
@@ -154,8 +157,7 @@ fn is_odd(bytes: &[u8]) -> bool {
 /// Whether bytes are no text, by the control characters that texts do not have. Text in UTF-16 has a mark.
 fn is_binary(bytes: &[u8]) -> bool {
     let is_marked = matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    let is_control = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
-    !is_marked && bytes.iter().take(LOOKED_AT).any(is_control)
+    !is_marked && bytes.iter().take(LOOKED_AT).any(|&byte| is_no_text(byte))
 }
 
 /// What unpacking brings.
@@ -251,11 +253,14 @@ struct Brotli<'b> {
 
 impl<'b> Brotli<'b> {
     fn new(bytes: &'b [u8]) -> Self {
-        let alloc = StandardAlloc::default;
         Self {
             bytes,
             used: 0,
-            state: BrotliState::new(alloc(), alloc(), alloc()),
+            state: BrotliState::new(
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+            ),
             has_ended: false,
         }
     }
@@ -266,8 +271,10 @@ impl Read for Brotli<'_> {
         if self.has_ended || buffer.is_empty() {
             return Ok(0);
         }
-        let (mut left, mut room) = (self.bytes.len() - self.used, buffer.len());
-        let (mut written, mut total) = (0, 0);
+        let mut left = self.bytes.len() - self.used;
+        let mut room = buffer.len();
+        let mut written = 0;
+        let mut total = 0;
         let result = BrotliDecompressStream(
             &mut left,
             &mut self.used,
@@ -322,18 +329,17 @@ fn joined_chunks(sent: &[u8], is_said: bool) -> Option<Vec<u8>> {
 fn chunk_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
     /// Extensions may be behind a size.
     const MOST_LINE_BYTES: usize = 4096;
-    let bytes = bytes
-        .strip_prefix(b"\r\n")
-        .or_else(|| bytes.strip_prefix(b"\n"))
-        .unwrap_or(bytes);
+    let ([b'\r', b'\n', bytes @ ..] | [b'\n', bytes @ ..] | bytes) = bytes;
     let end = memchr::memchr(b'\n', &bytes[..bytes.len().min(MOST_LINE_BYTES)]);
-    // Of the last line, the end may be cut off.
-    let (line, rest) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
-    let digits = line.split(|&it| it == b';').next()?.trim_ascii();
-    let digits = digits
-        .strip_prefix(b"0x")
-        .or_else(|| digits.strip_prefix(b"0X"))
-        .unwrap_or(digits);
+    let (line, rest) = match end {
+        Some(end) => (&bytes[..end], &bytes[end + 1..]),
+        // Of the last line, the end may be cut off.
+        None => (bytes, &[][..]),
+    };
+    let extension = memchr::memchr(b';', line).unwrap_or(line.len());
+    let digits = match line[..extension].trim_ascii() {
+        [b'0', b'x' | b'X', digits @ ..] | digits => digits,
+    };
     let size = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     (digits[0] != b'+' && (end.is_some() || size == 0)).then_some((size, rest))
 }
@@ -342,10 +348,14 @@ fn chunk_size(bytes: &[u8]) -> Option<(usize, &[u8])> {
 /// before the end of what came. `None` if it does not.
 fn chunk_end(bytes: &[u8], size: usize) -> Option<usize> {
     const MOST_OFF: usize = 2;
-    let near = (1..=MOST_OFF).flat_map(|off| [size.saturating_add(off), size.saturating_sub(off)]);
-    std::iter::once(size)
-        .chain(near)
-        .find(|&at| is_chunk_end(bytes, at))
+    for off in 0..=MOST_OFF {
+        for at in [size.saturating_add(off), size.saturating_sub(off)] {
+            if is_chunk_end(bytes, at) {
+                return Some(at);
+            }
+        }
+    }
+    None
 }
 
 /// Whether a line end and the next size are here, of which the rest may be cut off.

@@ -34,18 +34,17 @@ pub(super) fn decoded(
     charset: Option<&str>,
     declares: bool,
 ) -> Result<String, Reason> {
-    let said = charset
-        .and_then(|it| Encoding::for_label(it.as_bytes()))
-        .map(readable);
-    let bytes = match Encoding::for_bom(bytes) {
-        Some((encoding, length)) => match Decoded::new(encoding, &bytes[length..]) {
-            decoded if decoded.fits(Strictness::Malformed) => return Ok(decoded.text),
-            _ => &bytes[length..],
-        },
-        None => bytes,
-    };
-    let utf_8 = Decoded::of_utf_8(bytes);
-    if let Some(text) = of_plain_evidence(bytes, said) {
+    let said = charset.and_then(|label| readable(label.as_bytes()));
+    let mut bytes = bytes;
+    if let Some((encoding, length)) = Encoding::for_bom(bytes) {
+        bytes = &bytes[length..];
+        let decoded = Decoded::new(encoding, bytes);
+        if decoded.fits(Strictness::Malformed) {
+            return Ok(decoded.text);
+        }
+    }
+    let utf_8 = Decoded::from_utf_8(bytes);
+    if let Some(text) = text_of_plain_evidence(bytes, said) {
         return Ok(text);
     }
     if utf_8.is_evident {
@@ -55,32 +54,41 @@ pub(super) fn decoded(
     }
     let inside = if declares { declared(bytes) } else { None };
     if [said, inside].contains(&Some(REPLACEMENT)) && is_unreadable(bytes) {
-        let label = charset
-            .filter(|_| said == Some(REPLACEMENT))
-            .unwrap_or("which it says")
-            .to_owned();
+        let label = match charset {
+            Some(label) if said == Some(REPLACEMENT) => label,
+            _ => "which it says",
+        };
         return Err(Reason::Encoding {
-            label,
+            label: label.to_owned(),
             misfits: None,
         });
     }
-    of_candidates(bytes, [said, inside].into_iter().flatten().collect(), utf_8)
+    best_candidate(bytes, [said, inside], utf_8)
 }
 
 /// The text in the first of the encodings that fits, then in UTF-8, then in the one that is guessed. A character of
 /// control where text has none does not fit either, unless nothing fits better.
-fn of_candidates(
+fn best_candidate(
     bytes: &[u8],
-    said: Vec<&'static Encoding>,
+    said: [Option<&'static Encoding>; 2],
     utf_8: Decoded,
 ) -> Result<String, Reason> {
+    /// What is guessed takes long, so it comes last.
+    enum Candidate {
+        Named(Option<&'static Encoding>),
+        Guessed,
+    }
     let mut tried: Vec<(&'static Encoding, Decoded)> = Vec::new();
     let mut utf_8 = Some(utf_8);
-    for encoding in said.into_iter().chain([UTF_8]).map(Some).chain([None]) {
-        let encoding = encoding.unwrap_or_else(|| guessed(bytes));
-        let is_other =
-            encoding != REPLACEMENT && tried.iter().all(|(before, _)| *before != encoding);
-        if !is_other || is_wide(encoding) && !has_wide(bytes) {
+    let named = [said[0], said[1], Some(UTF_8)].map(Candidate::Named);
+    for candidate in named.into_iter().chain([Candidate::Guessed]) {
+        let encoding = match candidate {
+            Candidate::Named(Some(encoding)) => encoding,
+            Candidate::Named(None) => continue,
+            Candidate::Guessed => guessed(bytes),
+        };
+        let is_tried = tried.iter().any(|(before, _)| *before == encoding);
+        if is_tried || encoding == REPLACEMENT || is_wide(encoding) && !has_wide(bytes) {
             continue;
         }
         let decoded = match utf_8.take_if(|_| encoding == UTF_8) {
@@ -97,29 +105,31 @@ fn of_candidates(
             }
         }
     }
-    let first = tried
-        .first()
-        .map(|(encoding, decoded)| decoded.misfit(encoding));
-    let fits = tried
-        .iter()
-        .position(|(_, decoded)| decoded.fits(Strictness::Malformed));
-    let fits = fits.or_else(|| {
-        tried
-            .iter()
-            .position(|(_, decoded)| decoded.is_nearly_whole())
-    });
-    let fits = fits.map(|at| tried.swap_remove(at));
-    let none = || first.unwrap_or(Reason::NoContent { fields: Vec::new() });
-    fits.map(|(_, decoded)| decoded.text).ok_or_else(none)
+    let misfit = match tried.first() {
+        Some((encoding, decoded)) => decoded.misfit(encoding),
+        None => Reason::NoContent { fields: Vec::new() },
+    };
+    let mut nearly_whole = None;
+    for (_, decoded) in tried {
+        if decoded.fits(Strictness::Malformed) {
+            return Ok(decoded.text);
+        }
+        if nearly_whole.is_none() && decoded.is_nearly_whole() {
+            nearly_whole = Some(decoded.text);
+        }
+    }
+    nearly_whole.ok_or(misfit)
 }
 
-/// What is said, where that can be read: by the HTML standard `x-user-defined` is windows-1252.
-fn readable(encoding: &'static Encoding) -> &'static Encoding {
-    if encoding == X_USER_DEFINED {
+/// The encoding of a label: by the HTML standard `x-user-defined` is windows-1252.
+pub(super) fn readable(label: &[u8]) -> Option<&'static Encoding> {
+    let encoding = Encoding::for_label(label)?;
+    let is_user_defined = encoding == X_USER_DEFINED;
+    Some(if is_user_defined {
         WINDOWS_1252
     } else {
         encoding
-    }
+    })
 }
 
 fn is_wide(encoding: &'static Encoding) -> bool {
@@ -141,7 +151,7 @@ fn is_unreadable(bytes: &[u8]) -> bool {
 }
 
 /// The text in UTF-16 or ISO-2022-JP, if the bytes show that.
-fn of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
+fn text_of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<String> {
     if let Some(encoding) = wide_without_mark(bytes) {
         return Decoded::new(encoding, bytes)
             .text_that_fits(Strictness::Malformed)
@@ -163,15 +173,12 @@ fn of_plain_evidence(bytes: &[u8], said: Option<&'static Encoding>) -> Option<St
 /// The kind of UTF-16 that bytes without a mark are in, as the NUL bytes of its Latin characters show.
 pub(super) fn wide_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let beginning = &bytes[..bytes.len().min(WIDE_WITHIN) / 2 * 2];
-    let count = |at: usize| {
-        beginning
-            .iter()
-            .skip(at)
-            .step_by(2)
-            .filter(|&&byte| byte == 0)
-            .count()
-    };
-    let (upper, lower) = (count(0), count(1));
+    let mut upper = 0;
+    let mut lower = 0;
+    for pair in beginning.chunks_exact(2) {
+        upper += usize::from(pair[0] == 0);
+        lower += usize::from(pair[1] == 0);
+    }
     let enough = (beginning.len() / 16).max(4);
     let encoding = if lower >= enough && upper * 8 <= lower {
         UTF_16LE
@@ -181,12 +188,12 @@ pub(super) fn wide_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
         return None;
     };
     let sample = Decoded::new(encoding, beginning);
-    let is_text = sample.errors == 0 && !sample.text.chars().any(is_no_text);
+    let is_text = sample.errors == 0 && !sample.text.chars().any(is_control);
     is_text.then_some(encoding)
 }
 
 /// Whether a character stands in no text: one of control but white space, and one that is none.
-fn is_no_text(character: char) -> bool {
+fn is_control(character: char) -> bool {
     let is_space = matches!(character, '\t' | '\n' | '\r' | '\x0c' | '\x1b');
     character.is_control() && !is_space || matches!(character as u32 & 0xffff, 0xfffe | 0xffff)
 }
@@ -200,18 +207,22 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     }
     // One byte that does not fit excludes an encoding of several bytes from a guess, so parts of the page vote.
     let mut votes: Vec<(&'static Encoding, usize)> = Vec::new();
+    let mut all = 0;
     for part in parts_of(sample, (sample.len() / 8).max(256)) {
-        let (encoding, weight) = (guess_of(part), others_of(part));
-        match votes.iter_mut().find(|(it, _)| *it == encoding) {
+        let encoding = guess_of(part);
+        let weight = part.iter().filter(|byte| !byte.is_ascii()).count();
+        all += weight;
+        match votes.iter_mut().find(|(voted, _)| *voted == encoding) {
             Some((_, votes)) => *votes += weight,
             None => votes.push((encoding, weight)),
         }
     }
-    let all: usize = votes.iter().map(|(_, weight)| weight).sum();
-    let most = votes.into_iter().max_by_key(|(_, weight)| *weight);
-    let most =
-        most.filter(|(encoding, weight)| !encoding.is_single_byte() && weight * 3 >= all * 2);
-    most.map_or(guess, |(encoding, _)| encoding)
+    for (encoding, weight) in votes {
+        if weight * 3 >= all * 2 && weight > 0 && !encoding.is_single_byte() {
+            return encoding;
+        }
+    }
+    guess
 }
 
 fn guess_of(bytes: &[u8]) -> &'static Encoding {
@@ -254,11 +265,6 @@ fn parts_of(bytes: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The bytes that are not ASCII.
-fn others_of(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| !byte.is_ascii()).count()
-}
-
 /// What must not stand in a text that fits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strictness {
@@ -286,10 +292,12 @@ struct Decoded {
 impl Decoded {
     fn new(encoding: &'static Encoding, bytes: &[u8]) -> Self {
         if encoding == UTF_8 {
-            return Self::of_utf_8(bytes);
+            return Self::from_utf_8(bytes);
         }
         let (text, errors) = decode_and_count(encoding, bytes);
-        let (mut controls, mut others, mut characters) = (0, 0, 0);
+        let mut controls = 0;
+        let mut others = 0;
+        let mut characters = 0;
         for character in text.chars() {
             characters += 1;
             others += usize::from(!character.is_ascii());
@@ -310,7 +318,7 @@ impl Decoded {
         }
     }
 
-    fn of_utf_8(bytes: &[u8]) -> Self {
+    fn from_utf_8(bytes: &[u8]) -> Self {
         let mut decoded = Self::default();
         let mut continued = 0;
         for chunk in chunks_of_utf_8(bytes) {
@@ -329,11 +337,10 @@ impl Decoded {
         }
         decoded.characters += decoded.errors;
         // Halves of surrogate pairs are UTF-8 in all but their meaning. Each shows as three errors.
-        let halves = if decoded.errors == 0 {
-            0
-        } else {
-            halves_of_pairs(bytes)
-        };
+        let mut halves = 0;
+        if decoded.errors > 0 {
+            halves = halves_of_pairs(bytes);
+        }
         decoded.errors -= 2 * halves;
         decoded.is_evident = (halves > 0 || continued >= EVIDENT_BYTES)
             && decoded.errors - halves <= (decoded.others + halves) / 8;
@@ -343,12 +350,10 @@ impl Decoded {
     /// Whether at most a few characters do not fit: one in a hundred of those that are not ASCII, or five in a thousand
     /// of all, unless the others that are not ASCII hardly fit better.
     fn fits(&self, strictness: Strictness) -> bool {
-        let misfits = self.errors
-            + if strictness == Strictness::Controls {
-                self.controls
-            } else {
-                0
-            };
+        let mut misfits = self.errors;
+        if strictness == Strictness::Controls {
+            misfits += self.controls;
+        }
         let fitting = (self.others + self.errors).saturating_sub(misfits);
         let are_few = misfits * 100 <= fitting || misfits * 200 <= self.characters;
         misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
@@ -379,7 +384,9 @@ impl Decoded {
 /// A character that is cut at the end is left out.
 fn decode_and_count(encoding: &'static Encoding, bytes: &[u8]) -> (String, usize) {
     let mut decoder = encoding.new_decoder_without_bom_handling();
-    let (mut text, mut errors, mut rest) = (String::new(), 0, bytes);
+    let mut text = String::new();
+    let mut errors = 0;
+    let mut rest = bytes;
     // With more of them, no text fits.
     while errors <= bytes.len() / 100 + 1 {
         let more = decoder.max_utf8_buffer_length_without_replacement(rest.len().min(64 << 10));
@@ -422,11 +429,15 @@ fn chunks_of_utf_8(bytes: &[u8]) -> impl Iterator<Item = (&str, Invalid)> {
             Err(error) => error,
         };
         let (valid, behind) = rest.split_at(error.valid_up_to());
-        rest = &behind[error.error_len().unwrap_or(behind.len())..];
-        let invalid = if error.error_len().is_none() {
-            Invalid::Cut
-        } else {
-            Invalid::Malformed
+        let invalid = match error.error_len() {
+            Some(length) => {
+                rest = &behind[length..];
+                Invalid::Malformed
+            }
+            None => {
+                rest = &[];
+                Invalid::Cut
+            }
         };
         Some((std::str::from_utf8(valid).unwrap_or_default(), invalid))
     })
@@ -434,6 +445,7 @@ fn chunks_of_utf_8(bytes: &[u8]) -> impl Iterator<Item = (&str, Invalid)> {
 
 /// The halves of surrogate pairs that are written as characters of UTF-8.
 fn halves_of_pairs(bytes: &[u8]) -> usize {
-    let is_half = |at: &usize| matches!(bytes[at + 1..], [0xa0..=0xbf, 0x80..=0xbf, ..]);
-    memchr::memchr_iter(0xed, bytes).filter(is_half).count()
+    memchr::memchr_iter(0xed, bytes)
+        .filter(|at| matches!(bytes[at + 1..], [0xa0..=0xbf, 0x80..=0xbf, ..]))
+        .count()
 }

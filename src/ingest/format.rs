@@ -12,7 +12,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
-use super::unreadable::{is_fingerprints, kind_of_json, kind_of_many};
+use super::unreadable::{first_line, is_fingerprints, kind_of_json, kind_of_many};
 use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
@@ -83,15 +83,11 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
     let is_named_text = is_page || name_ends(&name, TEXT_NAMES);
     let shown = beginning_of(beginning);
     let shown = shown.trim_ascii_start();
-    let first_line = shown
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
     let format = if is_named_text {
         InputFormat::Text
     } else if name_ends(&name, &[".jsonl", ".ndjson", ".json"]) || shown.first() == Some(&b'{') {
         InputFormat::Jsonl
-    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line.contains(&b'\t')) {
+    } else if name_ends(&name, &[".tsv"]) || (is_stdin && first_line(shown).contains(&b'\t')) {
         InputFormat::Tsv
     } else {
         InputFormat::Text
@@ -213,7 +209,7 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
         return Kind::Xml;
     }
     let looked_at = &beginning[..beginning.len().min(BINARY_WITHIN)];
-    if looked_at.iter().any(|&byte| is_binary(byte)) {
+    if looked_at.iter().any(|&byte| is_no_text(byte)) {
         Kind::Binary
     } else {
         Kind::Text
@@ -221,7 +217,7 @@ pub(super) fn kind_of_bytes(bytes: &[u8]) -> Kind {
 }
 
 /// The first bytes in an encoding that is like ASCII: without a mark, and of UTF-16 in UTF-8.
-pub(super) fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+fn beginning_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     if let Some(rest) = bytes.strip_prefix(UTF_8_MARK) {
         return Cow::Borrowed(&rest[..rest.len().min(WITHIN)]);
     }
@@ -239,7 +235,7 @@ pub(super) fn is_mostly_binary(bytes: &[u8]) -> bool {
     if Encoding::for_bom(bytes).is_some() || wide_without_mark(bytes).is_some() {
         return false;
     }
-    bytes.iter().filter(|&&byte| is_binary(byte)).count() * 50 > bytes.len()
+    bytes.iter().filter(|&&byte| is_no_text(byte)).count() * 50 > bytes.len()
 }
 
 fn begins_with_tag(bytes: &[u8], tag: &[u8]) -> bool {
@@ -269,7 +265,7 @@ fn has_xhtml_root(xml: &[u8]) -> bool {
 }
 
 /// Whether a byte is not in text.
-fn is_binary(byte: u8) -> bool {
+pub(super) fn is_no_text(byte: u8) -> bool {
     matches!(byte, 0..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f)
 }
 

@@ -1,23 +1,36 @@
 //! Ingestion: its settings, the run that stores all records, and what that reports.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::batches::{Batches, Settings};
+use super::batches::Batches;
 use super::fingerprinting::Fingerprinting;
 use super::records::{Records, read_ahead};
 use super::rejected::Rejected;
 use super::resuming::{Naming, Reread, Sources};
 use super::stored_bytes::Stop;
-use crate::database::{Change, Database, Policy, Verdict};
+use super::units::OnText;
+use crate::database::{Database, Policy, Verdict};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::sketch::SketchSize;
 use crate::source::Totals;
 use crate::text::Scheme;
+
+/// The settings of an ingestion that concern its batches.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) policy: Policy,
+    /// The number of records that are committed together.
+    pub(super) batch: usize,
+    /// Whether a bad record ends the ingestion.
+    pub(super) strict: bool,
+    /// Whether near-duplicates are looked for.
+    pub(super) asks: bool,
+    /// Says whether the ingestion is to end.
+    pub(super) stop: Stop,
+}
 
 /// Ingests records into a database.
 #[derive(Clone, Debug)]
@@ -32,17 +45,15 @@ pub struct Ingest<'d> {
 impl<'d> Ingest<'d> {
     /// Ingestion into `database`, with the defaults of the setters below.
     pub fn new(database: &'d Database) -> Self {
-        let stop = Stop::default();
-        let settings = Settings {
-            policy: Policy::link(),
-            batch: 10_000,
-            strict: false,
-            asks: true,
-            stop,
-        };
         Self {
             database,
-            settings,
+            settings: Settings {
+                policy: Policy::link(),
+                batch: 10_000,
+                strict: false,
+                asks: true,
+                stop: Stop::default(),
+            },
             naming: Naming::default(),
             scheme: None,
             on_text: None,
@@ -178,24 +189,35 @@ impl<'d> Ingest<'d> {
                 given: 0,
             });
         }
-        let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?;
-        let rule = rule
+        let rule = Fingerprinting::new(self.database.scheme(), self.scheme)?
             .sketch_size(sketch_size)
             .needs_sketches(needs_sketches)
             .stores(true);
         records.begin_again();
-        let sources = Sources::plan(self.database, records.inputs(), &self.naming, &mut observe)?;
-        let settings = self.settings.ignoring(&sources);
-        let unit = records.unit();
-        let read = read_ahead(records, rule, self.on_text.clone())?;
-        let mut batches = Batches::new(self.database, &settings, unit, sources, observe, began);
-        let taken = batches.take_all(&read);
-        // If an input failed, the records read before are good and are committed. If the database failed,
-        // nothing more is committed.
-        if matches!(taken, Err(Error::Input { .. })) {
-            batches.commit_before()?;
+        let (sources, resumptions) = Sources::plan(self.database, records.inputs(), &self.naming)?;
+        let mut batches = Batches::new(
+            self.database,
+            &self.settings,
+            records.unit(),
+            sources,
+            |event: Event<'_>| Error::if_broken(observe(event)),
+            began,
+        );
+        let taken = batches
+            .report_sources(records.paths(), &resumptions)
+            .and_then(|()| read_ahead(records, rule, self.on_text.clone()))
+            .and_then(|chunks| batches.take_all(&chunks));
+        match taken {
+            // Where `observe` has ended it, what is not committed is not stored.
+            Ok(()) | Err(Error::Interrupted) => Ok(batches.ingested()),
+            // The records before the error are good.
+            Err(error @ Error::Input { .. }) => match batches.commit() {
+                Ok(()) | Err(Error::Interrupted) => Err(error),
+                Err(failed) => Err(failed),
+            },
+            // If the database failed, nothing more is committed.
+            Err(error) => Err(error),
         }
-        taken.map(|_| batches.ingested())
     }
 }
 
@@ -288,38 +310,4 @@ pub struct Ingested {
     pub unchanged: u64,
     /// The number of inputs that could not be read, or not further.
     pub failed: u64,
-}
-
-/// Adds a document, or a unit of one, to totals.
-pub(super) fn add_verdict(totals: &mut Totals, document: &Document, verdict: &Verdict) {
-    match verdict.change() {
-        Change::Inserted => totals.inserted += 1,
-        Change::Replaced(_) => totals.replaced += 1,
-        Change::Skipped => totals.skipped += 1,
-    }
-    totals.deleted += verdict.deleted().len() as u64;
-    totals.duplicates += u64::from(verdict.is_duplicate());
-    totals.too_short += u64::from(document.fingerprint().is_none());
-}
-
-type Function = dyn Fn(&Document, &str) + Send + Sync;
-
-/// Sees each document with its text, on any thread.
-#[derive(Clone)]
-pub(super) struct OnText(Arc<Function>);
-
-impl OnText {
-    pub(super) fn new(function: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(function))
-    }
-
-    pub(super) fn call(&self, document: &Document, text: &str) {
-        (self.0)(document, text);
-    }
-}
-
-impl fmt::Debug for OnText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnText(..)")
-    }
 }

@@ -13,7 +13,7 @@ use super::rejected::Offset;
 use super::stamp::stamp_at_end;
 use super::stored_bytes::Pipe;
 use super::unpacked::{Packing, Unpacked};
-use super::warc::{Cutter, WarcHeader};
+use super::warc::{Cutter, WarcHeader, line_ends};
 use crate::error::Result;
 use crate::source::{Identity, Place, Sample, Stamp};
 
@@ -378,15 +378,10 @@ impl Input {
 
 /// Whether bytes hold a whole record of a web archive, and the beginning of what is behind it.
 fn holds_warc_record(bytes: &[u8]) -> bool {
-    let blank = bytes
-        .iter()
-        .take_while(|&&byte| byte == b'\r' || byte == b'\n')
-        .count();
-    let (header, body) = WarcHeader::split(&bytes[blank..]);
-    let length = header
-        .text("Content-Length")
-        .and_then(|it| it.parse::<u64>().ok());
-    length.is_some_and(|length| body.len() as u64 > length)
+    let (header, body) = WarcHeader::split(&bytes[line_ends(bytes)..]);
+    header
+        .length()
+        .is_some_and(|length| body.len() as u64 > length)
 }
 
 impl fmt::Debug for Input {
@@ -544,6 +539,11 @@ impl Raw {
 
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.content, RawContent::Failed(_))
+    }
+
+    /// Whether it would fail again as long as the content is the same.
+    pub(super) fn has_failed_for_good(&self) -> bool {
+        matches!(&self.content, RawContent::Failed(failed) if failed.is_lasting)
     }
 
     pub(super) fn is_end(&self) -> bool {

@@ -44,9 +44,13 @@ fn not_json(line: &str, error: &serde_json::Error) -> Reason {
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
             HALF_A_PAIR.to_owned()
         }
-        problem => {
-            number_that_is_none(line, error.column()).map_or_else(|| problem.to_owned(), no_number)
-        }
+        problem => match number_that_is_none(line, error.column()) {
+            Some(word) => format!(
+                "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, \
+                 allow_nan=False)` finds it)"
+            ),
+            None => problem.to_owned(),
+        },
     };
     Reason::Json {
         problem,
@@ -57,48 +61,53 @@ fn not_json(line: &str, error: &serde_json::Error) -> Reason {
 /// What stands in a line where the parser stopped, if it is one of the words that some programs write for numbers that
 /// JSON does not have. The parser stops within it.
 fn number_that_is_none(line: &str, column: usize) -> Option<&'static str> {
-    let is_part = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'-';
+    const WORDS: [&str; 6] = ["NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"];
     let bytes = line.as_bytes();
-    let before = &bytes[..column.min(bytes.len())];
-    let start = before.len() - before.iter().rev().take_while(|byte| is_part(byte)).count();
+    let stopped = column.min(bytes.len());
     // Without a letter the parser has stopped before the word.
-    let word: Vec<u8> = bytes[start..].iter().copied().take_while(is_part).collect();
-    ["NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"]
+    let mut start = stopped;
+    while start > 0 && is_part_of_word(bytes[start - 1]) {
+        start -= 1;
+    }
+    let mut end = start;
+    while end < bytes.len() && is_part_of_word(bytes[end]) {
+        end += 1;
+    }
+    WORDS
         .into_iter()
-        .find(|name| name.as_bytes() == word)
+        .find(|word| word.as_bytes() == &bytes[start..end])
 }
 
-fn no_number(word: &str) -> String {
-    format!(
-        "`{word}` is no number of JSON; write `null` in its place (Python: `json.dumps(…, allow_nan=False)` finds it)"
-    )
+fn is_part_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'-'
 }
 
 /// The names of the first fields of an object, for a message.
 fn names_of(object: &str) -> Vec<String> {
     const MOST: usize = 12;
     let fields: serde_json::Map<String, Value> = serde_json::from_str(object).unwrap_or_default();
-    fields
-        .into_iter()
-        .map(|(name, _)| name)
-        .take(MOST)
-        .collect()
+    fields.keys().take(MOST).cloned().collect()
 }
 
 /// What a field of this name may be needed for.
 #[cfg(feature = "parquet")]
 pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<Use> {
     Fields::default().named(name, options)?;
-    let is = |option: &Option<String>| option.as_deref() == Some(name);
     Some(match name {
-        _ if is(&options.text_field) || is(&options.html_field) => Use::NamedContent,
+        _ if is_named(&options.text_field, name) || is_named(&options.html_field, name) => {
+            Use::NamedContent
+        }
         "text" | "html" | "fingerprint" => Use::Content,
         // A place names the document.
         _ if options.numbered => Use::Other,
         "key" | "key_base64" | "id" | "url" => Use::Key,
-        _ if is(&options.key_field) => Use::Key,
+        _ if is_named(&options.key_field, name) => Use::Key,
         _ => Use::Other,
     })
+}
+
+fn is_named(option: &Option<String>, name: &str) -> bool {
+    option.as_deref() == Some(name)
 }
 
 /// The fields of a JSON record that may be needed. A field that is null counts as absent. A field that is not
@@ -131,12 +140,11 @@ struct Fields {
 impl Fields {
     /// The field of this name, if it is one that may be needed.
     fn named(&mut self, name: &str, options: &ReadOptions) -> Option<&mut Option<Value>> {
-        let is = |option: &Option<String>| option.as_deref() == Some(name);
         Some(match name {
             // Names given by the caller come first: with `--html-field text`, the field `text` is HTML.
-            _ if is(&options.html_field) => &mut self.named_html,
-            _ if is(&options.text_field) => &mut self.named_text,
-            _ if is(&options.key_field) => &mut self.named_key,
+            _ if is_named(&options.html_field, name) => &mut self.named_html,
+            _ if is_named(&options.text_field, name) => &mut self.named_text,
+            _ if is_named(&options.key_field, name) => &mut self.named_key,
             "key" | "key_base64" | "id" | "url" if options.key_field.is_some() => return None,
             _ if options.ignores(name) => return None,
             "key" => &mut self.key,
@@ -170,29 +178,30 @@ impl Fields {
             ("id", &self.id),
             ("url", &self.url),
         ];
-        let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
-        let named = candidates
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        let Some((name, value)) = named.into_iter().find(|(_, value)| !is_empty(value)) else {
-            return Ok(None);
-        };
-        match value {
-            Value::String(encoded) if name == "key_base64" => {
-                from_base64("key_base64", encoded).map(Some)
-            }
-            Value::String(text) => Ok(Some(text.as_bytes().to_vec())),
-            // The parser rounds other numbers, so two keys could become one.
-            Value::Number(number) if number.is_i64() || number.is_u64() => {
-                Ok(Some(number.to_string().into_bytes()))
-            }
-            // Its place names the document.
-            _ if options.numbered => Ok(None),
-            _ => Err(Reason::Field {
-                name,
-                expected: "a text or a whole number of at most 64 bits",
-            }),
+        for (name, value) in candidates {
+            let key = match value {
+                None => continue,
+                Some(Value::String(text)) if text.is_empty() => continue,
+                Some(Value::String(encoded)) if name == "key_base64" => {
+                    from_base64("key_base64", encoded)?
+                }
+                Some(Value::String(text)) => text.as_bytes().to_vec(),
+                // The parser rounds other numbers, so two keys could become one.
+                Some(Value::Number(number)) if number.is_i64() || number.is_u64() => {
+                    number.to_string().into_bytes()
+                }
+                // Its place names the document.
+                Some(_) if options.numbered => return Ok(None),
+                Some(_) => {
+                    return Err(Reason::Field {
+                        name,
+                        expected: "a text or a whole number of at most 64 bits",
+                    });
+                }
+            };
+            return Ok(Some(key));
         }
+        Ok(None)
     }
 
     /// What a fingerprint is made from. `None` if there is nothing.
@@ -250,19 +259,15 @@ impl Fields {
         let Some(digits) = text_of("sketch", self.sketch.as_ref())? else {
             return Ok(None);
         };
-        let shingles = self
-            .shingles
-            .as_ref()
-            .and_then(Value::as_u64)
-            .and_then(|it| u32::try_from(it).ok());
-        let expected = "the number of shingles, beside `sketch`,";
-        let shingles = shingles.ok_or(Reason::Field {
-            name: "shingles",
-            expected,
-        })?;
-        Sketch::parse(digits, shingles)
-            .map(Some)
-            .map_err(Reason::Document)
+        let shingles = self.shingles.as_ref().and_then(Value::as_u64);
+        let Some(Ok(shingles)) = shingles.map(u32::try_from) else {
+            return Err(Reason::Field {
+                name: "shingles",
+                expected: "the number of shingles, beside `sketch`,",
+            });
+        };
+        let sketch = Sketch::parse(digits, shingles).map_err(Reason::Document)?;
+        Ok(Some(sketch))
     }
 
     fn parts(&self, options: &ReadOptions) -> Result<Parts, Reason> {
@@ -278,12 +283,15 @@ impl Fields {
             (None, Some(value)) => Some(unix_seconds("time", value)?),
             (None, None) => None,
         };
-        let rank = match self.rank.as_ref().map_or(Ok(Vec::new()), rank) {
-            Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => {
-                Vec::new()
-            }
-            Err(_) if options.odd_ranks_are_none => Vec::new(),
-            rank => rank?,
+        let rank = match &self.rank {
+            None => Vec::new(),
+            Some(value) => match rank(value) {
+                Ok(rank) if options.odd_ranks_are_none && rank.len() > Document::MAX_RANKS => {
+                    Vec::new()
+                }
+                Err(_) if options.odd_ranks_are_none => Vec::new(),
+                rank => rank?,
+            },
         };
         let scope = text_of("scope", self.scope.as_ref())?
             .unwrap_or_default()
@@ -306,18 +314,23 @@ impl Fields {
 
 /// The features of an object of weights, or of a list, in which each has the weight 1.
 fn features_of(value: &Value) -> Result<Vec<(String, f64)>, Reason> {
-    let features: Option<_> = match value {
-        Value::Object(weights) => weights
-            .iter()
-            .map(|(feature, weight)| Some((feature.clone(), weight.as_f64()?)))
-            .collect(),
-        Value::Array(features) => features
-            .iter()
-            .map(|it| Some((it.as_str()?.to_owned(), 1.0)))
-            .collect(),
-        _ => None,
-    };
-    features.ok_or(Reason::Features)
+    let mut features = Vec::new();
+    match value {
+        Value::Object(weights) => {
+            for (feature, weight) in weights {
+                let weight = weight.as_f64().ok_or(Reason::Features)?;
+                features.push((feature.clone(), weight));
+            }
+        }
+        Value::Array(listed) => {
+            for feature in listed {
+                let feature = feature.as_str().ok_or(Reason::Features)?;
+                features.push((feature.to_owned(), 1.0));
+            }
+        }
+        _ => return Err(Reason::Features),
+    }
+    Ok(features)
 }
 
 /// The text of a field. The field may be absent.
@@ -373,12 +386,11 @@ fn from_base64(name: &'static str, encoded: &str) -> Result<Vec<u8>, Reason> {
 fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
     let seconds = match value {
         // Many programs print times as floats. Fractions of a second are dropped.
-        Value::Number(number) => number.as_i64().or_else(|| {
-            number
-                .as_f64()
-                .filter(|it| it.abs() < 1e15)
-                .map(|it| it.floor() as i64)
-        }),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(seconds), _) => Some(seconds),
+            (None, Some(seconds)) if seconds.abs() < 1e15 => Some(seconds.floor() as i64),
+            _ => None,
+        },
         Value::String(text) => text.parse().ok().map(jiff::Timestamp::as_second),
         _ => None,
     };
@@ -389,9 +401,9 @@ fn unix_seconds(name: &'static str, value: &Value) -> Result<i64, Reason> {
 }
 
 fn rank(value: &Value) -> Result<Vec<i64>, Reason> {
-    let numbers = match value {
+    let numbers: Option<Vec<i64>> = match value {
         Value::Array(numbers) => numbers.iter().map(Value::as_i64).collect(),
-        number => number.as_i64().map(|number| vec![number]),
+        number => [number.as_i64()].into_iter().collect(),
     };
     numbers.ok_or(Reason::Field {
         name: "rank",

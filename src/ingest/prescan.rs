@@ -7,8 +7,10 @@
 //! # References
 //! HTML Living Standard, 13.2.3.2 and 13.2.3.5; 2.5.5 on the value of `content`.
 
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use memchr::memmem;
+
+use super::encoding::readable;
 
 /// The bytes of a page in which its tags are looked at.
 const WITHIN: usize = 64 << 10;
@@ -19,10 +21,10 @@ const RAW_ELEMENTS: [(&[u8], &[u8]); 2] = [(b"script", b"</script"), (b"style", 
 /// The encoding that a page says. `None` if it says none that is known.
 pub(super) fn declared(page: &[u8]) -> Option<&'static Encoding> {
     let beginning = page[..page.len().min(WITHIN)].to_ascii_lowercase();
-    of_tags(&beginning).or_else(|| of_xml_declaration(&beginning))
+    encoding_of_tags(&beginning).or_else(|| encoding_of_xml_declaration(&beginning))
 }
 
-fn of_tags(page: &[u8]) -> Option<&'static Encoding> {
+fn encoding_of_tags(page: &[u8]) -> Option<&'static Encoding> {
     let mut rest = page;
     loop {
         rest = &rest[memchr::memchr(b'<', rest)?..];
@@ -49,7 +51,7 @@ fn of_tags(page: &[u8]) -> Option<&'static Encoding> {
         let (name, behind) = name.split_at(length);
         let mut attributes = Attributes { rest: behind };
         if name == b"meta" && !is_end {
-            let meta = Meta::of(&mut attributes)?;
+            let meta = Meta::read(&mut attributes)?;
             if let Some(encoding) = meta.encoding() {
                 return Some(encoding);
             }
@@ -72,7 +74,7 @@ struct Meta<'p> {
 
 impl<'p> Meta<'p> {
     /// `None` if the page ends within the tag.
-    fn of(attributes: &mut Attributes<'p>) -> Option<Self> {
+    fn read(attributes: &mut Attributes<'p>) -> Option<Self> {
         let mut meta = Self::default();
         let mut has_equivalent = false;
         while let Some((name, value)) = attributes.next_one()? {
@@ -92,8 +94,10 @@ impl<'p> Meta<'p> {
 
     fn encoding(&self) -> Option<&'static Encoding> {
         match (self.charset, self.content) {
-            (Some(label), _) => of_label(label),
-            (None, Some(content)) if self.is_content_type => of_label(charset_of(content)?),
+            (Some(label), _) => encoding_of_label(label),
+            (None, Some(content)) if self.is_content_type => {
+                encoding_of_label(charset_of(content)?)
+            }
             _ => None,
         }
     }
@@ -109,7 +113,7 @@ fn charset_of(content: &[u8]) -> Option<&[u8]> {
         }
     };
     let end = match value.first()? {
-        quote @ (b'"' | b'\'') => return value[1..].split_once_at(*quote),
+        quote @ (b'"' | b'\'') => return before(&value[1..], *quote),
         _ => value
             .iter()
             .position(|&byte| is_space(byte) || byte == b';')
@@ -119,23 +123,20 @@ fn charset_of(content: &[u8]) -> Option<&[u8]> {
 }
 
 /// The encoding of `<?xml version="1.0" encoding="…"?>`.
-fn of_xml_declaration(page: &[u8]) -> Option<&'static Encoding> {
+fn encoding_of_xml_declaration(page: &[u8]) -> Option<&'static Encoding> {
     let declaration = without_spaces(page).strip_prefix(b"<?xml")?;
-    let declaration = declaration.split_once_at(b'>')?;
+    let declaration = before(declaration, b'>')?;
     let value = &declaration[memmem::find(declaration, b"encoding")? + b"encoding".len()..];
     let value = without_spaces(without_spaces(value).strip_prefix(b"=")?);
     let quote = *value.first().filter(|quote| b"\"'".contains(quote))?;
-    of_label(value[1..].split_once_at(quote)?)
+    encoding_of_label(before(&value[1..], quote)?)
 }
 
 /// The encoding of a label within a page. A page in UTF-16 could not have been read so far, so it is in UTF-8.
-fn of_label(label: &[u8]) -> Option<&'static Encoding> {
-    let encoding = Encoding::for_label(label)?;
-    Some(match encoding {
-        it if it == UTF_16LE || it == UTF_16BE => UTF_8,
-        it if it == X_USER_DEFINED => WINDOWS_1252,
-        it => it,
-    })
+fn encoding_of_label(label: &[u8]) -> Option<&'static Encoding> {
+    let encoding = readable(label)?;
+    let is_wide = encoding == UTF_16LE || encoding == UTF_16BE;
+    Some(if is_wide { UTF_8 } else { encoding })
 }
 
 fn is_space(byte: u8) -> bool {
@@ -147,15 +148,9 @@ fn without_spaces(bytes: &[u8]) -> &[u8] {
     &bytes[spaces..]
 }
 
-trait SplitAt {
-    /// The bytes before the first such byte.
-    fn split_once_at(&self, byte: u8) -> Option<&[u8]>;
-}
-
-impl SplitAt for [u8] {
-    fn split_once_at(&self, byte: u8) -> Option<&[u8]> {
-        memchr::memchr(byte, self).map(|at| &self[..at])
-    }
+/// The bytes before the first such byte.
+fn before(bytes: &[u8], byte: u8) -> Option<&[u8]> {
+    memchr::memchr(byte, bytes).map(|at| &bytes[..at])
 }
 
 /// The attributes of a tag, in lower case.
@@ -177,10 +172,9 @@ impl<'p> Attributes<'p> {
             return Some(None);
         }
         // A `=` at the beginning is a part of the name.
-        let is_behind = |(at, &byte): (usize, &u8)| {
-            at > 0 && byte == b'=' || is_space(byte) || b"/>".contains(&byte)
-        };
-        let end = bytes.iter().enumerate().position(is_behind)?;
+        let end = 1 + bytes[1..]
+            .iter()
+            .position(|&byte| is_space(byte) || b"=/>".contains(&byte))?;
         let (name, behind) = bytes.split_at(end);
         self.rest = behind;
         let Some(value) = without_spaces(behind).strip_prefix(b"=") else {
@@ -205,7 +199,7 @@ impl<'p> Attributes<'p> {
 
 #[cfg(test)]
 mod tests {
-    use encoding_rs::{EUC_JP, GBK, ISO_8859_2, SHIFT_JIS, WINDOWS_1251};
+    use encoding_rs::{EUC_JP, GBK, ISO_8859_2, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
 
     use super::*;
 

@@ -9,8 +9,8 @@ use std::thread;
 
 use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
-use super::ingestion::{OnText, Resumed};
-use super::input::{Input, Mark, Origin, Raw, RawContent};
+use super::ingestion::Resumed;
+use super::input::{Input, Mark, Origin, Raw};
 use super::input_queue::Inputs;
 use super::opening::{cannot_read, is_stdin};
 use super::options::ReadOptions;
@@ -19,9 +19,10 @@ use super::rejected::Rejected;
 use super::resuming;
 use super::stamp::Standing;
 use super::stored_bytes::Progress;
-use super::units::Taken;
+use super::units::{CutDocument, OnText, document_of};
 use super::unpacked::Packing;
 use crate::database::Snapshot;
+use crate::document::Document;
 use crate::error::{Error, Result, path_name};
 use crate::parallel;
 use crate::source::{Place, Reached, Sample, Source};
@@ -235,16 +236,89 @@ fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
 
 /// One record of an input, or its end.
 pub(super) struct Step {
-    /// What the record gives. `None` at the end of the input.
-    pub(super) taken: Option<Result<Taken, Rejected>>,
+    pub(super) taken: Taken,
     pub(super) input: Arc<Origin>,
     /// Where the input goes on behind it.
     pub(super) mark: Mark,
-    /// If the input cannot be read further, whether that is so as long as its content is the same.
-    pub(super) is_lasting: bool,
     /// As those of [`Raw`].
     pub(super) is_last_line: bool,
     pub(super) is_again: bool,
+}
+
+/// What a database takes of a record.
+pub(super) enum Taken {
+    Document {
+        document: Document,
+        /// The number of its lines, if each of them may be a document.
+        lines: Option<u64>,
+    },
+    Cut(CutDocument),
+    /// It is no document, such as the request in a web archive.
+    PassedOver,
+    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
+    Left(Rejected),
+    Rejected(Rejected),
+    /// The input cannot be read, or not further.
+    Failed {
+        rejected: Rejected,
+        /// Whether that is so as long as its content is the same.
+        is_lasting: bool,
+    },
+    /// The end of the input.
+    End,
+}
+
+/// How records become documents.
+struct Taker {
+    options: ReadOptions,
+    rule: Fingerprinting,
+    on_text: Option<OnText>,
+}
+
+impl Taker {
+    fn step(&self, raw: Raw) -> Step {
+        let input = raw.input.clone();
+        let mark = raw.mark;
+        let is_last_line = raw.is_last_line;
+        let is_again = raw.is_again;
+        let is_lasting = raw.has_failed_for_good();
+        let is_in_character = is_last_line && raw.ends_in_character();
+        let taken = if raw.is_end() {
+            Taken::End
+        } else {
+            match self.take(raw) {
+                Ok(taken) => taken,
+                Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
+                    Taken::Left(rejected)
+                }
+                Err(rejected) if rejected.is_input() => Taken::Failed {
+                    rejected,
+                    is_lasting,
+                },
+                Err(rejected) => Taken::Rejected(rejected),
+            }
+        };
+        Step {
+            taken,
+            input,
+            mark,
+            is_last_line,
+            is_again,
+        }
+    }
+
+    fn take(&self, raw: Raw) -> Result<Taken, Rejected> {
+        let Some(record) = Record::parse(raw, &self.options)? else {
+            return Ok(Taken::PassedOver);
+        };
+        let on_text = self.on_text.as_ref();
+        if record.unit != Unit::Document {
+            return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
+        }
+        let lines = record.lines_of_list();
+        let document = document_of(record, self.rule, on_text)?;
+        Ok(Taken::Document { document, lines })
+    }
 }
 
 /// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
@@ -256,39 +330,18 @@ pub(super) fn read_ahead(
     on_text: Option<OnText>,
 ) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
     let options = records.inputs.options().clone();
-    let raw = sent_ahead(move || records.next_raw())?;
-    let turn = move |raw: Raw| {
-        let (input, mark) = (raw.input.clone(), raw.mark);
-        let take = |raw| {
-            let record = Record::parse(raw, &options)?;
-            record.map_or(Ok(Taken::PassedOver), |record| {
-                Taken::of(record, rule, on_text.as_ref())
-            })
-        };
-        let is_lasting = matches!(&raw.content, RawContent::Failed(failed) if failed.is_lasting);
-        let (is_last_line, is_again) = (raw.is_last_line, raw.is_again);
-        let is_in_character = is_last_line && raw.ends_in_character();
-        let taken = match (!raw.is_end()).then(|| take(raw)) {
-            Some(Err(rejected)) if is_last_line && rejected.may_be_cut(is_in_character) => {
-                Some(Ok(Taken::Left(rejected)))
-            }
-            taken => taken,
-        };
-        Step {
-            taken,
-            input,
-            mark,
-            is_lasting,
-            is_last_line,
-            is_again,
-        }
+    let taker = Taker {
+        options,
+        rule,
+        on_text,
     };
+    let chunks = sent_ahead(move || records.next_raw())?;
     sent_ahead(move || {
         // The last thing it sends is an empty chunk or an error, unless it panics.
-        let raw = raw
+        let chunk = chunks
             .recv()
             .expect("the thread that reads the input goes on to its end")?;
-        Ok(parallel::map_each(raw, &turn))
+        Ok(parallel::map_each(chunk, |raw| taker.step(raw)))
     })
 }
 
@@ -297,20 +350,19 @@ fn sent_ahead<T: Send + 'static>(
     mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
 ) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
     let (sender, receiver) = mpsc::sync_channel(2);
-    let send_all = move || {
-        loop {
-            let chunk = next();
-            let ended = chunk.as_ref().map_or(true, Vec::is_empty);
-            if sender.send(chunk).is_err() || ended {
-                break;
-            }
-        }
-    };
     // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
-    let thread = thread::Builder::new()
+    thread::Builder::new()
         .name("simdb-read".to_owned())
-        .spawn(send_all);
-    thread.map_err(Error::no_thread)?;
+        .spawn(move || {
+            loop {
+                let chunk = next();
+                let has_ended = chunk.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(chunk).is_err() || has_ended {
+                    break;
+                }
+            }
+        })
+        .map_err(Error::no_thread)?;
     Ok(receiver)
 }
 

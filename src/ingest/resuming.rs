@@ -1,15 +1,15 @@
 //! Which inputs are read, and from where: what an earlier ingestion has read is not read again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::mem;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::ingestion::{Event, Resumed};
+use super::ingestion::Resumed;
 use super::input::{Mark, Origin};
 use super::input_queue::Inputs;
 use super::stamp::Standing;
@@ -52,11 +52,11 @@ pub(super) struct Sources {
     /// As that of [`Naming`].
     knows_rejected: bool,
     /// The documents that earlier readings have stored, of the sources that are read again.
-    pub(super) ignored: Arc<Ignored>,
+    ignored: Arc<Ignored>,
     /// What was read of inputs whose place is not kept.
     unknown: Totals,
     /// The numbers of inputs that are not read, since they are the same, or are given twice.
-    pub(super) unchanged: u64,
+    unchanged: u64,
 }
 
 /// That a source was given again without being read is noted once a day.
@@ -82,27 +82,34 @@ struct Run {
     /// The hash of the names of the sources.
     command: u64,
     reread: Reread,
+    /// Whether each source is among those before.
+    repeated: Vec<bool>,
+}
+
+/// How an input is read that was read before.
+#[derive(Clone, Copy)]
+pub(super) struct Resumption {
+    pub(super) index: usize,
+    pub(super) resumed: Resumed,
 }
 
 impl Sources {
-    /// Decides for each input where its reading begins, and tells `inputs`. Calls `tell` for each that was read
-    /// before.
+    /// Decides for each input where its reading begins, and sets that in `inputs`. Returns how those are read that were
+    /// read before.
     pub(super) fn plan(
         database: &Database,
         inputs: &mut Inputs,
         naming: &Naming,
-        tell: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Vec<Resumption>)> {
         if let Some(name) = &naming.name {
             inputs.set_name(name)?;
         }
         let names = inputs.names();
-        let stored = stored_of(database, &names)?;
-        let run = Run::of(&names, &stored, naming.reread);
-        let count = names.len();
+        let stored = stored_sources(database, &names)?;
+        let run = Run::new(&names, &stored, naming.reread);
         let mut sources = Self {
-            sources: vec![None; count],
-            is_read: vec![true; count],
+            sources: vec![None; names.len()],
+            is_read: vec![true; names.len()],
             is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
             knows_rejected: naming.knows_rejected,
@@ -110,46 +117,44 @@ impl Sources {
             unknown: Totals::default(),
             unchanged: 0,
         };
-        let (mut ignored, now) = (Numbers::default(), (now_micros() / 1_000_000) as i64);
-        for (index, (name, stored)) in names.iter().zip(&stored).enumerate() {
-            let Some(name) = name else { continue };
-            if names[..index].contains(&Some(name.clone())) {
-                sources.is_read[index] = false;
-                sources.unchanged += 1;
-                inputs.pass_over(index);
-                _ = tell(Event::Source {
-                    path: &inputs.paths()[index],
-                    resumed: Resumed::Repeated,
-                });
-                continue;
-            }
-            let resumed = match run.resumed(inputs, index, stored.as_ref()) {
+        let mut ignored = Numbers::default();
+        let mut resumptions = Vec::new();
+        for (index, stored) in stored.iter().enumerate() {
+            let Some(name) = &names[index] else { continue };
+            let resumed = match run.resume(inputs, index, stored.as_ref()) {
                 Err(Error::Input { reason, .. }) => {
                     inputs.fail(index, reason, false);
                     continue;
                 }
                 resumed => resumed?,
             };
+            if !matches!(resumed, Resumed::New | Resumed::Failed) {
+                resumptions.push(Resumption { index, resumed });
+            }
+            sources.is_read[index] = !matches!(
+                resumed,
+                Resumed::PassedOver | Resumed::Repeated | Resumed::Failed
+            );
+            sources.unchanged +=
+                u64::from(matches!(resumed, Resumed::PassedOver | Resumed::Repeated));
+            if resumed == Resumed::Repeated {
+                continue;
+            }
+
             let mut record = run.begin(inputs, index, stored.as_ref(), resumed);
-            if let Some(stored) = stored.as_ref().filter(|_| resumed == Resumed::Again) {
+            if resumed == Resumed::Again
+                && let Some(stored) = stored
+            {
                 record
                     .earlier
                     .add_all(&stored_later(database, &stored.record)?);
             }
-            sources.is_read[index] = !matches!(resumed, Resumed::PassedOver | Resumed::Failed);
-            sources.unchanged += u64::from(resumed == Resumed::PassedOver);
-            if !sources.is_read[index] && record.updated + DAY_SECONDS < now {
+            if !sources.is_read[index] && record.updated + DAY_SECONDS < now_seconds() {
                 // So that sources that nobody gives any more are known by their age.
-                record.updated = now;
+                record.updated = now_seconds();
                 sources.changed.insert(index);
             }
             ignored.add_all(&record.earlier);
-            if !matches!(resumed, Resumed::New | Resumed::Failed) {
-                _ = tell(Event::Source {
-                    path: &inputs.paths()[index],
-                    resumed,
-                });
-            }
             sources.sources[index] = Some(Source {
                 name: name.to_vec(),
                 record,
@@ -159,30 +164,37 @@ impl Sources {
             numbers: ignored,
             ..Ignored::default()
         });
-        Ok(sources)
+        Ok((sources, resumptions))
+    }
+
+    /// The documents that earlier readings have stored, of the sources that are read again.
+    pub(super) fn ignored(&self) -> Arc<Ignored> {
+        self.ignored.clone()
+    }
+
+    /// The number of inputs that are not read, since they are the same, or are given twice.
+    pub(super) fn unchanged(&self) -> u64 {
+        self.unchanged
     }
 
     /// What all inputs hold: what was read of them now and before.
     pub(super) fn in_all(&self) -> Totals {
         let mut totals = self.unknown;
-        self.sources
-            .iter()
-            .flatten()
-            .for_each(|it| totals.add_all(&it.record.totals));
+        for source in self.sources.iter().flatten() {
+            totals.add_all(&source.record.totals);
+        }
         totals
     }
 
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
     pub(super) fn begin_transaction(&self) {
-        let again = self
-            .sources
-            .iter()
-            .flatten()
-            .map(|it| &it.record)
-            .filter(|it| !it.earlier.is_empty());
-        self.ignored
-            .stored
-            .store(again.map(|it| it.numbers.count()).sum(), Ordering::Relaxed);
+        let mut stored = 0;
+        for source in self.sources.iter().flatten() {
+            if !source.record.earlier.is_empty() {
+                stored += source.record.numbers.count();
+            }
+        }
+        self.ignored.stored.store(stored, Ordering::Relaxed);
     }
 
     /// Notes how far an input was read.
@@ -197,14 +209,15 @@ impl Sources {
             return self.unknown.add_all(&totals);
         };
         let record = &mut source.record;
-        (record.place, record.identity) = (mark.place, input.identity_at(mark));
+        record.place = mark.place;
+        record.identity = input.identity_at(mark);
         record.ended = has_ended;
         record.totals.add_all(&totals);
         if is_last_line {
             record.last_line.add_all(&totals);
         }
         record.numbers.add(numbers);
-        record.updated = (now_micros() / 1_000_000) as i64;
+        record.updated = now_seconds();
         self.changed.insert(input.index);
         if has_ended {
             self.go_on_behind(input.index);
@@ -220,14 +233,14 @@ impl Sources {
         }
         if let Some((source, reason)) = self.sources[input.index].as_mut().zip(lasting) {
             let record = &mut source.record;
-            (record.place, record.identity) = (mark.place, input.identity_at(mark));
-            let most = reason.len().min(MOST_REASON_BYTES);
-            let end = (0..=most)
-                .rev()
-                .find(|&at| reason.is_char_boundary(at))
-                .unwrap_or_default();
+            record.place = mark.place;
+            record.identity = input.identity_at(mark);
+            let mut end = reason.len().min(MOST_REASON_BYTES);
+            while !reason.is_char_boundary(end) {
+                end -= 1;
+            }
             record.failed = Some(reason[..end].to_owned());
-            record.updated = (now_micros() / 1_000_000) as i64;
+            record.updated = now_seconds();
             self.changed.insert(input.index);
         } else if self.is_stored[input.index] {
             self.changed.insert(input.index);
@@ -239,7 +252,7 @@ impl Sources {
         is_changed
     }
 
-    /// By its run, the next input tells that this run is not over.
+    /// By its run, the next input shows that this run is not over.
     fn go_on_behind(&mut self, index: usize) {
         self.is_read[index] = false;
         let next = (index + 1..self.is_read.len()).find(|&next| self.is_read[next]);
@@ -284,7 +297,7 @@ impl Sources {
 
 impl Run {
     /// The run that was stopped, if it had the same sources. Otherwise a new one.
-    fn of(names: &[Option<Arc<[u8]>>], stored: &[Option<Source>], reread: Reread) -> Self {
+    fn new(names: &[Option<Arc<[u8]>>], stored: &[Option<Source>], reread: Reread) -> Self {
         let mut hash = Xxh3::new();
         for name in names {
             let name = name.as_deref().unwrap_or_default();
@@ -292,23 +305,36 @@ impl Run {
             hash.update(name);
         }
         let command = hash.digest();
-        let records = || stored.iter().flatten().map(|it| &it.record);
-        let stopped = records().find(|it| {
-            let is_over = it.ended || it.failed.is_some();
-            !is_over && it.command == command && reread != Reread::All
-        });
         // Runs are numbered by the time. The clock may have been set back.
-        let after_last = records().map(|it| it.run + 1).max().unwrap_or_default();
-        let number = stopped.map_or_else(|| now_micros().max(after_last), |it| it.run);
+        let mut number = now_micros();
+        for source in stored.iter().flatten() {
+            let record = &source.record;
+            let is_over = record.ended || record.failed.is_some();
+            if !is_over && record.command == command && reread != Reread::All {
+                number = record.run;
+                break;
+            }
+            number = number.max(record.run + 1);
+        }
         Self {
             number,
             command,
             reread,
+            repeated: repeated(names),
         }
     }
 
     /// How an input is read.
-    fn resumed(&self, inputs: &Inputs, index: usize, stored: Option<&Source>) -> Result<Resumed> {
+    fn resume(
+        &self,
+        inputs: &mut Inputs,
+        index: usize,
+        stored: Option<&Source>,
+    ) -> Result<Resumed> {
+        if self.repeated[index] {
+            inputs.pass_over(index);
+            return Ok(Resumed::Repeated);
+        }
         let Some(stored) = stored else {
             return Ok(Resumed::New);
         };
@@ -332,7 +358,7 @@ impl Run {
         })
     }
 
-    /// Tells `inputs` where an input begins, and returns the record of its source.
+    /// Sets where an input begins, and returns the record of its source.
     fn begin(
         &self,
         inputs: &mut Inputs,
@@ -397,28 +423,29 @@ pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Res
         number: 0,
         command: 0,
         reread: Reread::Nothing,
+        repeated: repeated(&names),
     };
-    let resume = |(index, name): (usize, &Option<Arc<[u8]>>)| {
-        if name.is_some() && names[..index].contains(name) {
-            inputs.pass_over(index);
-            return Ok(Resumed::Repeated);
-        }
-        let stored = name
-            .as_ref()
-            .map(|name| snapshot.source(name))
-            .transpose()?
-            .flatten();
-        let resumed = match run.resumed(inputs, index, stored.as_ref()) {
+    let mut all = Vec::with_capacity(names.len());
+    for (index, name) in names.iter().enumerate() {
+        let stored = match name {
+            Some(name) => snapshot.source(name)?,
+            None => None,
+        };
+        let resumed = match run.resume(inputs, index, stored.as_ref()) {
             Err(Error::Input { reason, .. }) => {
                 inputs.fail(index, reason, false);
-                return Ok(Resumed::Failed);
+                Resumed::Failed
             }
-            resumed => resumed?,
+            Ok(Resumed::Repeated) => Resumed::Repeated,
+            resumed => {
+                let resumed = resumed?;
+                run.begin(inputs, index, stored.as_ref(), resumed);
+                resumed
+            }
         };
-        run.begin(inputs, index, stored.as_ref(), resumed);
-        Ok(resumed)
-    };
-    names.iter().enumerate().map(resume).collect()
+        all.push(resumed);
+    }
+    Ok(all)
 }
 
 /// The numbers of the documents that the run of a source has stored after the first of the source. When the source is
@@ -429,31 +456,48 @@ fn stored_later(database: &Database, record: &SourceRecord) -> Result<Numbers> {
         return Ok(later);
     };
     for source in database.snapshot()?.sources()? {
-        let of_run = source
-            .record
-            .numbers
-            .ranges()
-            .iter()
-            .filter(|_| source.record.run == record.run);
-        of_run
-            .filter(|range| range.start > first.start)
-            .for_each(|range| later.add(range.clone()));
+        if source.record.run != record.run {
+            continue;
+        }
+        for range in source.record.numbers.ranges() {
+            if range.start > first.start {
+                later.add(range.clone());
+            }
+        }
     }
     Ok(later)
 }
 
-fn stored_of(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {
+/// Whether each source is among those before.
+fn repeated(names: &[Option<Arc<[u8]>>]) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    let mut repeated = Vec::with_capacity(names.len());
+    for name in names {
+        repeated.push(name.as_ref().is_some_and(|name| !seen.insert(name)));
+    }
+    repeated
+}
+
+fn stored_sources(database: &Database, names: &[Option<Arc<[u8]>>]) -> Result<Vec<Option<Source>>> {
     let snapshot = database.snapshot()?;
-    let stored = |name: &Option<Arc<[u8]>>| match name {
-        Some(name) => snapshot.source(name),
-        None => Ok(None),
-    };
-    names.iter().map(stored).collect()
+    let mut sources = Vec::with_capacity(names.len());
+    for name in names {
+        sources.push(match name {
+            Some(name) => snapshot.source(name)?,
+            None => None,
+        });
+    }
+    Ok(sources)
+}
+
+/// The time, in seconds since 1970.
+fn now_seconds() -> i64 {
+    (now_micros() / 1_000_000) as i64
 }
 
 /// The time, in microseconds since 1970.
 fn now_micros() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |it| it.as_micros() as u64)
+        .map_or(0, |elapsed| elapsed.as_micros() as u64)
 }

@@ -23,13 +23,13 @@ const SAMPLES: u64 = 16;
 const MOMENT_NANOS: i64 = 100_000_000;
 
 /// Whether the samples of a file of this length are all of it.
-pub(super) fn are_samples_all(length: u64) -> bool {
+fn are_samples_all(length: u64) -> bool {
     length <= SAMPLE_BYTES * SAMPLES
 }
 
 /// The hash of samples of the first `length` bytes of a file: the first and the last ones, and others between them, at
 /// equal distances. Leaves the file at its beginning.
-pub(super) fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
+fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
     let mut hash = Xxh3::new();
     hash.update(&length.to_le_bytes());
     let sample = |number: u64| match are_samples_all(length) {
@@ -56,7 +56,7 @@ pub(super) fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
 
 /// The times of the last change: of the content, and, where there is one, of the entry. The latter cannot be set back.
 /// `None` if that was a moment ago.
-pub(super) fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
+fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
     let nanos = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
         Ok(after) => after.as_nanos() as i64,
         Err(before) => -(before.duration().as_nanos() as i64),

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::iter::Enumerate;
 use std::ops::Range;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use serde_json::{Value, json};
 
 use super::fingerprinting::Fingerprinting;
-use super::ingestion::OnText;
 use super::parsed::Content;
 use super::record::Record;
 use super::rejected::{Reason, Rejected};
@@ -31,7 +31,7 @@ enum State {
 }
 
 /// The most paragraphs or sentences of a record. It bounds the memory that a hostile record takes.
-pub(super) const MOST_UNITS: usize = 1 << 20;
+const MOST_UNITS: usize = 1 << 20;
 
 impl Record {
     /// Cuts the record into the units that [`ReadOptions::unit`](super::ReadOptions::unit) names.
@@ -81,7 +81,8 @@ impl Iterator for Units {
                 let (index, range) = ranges.next()?;
                 let key = unit_key(record.key().unwrap_or_default(), index + 1);
                 let mut unit = (**record).clone();
-                (unit.key, unit.content) = (Some(key), Content::Text(text[range].to_owned()));
+                unit.key = Some(key);
+                unit.content = Content::Text(text[range].to_owned());
                 Some(unit)
             }
         }
@@ -106,22 +107,8 @@ impl fmt::Debug for Units {
 }
 
 /// The key of the unit with this number of the document with this key.
-pub(super) fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
+fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
     [key, b"#", number.to_string().as_bytes()].concat()
-}
-
-/// What a record gives to a database.
-pub(super) enum Taken {
-    Document {
-        document: Document,
-        /// The number of its lines, if each of them may be a document.
-        lines: Option<u64>,
-    },
-    Cut(CutDocument),
-    /// It is no document, such as the request in a web archive.
-    PassedOver,
-    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
-    Left(Rejected),
 }
 
 /// A record that was cut into units.
@@ -138,27 +125,26 @@ pub(super) struct CutDocument {
     pub(super) payload: Vec<u8>,
 }
 
-impl Taken {
-    /// What a record gives. Makes its fingerprints, and shows each text to `on_text`.
-    pub(super) fn of(
-        record: Record,
-        rule: Fingerprinting,
-        on_text: Option<&OnText>,
-    ) -> Result<Self, Rejected> {
-        match record.unit {
-            Unit::Document => {
-                let lines = record.lines_of_list();
-                document_of(record, rule, on_text)
-                    .map(|document| Self::Document { document, lines })
-            }
-            Unit::Paragraph | Unit::Sentence => {
-                CutDocument::of(record, rule, on_text).map(Self::Cut)
-            }
-        }
+/// Sees each document with its text, on any thread.
+#[derive(Clone)]
+pub(super) struct OnText(Arc<SeeText>);
+
+type SeeText = dyn Fn(&Document, &str) + Send + Sync;
+
+impl OnText {
+    pub(super) fn new(function: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
     }
 }
 
-fn document_of(
+impl fmt::Debug for OnText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnText(..)")
+    }
+}
+
+/// The document of a record, or of a unit of one. `on_text` sees it with its text.
+pub(super) fn document_of(
     record: Record,
     rule: Fingerprinting,
     on_text: Option<&OnText>,
@@ -170,13 +156,14 @@ fn document_of(
     let record = record.into_plain(rule);
     let document = record.document(rule)?;
     if let Some(text) = record.text(rule) {
-        on_text.call(&document, &text);
+        (on_text.0)(&document, &text);
     }
     Ok(document)
 }
 
 impl CutDocument {
-    fn of(
+    /// Cuts a record. `on_text` sees each unit with its text.
+    pub(super) fn new(
         mut record: Record,
         rule: Fingerprinting,
         on_text: Option<&OnText>,
@@ -211,10 +198,8 @@ impl CutDocument {
 
 /// The keys of the units that the document of this head can have, apart from the head.
 pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
-    let told: Option<Value> = serde_json::from_slice(head.payload()).ok();
-    let count = told
-        .and_then(|told| told["units"].as_u64())
-        .unwrap_or_default();
+    let payload: Value = serde_json::from_slice(head.payload()).unwrap_or_default();
+    let count = payload["units"].as_u64().unwrap_or_default();
     // Someone else may have written the payload.
     let count = usize::try_from(count).unwrap_or(MOST_UNITS).min(MOST_UNITS);
     let key = head.key().strip_suffix(b"#0").unwrap_or_default().to_vec();

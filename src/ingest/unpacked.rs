@@ -185,7 +185,7 @@ impl Unpacked {
 
     /// The next bytes: at least `least`, unless the input ends or fails before. An error if there is none.
     pub(super) fn look(&mut self, least: usize) -> io::Result<&[u8]> {
-        self.peek(|it| it.len() >= least)
+        self.peek(|bytes| bytes.len() >= least)
     }
 
     /// Looks at the next bytes, until `enough` says so, or the input ends or fails. An error if there is none.
@@ -210,31 +210,38 @@ impl Unpacked {
                 Ok(Step::End) | Err(_) => break,
             }
         }
-        let left = self
-            .end_of_part()
-            .map_or(u64::MAX, |end| end - self.offset());
+        self.buffered_in_part()
+    }
+
+    /// The bytes of the part in which the next byte is that can be used without reading.
+    pub(super) fn buffered_in_part(&self) -> &[u8] {
         let buffered = self.buffered();
-        &buffered[..buffered
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX))]
+        let left = match self.end_of_part() {
+            Some(end) => usize::try_from(end - self.offset()).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        &buffered[..buffered.len().min(left)]
     }
 
     /// Whether the next byte is the first one of a packed part. It has been looked at.
     pub(super) fn is_at_part(&self) -> bool {
+        let next = self.next_part();
+        self.is_packed() && next > 0 && self.parts[next - 1].0 == self.offset()
+    }
+
+    /// The number of parts that begin at the next byte or before.
+    fn next_part(&self) -> usize {
         let offset = self.offset();
-        let next = self.parts.partition_point(|it| it.0 <= offset);
-        self.is_packed()
-            && next
-                .checked_sub(1)
-                .is_some_and(|at| self.parts[at].0 == offset)
+        self.parts.partition_point(|part| part.0 <= offset)
     }
 
     /// The unpacked offset at which the packed part ends in which the next byte is. `None` if the end was not read yet.
     pub(super) fn end_of_part(&self) -> Option<u64> {
-        let offset = self.offset();
-        let next = self.parts.partition_point(|it| it.0 <= offset);
-        let next = self.parts.get(next).map(|it| it.0);
-        next.or_else(|| matches!(self.part, Part::Between(_)).then_some(self.unpacked))
+        match self.parts.get(self.next_part()) {
+            Some(&(begin, _)) => Some(begin),
+            None if matches!(self.part, Part::Between(_)) => Some(self.unpacked),
+            None => None,
+        }
     }
 
     /// Passes over bytes, and returns the last of them, at most `keep`. Fewer are passed over at the end of the input.
@@ -274,7 +281,8 @@ impl Unpacked {
         taken.truncate(self.from + length);
         taken.drain(..self.from);
         taken.shrink_to_fit();
-        (self.from, self.to) = (0, left);
+        self.from = 0;
+        self.to = left;
         taken
     }
 
@@ -296,9 +304,10 @@ impl Unpacked {
     /// Where to begin to read again at an unpacked offset, as in `part_of`.
     pub(super) fn place_of(&mut self, offset: u64) -> (u64, u64) {
         let place = self.part_of(offset);
-        match self.is_read_once && self.is_packed() {
-            true => (0, offset),
-            false => place,
+        if self.is_read_once && self.is_packed() {
+            (0, offset)
+        } else {
+            place
         }
     }
 
@@ -314,7 +323,7 @@ impl Unpacked {
 
     /// Why the input cannot be read further than what is buffered, if it is damaged.
     pub(super) fn damage(&self) -> Option<&Failure> {
-        self.failed.as_ref().filter(|it| it.is_damage)
+        self.failed.as_ref().filter(|failure| failure.is_damage)
     }
 
     /// Goes on behind damage, at the next packed part that begins as a record of a web archive does. False if there is
@@ -356,7 +365,7 @@ impl Unpacked {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Step::Forward),
             Err(error) => {
-                let begins = self.parts.back().map_or(0, |it| it.1);
+                let begins = self.parts.back().map_or(0, |part| part.1);
                 let reason = self.reason_of(&error, begins);
                 Err(self.fail(&error, reason, begins))
             }
@@ -418,7 +427,7 @@ impl Unpacked {
             _ => "is damaged",
         };
         let mut reason = format!("the packed data that begins at byte {begins} {what} ({error})");
-        if self.parts.back().is_some_and(|it| self.unpacked > it.0) {
+        if self.parts.back().is_some_and(|part| self.unpacked > part.0) {
             // Only the end of a part has its checksum.
             reason += "; what was unpacked of it before may be damaged too";
         }
@@ -428,13 +437,15 @@ impl Unpacked {
     /// Makes room at the end of the buffer.
     fn make_room(&mut self) {
         if self.from == self.to {
-            (self.from, self.to) = (0, 0);
+            self.from = 0;
+            self.to = 0;
             if self.buffer.len() > 4 * LARGE {
                 self.buffer = vec![0; ROOM];
             }
         } else if self.to == self.buffer.len() && self.from >= self.buffer.len() / 2 {
             self.buffer.copy_within(self.from..self.to, 0);
-            (self.from, self.to) = (0, self.to - self.from);
+            self.to -= self.from;
+            self.from = 0;
         } else if self.to == self.buffer.len() {
             self.buffer.resize(2 * self.to, 0);
         }
@@ -557,14 +568,14 @@ mod tests {
 
     #[test]
     fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Result<()> {
-        let text: String = (0..20_000).map(|it| format!("{it} ")).collect();
+        let text: String = (0..20_000).map(|number| format!("{number} ")).collect();
         let (first, second) = (gzip("one ")?, gzip(&text)?);
         let mut flipped = [first.clone(), second.clone()].concat();
         let at = first.len() + second.len() - 6;
         flipped[at] ^= 1;
         let error = text_of(unpacked(&flipped)?)
             .err()
-            .map(|it| it.to_string())
+            .map(|error| error.to_string())
             .unwrap_or_default();
         assert!(
             error.starts_with(&format!(
@@ -580,13 +591,13 @@ mod tests {
         let short = [&first[..], &second[..second.len() / 2]].concat();
         let error = text_of(unpacked(&short)?)
             .err()
-            .map(|it| it.to_string())
+            .map(|error| error.to_string())
             .unwrap_or_default();
         assert!(error.contains("ends too early"), "{error}");
         let odd = [&first[..], b"rest"].concat();
         let error = text_of(unpacked(&odd)?)
             .err()
-            .map(|it| it.to_string())
+            .map(|error| error.to_string())
             .unwrap_or_default();
         assert!(error.contains("neither gzip nor zstd"), "{error}");
         Ok(())

@@ -133,26 +133,20 @@ const ZIP_ENTRIES: &[(&[u8], &str)] = &[
 
 /// What the content is, if no format can read it.
 pub(super) fn kind_of(beginning: &[u8]) -> Option<&'static str> {
-    if let Some(entry) = beginning
-        .strip_prefix(b"PK\x03\x04")
-        .and_then(|it| it.get(26..))
-    {
-        let kind = ZIP_ENTRIES.iter().find(|(name, _)| entry.starts_with(name));
-        if let Some((_, kind)) = kind {
-            return Some(kind);
-        }
-    }
-    if let Some((_, kind)) = BEGINNINGS
-        .iter()
-        .find(|(bytes, _)| beginning.starts_with(bytes))
+    if beginning.starts_with(b"PK\x03\x04")
+        && let Some(entry) = beginning.get(30..)
+        && let Some(kind) = named_by(ZIP_ENTRIES, entry)
     {
         return Some(kind);
     }
+    if let Some(kind) = named_by(BEGINNINGS, beginning) {
+        return Some(kind);
+    }
     let has_nul = beginning[..beginning.len().min(LOOKED_AT)].contains(&0);
-    let weak = WEAK_BEGINNINGS
-        .iter()
-        .find(|(bytes, _)| has_nul && beginning.starts_with(bytes));
-    if let Some((_, kind)) = weak.filter(|_| wide_text(beginning).is_none()) {
+    if has_nul
+        && let Some(kind) = named_by(WEAK_BEGINNINGS, beginning)
+        && wide_text(beginning).is_none()
+    {
         return Some(kind);
     }
     if beginning.get(257..262) == Some(b"ustar") {
@@ -162,6 +156,14 @@ pub(super) fn kind_of(beginning: &[u8]) -> Option<&'static str> {
         return Some("is a film, sound or an image (MP4, AVIF, HEIC)");
     }
     wide_text(beginning).filter(|kind| kind.contains("UTF-32"))
+}
+
+/// What a table says of the first beginning in it that fits.
+fn named_by(table: &[(&[u8], &'static str)], bytes: &[u8]) -> Option<&'static str> {
+    let (_, kind) = table
+        .iter()
+        .find(|(beginning, _)| bytes.starts_with(beginning))?;
+    Some(kind)
 }
 
 /// What is wrong with text of which each line is a record, whose characters have two or four bytes.
@@ -177,9 +179,8 @@ pub(super) fn kind_of_wide_lines(beginning: &[u8]) -> Option<&'static str> {
 /// What a text is that holds many documents in a format that is not read. The beginning of a text is enough, but of a
 /// mailbox it may show one message only.
 pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
-    let messages =
-        memchr::memmem::find_iter(text, b"\nFrom ").filter(|at| is_message(&text[at + 1..]));
-    let is_mailbox = is_message(text) && messages.take(1).count() > 0;
+    let mut lines = memchr::memmem::find_iter(text, b"\nFrom ");
+    let is_mailbox = is_message(text) && lines.any(|at| is_message(&text[at + 1..]));
     is_mailbox.then_some(
         "is a mailbox of several messages (mbox); write each as a line of JSON, or say `--input-format text` if all \
          of them are one document",
@@ -201,20 +202,19 @@ pub(super) fn lines_of_list(text: &str) -> Option<u64> {
 
 /// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
 fn is_message(text: &[u8]) -> bool {
-    let mut lines = text
-        .splitn(4, |&byte| byte == b'\n')
-        .map(<[u8]>::trim_ascii_end);
-    let is_first = lines
-        .next()
-        .is_some_and(|line| line.starts_with(b"From ") && line.contains(&b':'));
-    let is_field = |line: &[u8]| {
-        let name = memchr::memchr(b':', line).map_or(&b""[..], |at| &line[..at]);
-        !name.is_empty()
-            && name
-                .iter()
-                .all(|it| it.is_ascii_alphanumeric() || b"-_".contains(it))
+    let mut lines = text.splitn(4, |&byte| byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let second = lines.next().unwrap_or_default();
+    let Some(colon) = memchr::memchr(b':', second) else {
+        return false;
     };
-    is_first && lines.next().is_some_and(is_field)
+    let name = &second[..colon];
+    first.starts_with(b"From ")
+        && first.contains(&b':')
+        && !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
 }
 
 /// The kind of text whose characters have two or four bytes, without a byte order mark. In what is mostly Latin, the
@@ -226,37 +226,44 @@ fn wide_text(beginning: &[u8]) -> Option<&'static str> {
     if bytes.len() < LEAST {
         return None;
     }
-    // Of each four bytes, which are nearly always NUL, and which are nearly never.
-    let nul = [0, 1, 2, 3].map(|at| {
-        let nuls = bytes
-            .iter()
-            .skip(at)
-            .step_by(4)
-            .filter(|&&byte| byte == 0)
-            .count()
-            * 10;
-        let quarter = bytes.len() / 4;
-        if nuls >= quarter * 9 {
-            Some(true)
-        } else {
-            (nuls <= quarter).then_some(false)
+    let mut nuls = [0; 4];
+    for four in bytes.chunks_exact(4) {
+        for (nuls, &byte) in nuls.iter_mut().zip(four) {
+            *nuls += usize::from(byte == 0);
         }
-    });
-    match nul.map(|it| it.map_or(2, u8::from)) {
-        [0, 1, 0, 1] => Some("is text in UTF-16; convert it with `iconv -f UTF-16LE -t UTF-8`"),
-        [1, 0, 1, 0] => Some("is text in UTF-16; convert it with `iconv -f UTF-16BE -t UTF-8`"),
-        [0, 1, 1, 1] => Some("is text in UTF-32; convert it with `iconv -f UTF-32LE -t UTF-8`"),
-        [1, 1, 1, 0] => Some("is text in UTF-32; convert it with `iconv -f UTF-32BE -t UTF-8`"),
+    }
+    // Of each four bytes, which are nearly always NUL, and which are nearly never.
+    let quarter = bytes.len() / 4;
+    let always = nuls.map(|nuls| nuls * 10 >= quarter * 9);
+    let never = nuls.map(|nuls| nuls * 10 <= quarter);
+    if (0..4).any(|at| !always[at] && !never[at]) {
+        return None;
+    }
+    match always {
+        [false, true, false, true] => {
+            Some("is text in UTF-16; convert it with `iconv -f UTF-16LE -t UTF-8`")
+        }
+        [true, false, true, false] => {
+            Some("is text in UTF-16; convert it with `iconv -f UTF-16BE -t UTF-8`")
+        }
+        [false, true, true, true] => {
+            Some("is text in UTF-32; convert it with `iconv -f UTF-32LE -t UTF-8`")
+        }
+        [true, true, true, false] => {
+            Some("is text in UTF-32; convert it with `iconv -f UTF-32BE -t UTF-8`")
+        }
         _ => None,
     }
 }
 
+pub(super) fn first_line(bytes: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
 /// Whether the first line is a key, a tab and a fingerprint. Such a line is hardly ever a text.
 pub(super) fn is_fingerprints(beginning: &[u8]) -> bool {
-    let line = beginning
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let line = first_line(beginning);
     let Some(tab) = memchr::memchr(b'\t', line) else {
         return false;
     };
@@ -266,13 +273,12 @@ pub(super) fn is_fingerprints(beginning: &[u8]) -> bool {
 
 /// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.
 pub(super) fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
-    let is_array = |rest: &[u8]| matches!(rest.trim_ascii_start(), [b'{' | b'[', ..]);
     match beginning {
-        [b'[', rest @ ..] if is_array(rest) => {
+        [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[', ..]) => {
             Some("is one JSON array, not an object per line; cut it with `jq -c '.[]'`")
         }
         [b'{', rest @ ..] => {
-            let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let line = first_line(rest);
             let more = rest.get(line.len() + 1..).unwrap_or_default();
             let is_spread =
                 line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
@@ -310,7 +316,7 @@ mod tests {
         ];
         for (bytes, name) in cases {
             assert!(
-                kind_of_wide_lines(&bytes).is_some_and(|it| it.contains(name)),
+                kind_of_wide_lines(&bytes).is_some_and(|kind| kind.contains(name)),
                 "{name}"
             );
             // Whole files are read in UTF-16.
@@ -362,7 +368,10 @@ mod tests {
             (b"MZ\x90\0\x03\0", "Windows"),
         ];
         for (bytes, name) in cases {
-            assert!(kind_of(bytes).is_some_and(|it| it.contains(name)), "{name}");
+            assert!(
+                kind_of(bytes).is_some_and(|kind| kind.contains(name)),
+                "{name}"
+            );
         }
         for text in [
             "BMW builds",
@@ -390,7 +399,7 @@ mod tests {
             ("a.txt", "a zip archive"),
         ] {
             assert!(
-                kind_of(&zip(entry)).is_some_and(|it| it.contains(name)),
+                kind_of(&zip(entry)).is_some_and(|kind| kind.contains(name)),
                 "{entry}"
             );
         }

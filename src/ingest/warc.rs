@@ -25,16 +25,16 @@ impl<'b> WarcHeader<'b> {
 
     /// The value of a field, without the spaces around it.
     pub(super) fn get(&self, name: &str) -> Option<&'b [u8]> {
-        self.0
-            .split(|&byte| byte == b'\n')
-            .skip(1)
-            .find_map(|line| {
-                let colon = memchr::memchr(b':', line)?;
-                line[..colon]
+        for line in self.0.split(|&byte| byte == b'\n').skip(1) {
+            if let Some(colon) = memchr::memchr(b':', line)
+                && line[..colon]
                     .trim_ascii()
                     .eq_ignore_ascii_case(name.as_bytes())
-                    .then(|| line[colon + 1..].trim_ascii())
-            })
+            {
+                return Some(line[colon + 1..].trim_ascii());
+            }
+        }
+        None
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&'b str> {
@@ -42,7 +42,7 @@ impl<'b> WarcHeader<'b> {
     }
 
     /// The length of the record behind the header.
-    fn length(&self) -> Option<u64> {
+    pub(super) fn length(&self) -> Option<u64> {
         self.text("Content-Length")?.parse().ok()
     }
 
@@ -57,11 +57,13 @@ impl<'b> WarcHeader<'b> {
 
 /// The length of a header with the blank line at its end. `None` if there is none.
 fn header_length(record: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'\n', record).find_map(|at| match record[at + 1..] {
-        [b'\n', ..] => Some(at + 2),
-        [b'\r', b'\n', ..] => Some(at + 3),
-        _ => None,
-    })
+    for at in memchr::memchr_iter(b'\n', record) {
+        let blank = line_end(&record[at + 1..]);
+        if blank > 0 {
+            return Some(at + 1 + blank);
+        }
+    }
+    None
 }
 
 /// Whether a record begins here, as far as its first line tells.
@@ -72,11 +74,17 @@ fn begins_record(bytes: &[u8]) -> bool {
 /// Where a record begins within the first bytes of the content of another one, so many: a line that begins so, and a
 /// header with a type, which may reach further.
 fn record_within(content: &[u8], first: usize) -> Option<usize> {
-    let lines = memchr::memmem::find_iter(content, b"\nWARC/").map(|at| at + 1);
-    lines.take_while(|&at| at < first).find(|&at| {
+    for line_feed in memchr::memmem::find_iter(content, b"\nWARC/") {
+        let at = line_feed + 1;
+        if at >= first {
+            break;
+        }
         let header = &content[at..content.len().min(at + MOST_HEADER_BYTES)];
-        begins_record(header) && WarcHeader::split(header).0.get("WARC-Type").is_some()
-    })
+        if begins_record(header) && WarcHeader::split(header).0.get("WARC-Type").is_some() {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// A record that was cut out.
@@ -111,6 +119,10 @@ pub(super) struct Cutter<'c> {
 
 const TOO_LONG: &str =
     "the Content-Length of the WARC record is too long: another record begins within it";
+
+const WRONG_END: &str = "the WARC record does not end where its Content-Length says";
+
+const TOO_EARLY: &str = "the WARC record ends too early";
 
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
@@ -181,11 +193,7 @@ impl<'c> Cutter<'c> {
 
     pub(super) fn pass_over_blank_lines(&mut self) -> io::Result<()> {
         loop {
-            let buffer = self.content.look(1)?;
-            let blank = buffer
-                .iter()
-                .take_while(|&&byte| byte == b'\r' || byte == b'\n')
-                .count();
+            let blank = line_ends(self.content.look(1)?);
             if blank == 0 {
                 return Ok(());
             }
@@ -217,20 +225,16 @@ impl<'c> Cutter<'c> {
 
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
     fn is_bounded(&mut self, length: usize) -> bool {
-        let next = self
-            .content
-            .look(length + 16)
-            .ok()
-            .and_then(|it| it.get(length..))
-            .unwrap_or_default();
-        let next = next.trim_ascii_start();
+        let bytes = self.content.look(length + 16).unwrap_or_default();
+        let next = bytes.get(length..).unwrap_or_default().trim_ascii_start();
         next.is_empty() || begins_record(next)
     }
 
     /// The content of the record that begins here.
     fn record(&mut self) -> io::Result<RawContent> {
         let beginning = self.look(6)?;
-        let (is_record, is_short) = (beginning.starts_with(b"WARC/"), beginning.len() < 6);
+        let is_record = beginning.starts_with(b"WARC/");
+        let is_short = beginning.len() < 6;
         if is_short && let Some(error) = self.content.failure() {
             return Err(error);
         }
@@ -249,22 +253,22 @@ impl<'c> Cutter<'c> {
         };
         let may_hold_page = parsed.may_hold_page();
         if length > self.most as u64 {
-            let holds_records = parsed
-                .text("Content-Type")
-                .is_some_and(|it| it.contains("warc"));
-            let broken = self.pass_over_long(header, length, holds_records)?;
-            let passed = if may_hold_page {
-                RawContent::TooLong(length)
-            } else {
-                RawContent::PassedOver
-            };
-            return Ok(broken.unwrap_or(passed));
+            let content_type = parsed.text("Content-Type").unwrap_or_default();
+            let holds_records = content_type.contains("warc");
+            return Ok(match self.pass_over_long(header, length, holds_records)? {
+                Some(broken) => broken,
+                None if may_hold_page => RawContent::TooLong(length),
+                None => RawContent::PassedOver,
+            });
         }
         match self.end(header, header + length as usize)? {
             Ok(end) if may_hold_page && self.to.is_none() => {
                 Ok(RawContent::Bytes(self.content.take_out(end)))
             }
-            Ok(end) => self.use_up(end).map(|()| RawContent::PassedOver),
+            Ok(end) => {
+                self.use_up(end)?;
+                Ok(RawContent::PassedOver)
+            }
             Err(broken) => Ok(broken),
         }
     }
@@ -279,8 +283,10 @@ impl<'c> Cutter<'c> {
                 return Ok(Some(length));
             }
             if bytes.len() <= seen {
-                let failed = self.content.failure().filter(|_| seen < MOST_HEADER_BYTES);
-                return failed.map_or(Ok(None), Err);
+                return match self.content.failure() {
+                    Some(error) if seen < MOST_HEADER_BYTES => Err(error),
+                    _ => Ok(None),
+                };
             }
             seen = bytes.len();
         }
@@ -292,10 +298,12 @@ impl<'c> Cutter<'c> {
         let behind = loop {
             let bytes = self.look(least)?;
             let length = bytes.len();
-            match bytes.get(whole..).map(|it| behind(it, length < least)) {
-                None => return self.end_of_short(header, length),
-                Some(Some(behind)) => break behind,
-                Some(None) => least = length + 1,
+            let Some(rest) = bytes.get(whole..) else {
+                return self.end_of_short(header, length);
+            };
+            match behind(rest, length < least) {
+                Some(behind) => break behind,
+                None => least = length + 1,
             }
         };
         if behind == Behind::Good {
@@ -310,17 +318,14 @@ impl<'c> Cutter<'c> {
             return self.too_long(header + at).map(Err);
         }
         let bytes = self.look(whole + 16)?;
-        let missing =
-            (1..=2).find(|&missing| ends_record(bytes.get(whole + missing..).unwrap_or_default()));
-        match missing {
-            Some(missing) => Ok(Ok(whole + missing)),
-            None if behind == Behind::Doubtful => Ok(Ok(whole)),
-            None => self
-                .broken(
-                    whole,
-                    "the WARC record does not end where its Content-Length says",
-                )
-                .map(Err),
+        for end in [whole + 1, whole + 2] {
+            if ends_record(bytes.get(end..).unwrap_or_default()) {
+                return Ok(Ok(end));
+            }
+        }
+        match behind {
+            Behind::Doubtful => Ok(Ok(whole)),
+            _ => self.broken(whole, WRONG_END).map(Err),
         }
     }
 
@@ -342,9 +347,7 @@ impl<'c> Cutter<'c> {
             return Err(error);
         }
         self.use_up(length)?;
-        Ok(Err(RawContent::Broken(
-            "the WARC record ends too early".into(),
-        )))
+        Ok(Err(RawContent::Broken(TOO_EARLY.into())))
     }
 
     /// A record within which another one begins.
@@ -372,13 +375,12 @@ impl<'c> Cutter<'c> {
         let mut left = length;
         while left > 0 {
             if self.content.look(6)?.is_empty() {
-                return Ok(Some(RawContent::Broken(
-                    "the WARC record ends too early".into(),
-                )));
+                return Ok(Some(RawContent::Broken(TOO_EARLY.into())));
             }
             let is_bound = self.is_at_part && self.content.is_at_part();
             if (is_bound || !holds_records) && self.is_record_here()? {
-                return Ok((!is_bound).then(|| RawContent::Broken(TOO_LONG.into())));
+                let is_too_long = !is_bound;
+                return Ok(is_too_long.then(|| RawContent::Broken(TOO_LONG.into())));
             }
             let used = self.to_line_of_w(left);
             self.use_up(used)?;
@@ -387,15 +389,10 @@ impl<'c> Cutter<'c> {
         let behind = self.content.look(6)?;
         let is_good =
             behind.is_empty() || behind.starts_with(b"WARC/") || matches!(behind[0], b'\r' | b'\n');
-        match is_good {
-            true => Ok(None),
-            false => self
-                .broken(
-                    0,
-                    "the WARC record does not end where its Content-Length says",
-                )
-                .map(Some),
+        if is_good {
+            return Ok(None);
         }
+        self.broken(0, WRONG_END).map(Some)
     }
 
     /// Whether a record begins here, by its header.
@@ -410,41 +407,44 @@ impl<'c> Cutter<'c> {
     /// The number of buffered bytes up to where a record may begin: the next line that begins with a W, or the next
     /// packed part. At most `most`.
     fn to_line_of_w(&self, most: u64) -> usize {
-        let left = self
-            .content
-            .end_of_part()
-            .map_or(most, |end| most.min(end - self.content.offset()));
-        let buffer = self.content.buffered();
+        let buffer = self.content.buffered_in_part();
         let buffer = &buffer[..buffer
             .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX))];
+            .min(usize::try_from(most).unwrap_or(usize::MAX))];
         // A line end at the very end may have a W behind.
-        let line = memchr::memmem::find(buffer, b"\nW").map(|at| at + 1);
-        line.unwrap_or(buffer.len())
+        match memchr::memmem::find(buffer, b"\nW") {
+            Some(at) => at + 1,
+            None => buffer.len(),
+        }
     }
 
     /// Passes over everything up to a line, or a packed part, that begins as a record does.
     fn pass_over_to_record(&mut self) -> io::Result<()> {
         loop {
-            let used = match self.content.look(6)? {
-                [] => return Ok(()),
-                buffer => memchr::memchr(b'\n', buffer).map_or(buffer.len(), |at| at + 1),
-            };
+            if self.content.look(6)?.is_empty() {
+                return Ok(());
+            }
             if self.content.is_at_part() && begins_record(self.content.buffered()) {
                 return Ok(());
             }
-            let left = self
-                .content
-                .end_of_part()
-                .map_or(u64::MAX, |end| end - self.content.offset());
-            let used = used.min(usize::try_from(left).unwrap_or(usize::MAX));
-            let ends_line = self.content.buffered()[used - 1] == b'\n';
+            let bytes = self.content.buffered_in_part();
+            let line_feed = memchr::memchr(b'\n', bytes);
+            let used = line_feed.map_or(bytes.len(), |at| at + 1);
+            let ends_line = line_feed.is_some();
             self.use_up(used)?;
             if ends_line && begins_record(self.content.look(6)?) {
                 return Ok(());
             }
         }
     }
+}
+
+/// The number of bytes of line ends with which bytes begin.
+pub(super) fn line_ends(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .take_while(|&&byte| byte == b'\r' || byte == b'\n')
+        .count()
 }
 
 /// The length of the line end with which bytes begin.
@@ -460,17 +460,16 @@ fn line_end(bytes: &[u8]) -> usize {
 fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;
-    let line_ends = bytes
-        .iter()
-        .take_while(|&&byte| byte == b'\r' || byte == b'\n')
-        .count();
+    let line_ends = line_ends(bytes);
     let rest = &bytes[line_ends..];
-    match rest {
-        _ if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS => Some(Behind::Good),
-        [] if is_all => Some(Behind::Good),
-        _ if b"WARC/".starts_with(rest) && !is_all => None,
-        _ if line_ends > 0 => Some(Behind::Doubtful),
-        _ => Some(Behind::Bad),
+    if rest.starts_with(b"WARC/") || line_ends >= MOST_LINE_ENDS || rest.is_empty() && is_all {
+        Some(Behind::Good)
+    } else if b"WARC/".starts_with(rest) && !is_all {
+        None
+    } else if line_ends > 0 {
+        Some(Behind::Doubtful)
+    } else {
+        Some(Behind::Bad)
     }
 }
 

@@ -42,13 +42,11 @@ pub(super) fn parse_warc(
     let Some(content) = page::content(&page, &said)? else {
         return Ok(None);
     };
-    let address = header.get("WARC-Target-URI").unwrap_or_default();
-    // Old writers put it in angle brackets.
-    let address = address
-        .strip_prefix(b"<")
-        .and_then(|it| it.strip_suffix(b">"))
-        .unwrap_or(address);
-    let key = Some(address.to_vec()).filter(|it| !it.is_empty());
+    let address = match header.get("WARC-Target-URI").unwrap_or_default() {
+        // Old writers put it in angle brackets.
+        [b'<', address @ .., b'>'] | address => address,
+    };
+    let key = (!address.is_empty()).then(|| address.to_vec());
     let seen = if times {
         seen_at(&header, &head)?
     } else {
@@ -85,62 +83,70 @@ fn seen_at(header: &WarcHeader<'_>, head: &Head<'_>) -> Result<Option<i64>, Reas
     let date = header.get("WARC-Date").unwrap_or_default();
     if !date.is_empty() && date != b"null" {
         let text = String::from_utf8_lossy(date);
-        return time_of(&text).map(Some).ok_or_else(|| Reason::Warc {
-            problem: format!(
+        let Some(time) = parse_time(&text) else {
+            let problem = format!(
                 "the WARC-Date {text:?} is no time as in WARC 1.1, such as 2016-09-19T12:00:00Z"
-            ),
-        });
+            );
+            return Err(Reason::Warc { problem });
+        };
+        return Ok(Some(time));
     }
-    let answered = head
-        .values("date")
-        .next()
-        .or(header.text("Date").map(Into::into));
-    let time = answered.and_then(|it| jiff::fmt::rfc2822::parse(it.trim()).ok());
-    Ok(time.map(|it| it.timestamp().as_second()))
+    let answered = head.values("date").next();
+    let Some(date) = answered.or(header.text("Date").map(Into::into)) else {
+        return Ok(None);
+    };
+    match jiff::fmt::rfc2822::parse(date.trim()) {
+        Ok(time) => Ok(Some(time.timestamp().as_second())),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The Unix seconds of a date of a record.
-fn time_of(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>()
-        .ok()
-        .or_else(|| lenient_time(text))
-        .map(jiff::Timestamp::as_second)
+fn parse_time(text: &str) -> Option<i64> {
+    let time = match text.parse() {
+        Ok(time) => time,
+        Err(_) => parse_lenient_time(text)?,
+    };
+    Some(jiff::Timestamp::as_second(time))
 }
 
 /// A time in UTC of any precision: a year, a month, a day, or more, with the marks of ISO 8601 between them or without.
-fn lenient_time(text: &str) -> Option<jiff::Timestamp> {
+fn parse_lenient_time(text: &str) -> Option<jiff::Timestamp> {
     let text = text.trim().trim_end_matches(['Z', 'z']);
-    let text = text.split_once('.').map_or(text, |(whole, _)| whole);
-    let mut rest = text;
+    let mut rest = match text.split_once('.') {
+        Some((whole, _)) => whole,
+        None => text,
+    };
     let year = number(&mut rest, 4)?;
     let mut parts = [1, 1, 0, 0, 0];
     for (part, marks) in parts.iter_mut().zip(["-", "-", "Tt ", ":", ":"]) {
         if rest.is_empty() {
             break;
         }
-        rest = rest.strip_prefix(|it| marks.contains(it)).unwrap_or(rest);
+        if rest.starts_with(|mark| marks.contains(mark)) {
+            rest = &rest[1..];
+        }
         *part = number(&mut rest, 2)?;
     }
-    let [month, day, hour, minute, second] = parts.map(|it| it as i8);
+    if !rest.is_empty() || parts[4] > 60 {
+        return None;
+    }
+    let [month, day, hour, minute, second] = parts.map(|part| part as i8);
     // A leap second is the one before.
     let time =
         jiff::civil::DateTime::new(year, month, day, hour, minute, second.min(59), 0).ok()?;
-    let is_whole = rest.is_empty() && parts[4] <= 60;
-    is_whole
-        .then(|| time.to_zoned(jiff::tz::TimeZone::UTC).ok())
-        .flatten()
-        .map(|it| it.timestamp())
+    let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(time.timestamp())
 }
 
 /// Takes a number of so many digits.
 fn number(rest: &mut &str, digits: usize) -> Option<i16> {
     let (number, behind) = rest.split_at_checked(digits)?;
     *rest = behind;
-    number
-        .bytes()
-        .all(|it| it.is_ascii_digit())
-        .then(|| number.parse().ok())
-        .flatten()
+    if number.starts_with(['+', '-']) {
+        return None;
+    }
+    number.parse().ok()
 }
 
 /// The head of a response.
@@ -158,9 +164,7 @@ impl<'b> Head<'b> {
         loop {
             let (head, rest) = Self::split_first(bytes)?;
             let next = rest.trim_ascii_start();
-            if !head.may_come_before_another()
-                || status_of(next.split(|&it| it == b'\n').next()?).is_none()
-            {
+            if !head.may_come_before_another() || status_of(split_line(next).0).is_none() {
                 return Some((head, rest));
             }
             bytes = next;
@@ -192,7 +196,8 @@ impl<'b> Head<'b> {
                 value.to_mut().extend_from_slice(line.trim_ascii());
             }
         } else if let Some(colon) = memchr::memchr(b':', line) {
-            let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
+            let name = line[..colon].trim_ascii();
+            let value = line[colon + 1..].trim_ascii();
             self.fields.push((name, Cow::Borrowed(value)));
         }
     }
@@ -206,25 +211,25 @@ impl<'b> Head<'b> {
 
     /// The values of all fields of this name, which is in small letters.
     pub(super) fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
-        let fields = self
-            .fields
-            .iter()
-            .filter(move |it| it.0.eq_ignore_ascii_case(name.as_bytes()));
-        fields.map(|it| String::from_utf8_lossy(&it.1))
+        let fields = self.fields.iter();
+        fields.filter_map(move |(field, value)| {
+            field
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then(|| String::from_utf8_lossy(value))
+        })
     }
 
     /// The words of all fields of this name that are lists, in small letters.
     pub(super) fn words(&self, name: &str) -> Vec<String> {
-        let words = |value: Cow<'_, str>| {
-            value
-                .split(',')
-                .map(|it| it.trim().to_ascii_lowercase())
-                .collect::<Vec<_>>()
-        };
-        self.values(name)
-            .flat_map(words)
-            .filter(|it| !it.is_empty())
-            .collect()
+        let mut words = Vec::new();
+        for value in self.values(name) {
+            for word in value.split(',').map(str::trim) {
+                if !word.is_empty() {
+                    words.push(word.to_ascii_lowercase());
+                }
+            }
+        }
+        words
     }
 }
 
@@ -246,11 +251,15 @@ fn status_of(line: &[u8]) -> Option<u16> {
     }
     let version = rest
         .iter()
-        .take_while(|it| it.is_ascii_digit() || **it == b'.')
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
         .count();
-    let status = rest[version..].trim_ascii_start();
-    let digits = status.iter().take_while(|it| it.is_ascii_digit()).count();
-    if version == 0 || digits != 3 || status.len() == rest.len() - version {
+    let behind = &rest[version..];
+    let status = behind.trim_ascii_start();
+    let digits = status
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    if version == 0 || digits != 3 || status.len() == behind.len() {
         return None;
     }
     std::str::from_utf8(&status[..digits]).ok()?.parse().ok()
@@ -281,7 +290,7 @@ mod tests {
             ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
         ] {
             let expected: jiff::Timestamp = expected.parse().expect("it is a time");
-            assert_eq!(time_of(text), Some(expected.as_second()), "{text}");
+            assert_eq!(parse_time(text), Some(expected.as_second()), "{text}");
         }
         for text in [
             "",
@@ -292,7 +301,7 @@ mod tests {
             "12:00",
             "2016-09-19T12:34:56 PM",
         ] {
-            assert_eq!(time_of(text), None, "{text}");
+            assert_eq!(parse_time(text), None, "{text}");
         }
     }
 
@@ -301,7 +310,8 @@ mod tests {
         let seen = |fields: &str, head: &[u8]| {
             let record = format!("WARC/1.0\r\n{fields}\r\n");
             let head = Head::split(head).expect("it is a head").0;
-            seen_at(&WarcHeader::split(record.as_bytes()).0, &head).map_err(|it| it.to_string())
+            seen_at(&WarcHeader::split(record.as_bytes()).0, &head)
+                .map_err(|reason| reason.to_string())
         };
         let answer = b"HTTP/1.1 200\r\nDate: Thu, 01 Jan 1970 00:01:00 GMT\r\n\r\n";
         assert_eq!(seen("WARC-Date: 1970\r\n", answer), Ok(Some(0)));
@@ -315,7 +325,8 @@ mod tests {
         );
         assert_eq!(seen("", b"HTTP/2 200"), Ok(None));
         assert!(
-            seen("WARC-Date: soon\r\n", answer).is_err_and(|it| it.contains("WARC-Date \"soon\""))
+            seen("WARC-Date: soon\r\n", answer)
+                .is_err_and(|reason| reason.contains("WARC-Date \"soon\""))
         );
     }
 
@@ -405,11 +416,11 @@ mod tests {
         // A page may tell of heads.
         let tells = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{page}");
         assert_eq!(
-            split(tells.as_bytes()).map(|it| it.2),
+            split(tells.as_bytes()).map(|head| head.2),
             Some(page.as_bytes())
         );
         assert_eq!(
-            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|it| it.0),
+            split(b"HTTP/1.1 301 Moved\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").map(|head| head.0),
             Some(301)
         );
     }

@@ -3,8 +3,6 @@
 
 mod histogram;
 mod meters;
-mod tallies;
 
 pub use histogram::Histogram;
-pub(crate) use meters::{Counter, Decided, MOST_DISTANCE, Meters, QueueGauge};
-pub(crate) use tallies::{Tallies, Tally};
+pub(crate) use meters::{Counter, Decided, MOST_DISTANCE, Meters, QueueGauge, Tallies, Tally};

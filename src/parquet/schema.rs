@@ -5,21 +5,17 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::RecordBatch;
 use arrow_array::builder::{
     BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow_schema::DataType;
-use arrow_schema::Field;
-use arrow_schema::Schema;
-use arrow_schema::SchemaRef;
-use arrow_schema::TimeUnit;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::file::metadata::KeyValue;
 
 use crate::database::{CreateOptions, Statistics};
 use crate::document::Document;
 use crate::error::Result;
+use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
@@ -101,11 +97,9 @@ impl Shape {
         if self.far_times {
             fields.push(Field::new(SEEN_SECONDS, DataType::Int64, true));
         }
-        fields.extend(
-            RANKS[..self.ranks]
-                .iter()
-                .map(|name| Field::new(*name, DataType::Int64, true)),
-        );
+        for name in &RANKS[..self.ranks] {
+            fields.push(Field::new(*name, DataType::Int64, true));
+        }
         if self.payloads {
             fields.push(Field::new(PAYLOAD, DataType::Binary, false));
         }
@@ -169,12 +163,13 @@ impl Columns {
             Ok(key) if !self.shape.binary_keys => self.text_key.append_value(key),
             _ => self.binary_key.append_value(document.key()),
         }
+        let fingerprint = document.fingerprint().map(Fingerprint::bits);
         self.fingerprint
-            .append_option(document.fingerprint().map(|it| it.bits().cast_signed()));
-        self.sketch
-            .append_option(document.sketch().map(Sketch::as_bytes));
-        self.shingles
-            .append_option(document.sketch().map(|it| it.shingles().into()));
+            .append_option(fingerprint.map(u64::cast_signed));
+        let sketch = document.sketch();
+        self.sketch.append_option(sketch.map(Sketch::as_bytes));
+        let shingles = sketch.map(Sketch::shingles);
+        self.shingles.append_option(shingles.map(i64::from));
         self.scope.append_value(document.scope());
         let micros = micros(document.seen());
         self.seen.append_option(micros);
@@ -193,7 +188,8 @@ impl Columns {
 
     /// The documents as a batch, in the order of the schema. None are left.
     pub(super) fn take(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
-        (self.rows, self.bytes) = (0, 0);
+        self.rows = 0;
+        self.bytes = 0;
         let key: ArrayRef = match self.shape.binary_keys {
             true => Arc::new(self.binary_key.finish()),
             false => Arc::new(self.text_key.finish()),
@@ -203,23 +199,21 @@ impl Columns {
             key,
             Arc::new(self.fingerprint.finish()),
         ];
-        let (sketch, shingles) = (self.sketch.finish(), self.shingles.finish());
+        let sketch = self.sketch.finish();
+        let shingles = self.shingles.finish();
         if self.shape.sketches {
-            columns.extend([Arc::new(sketch) as ArrayRef, Arc::new(shingles)]);
+            columns.push(Arc::new(sketch));
+            columns.push(Arc::new(shingles));
         }
-        columns.extend([
-            Arc::new(self.scope.finish()) as ArrayRef,
-            Arc::new(self.seen.finish()),
-        ]);
+        columns.push(Arc::new(self.scope.finish()));
+        columns.push(Arc::new(self.seen.finish()));
         let seconds = self.seen_seconds.finish();
         if self.shape.far_times {
             columns.push(Arc::new(seconds));
         }
-        columns.extend(
-            self.ranks
-                .iter_mut()
-                .map(|it| Arc::new(it.finish()) as ArrayRef),
-        );
+        for rank in &mut self.ranks {
+            columns.push(Arc::new(rank.finish()));
+        }
         if self.shape.payloads {
             columns.push(Arc::new(self.payload.finish()));
         }
@@ -242,7 +236,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    pub(super) fn of(stats: &Statistics) -> Self {
+    pub(super) fn new(stats: &Statistics) -> Self {
         Self {
             scheme: stats.scheme,
             plan: stats.plan.clone(),
@@ -255,27 +249,25 @@ impl Header {
 
     /// The texts of the file.
     pub(super) fn key_values(&self) -> Vec<KeyValue> {
-        let pair = |name: &str, value: String| KeyValue::new(format!("simdb.{name}"), value);
-        vec![
-            pair("version", VERSION.to_owned()),
-            pair("scheme", self.scheme.name().to_owned()),
-            pair("plan", self.plan.clone()),
-            pair("max_distance", self.max_distance.to_string()),
-            pair("sketch_bytes", self.sketch_size.bytes().to_string()),
-            pair("min_similarity", self.min_similarity.to_string()),
-            pair("created", self.created.to_string()),
-        ]
+        let texts = [
+            ("version", VERSION.to_owned()),
+            ("scheme", self.scheme.name().to_owned()),
+            ("plan", self.plan.clone()),
+            ("max_distance", self.max_distance.to_string()),
+            ("sketch_bytes", self.sketch_size.bytes().to_string()),
+            ("min_similarity", self.min_similarity.to_string()),
+            ("created", self.created.to_string()),
+        ];
+        let mut pairs = Vec::with_capacity(texts.len());
+        for (name, text) in texts {
+            pairs.push(KeyValue::new(format!("simdb.{name}"), text));
+        }
+        pairs
     }
 
     /// Reads the texts of a file. `None` if it has none of simdb, which is the case if another program has written it.
     pub(super) fn read(texts: &[KeyValue]) -> Result<Option<Self>, String> {
-        let found = |name: &str| {
-            let text = texts
-                .iter()
-                .find(|it| it.key.strip_prefix("simdb.") == Some(name));
-            text.and_then(|it| it.value.as_deref())
-        };
-        match found("version") {
+        match text_of(texts, "version") {
             None => return Ok(None),
             Some(VERSION) => {}
             Some(other) => {
@@ -284,22 +276,16 @@ impl Header {
                 ));
             }
         }
-        fn parsed<T: FromStr>(name: &str, text: Option<&str>) -> Result<T, String> {
-            let text =
-                text.ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
-            text.parse()
-                .map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
-        }
-        let sketch_bytes = parsed("sketch_bytes", found("sketch_bytes"))?;
+        let sketch_bytes = parsed(texts, "sketch_bytes")?;
         Ok(Some(Self {
-            scheme: parsed("scheme", found("scheme"))?,
-            plan: parsed("plan", found("plan"))?,
-            max_distance: parsed("max_distance", found("max_distance"))?,
+            scheme: parsed(texts, "scheme")?,
+            plan: parsed(texts, "plan")?,
+            max_distance: parsed(texts, "max_distance")?,
             sketch_size: SketchSize::from_bytes(sketch_bytes).ok_or_else(|| {
                 format!("its metadata has a simdb.sketch_bytes that cannot be: {sketch_bytes}")
             })?,
-            min_similarity: parsed("min_similarity", found("min_similarity"))?,
-            created: parsed("created", found("created"))?,
+            min_similarity: parsed(texts, "min_similarity")?,
+            created: parsed(texts, "created")?,
         }))
     }
 
@@ -317,14 +303,16 @@ impl Header {
     /// Refuses a file of other fingerprints or sketches than those of `first`.
     pub(super) fn ensure_like(&self, first: &Self, path: &Path) -> Result<(), String> {
         let path = path.display();
-        let (ours, theirs) = (self.scheme, first.scheme);
+        let ours = self.scheme;
+        let theirs = first.scheme;
         if ours != theirs {
             return Err(format!(
                 "its fingerprints are of scheme {ours}, and those of {path} of {theirs}; fingerprints of different schemes \
                  cannot be compared: import one of them into another database"
             ));
         }
-        let [ours, theirs] = [self, first].map(|it| it.sketch_size.bytes());
+        let ours = self.sketch_size.bytes();
+        let theirs = first.sketch_size.bytes();
         if ours != theirs {
             return Err(format!(
                 "its sketches have {ours} bytes, and those of {path} have {theirs}: import one of them into another \
@@ -333,4 +321,19 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// The text of this name, if a file has it.
+fn text_of<'t>(texts: &'t [KeyValue], name: &str) -> Option<&'t str> {
+    let text = texts
+        .iter()
+        .find(|text| text.key.strip_prefix("simdb.") == Some(name));
+    text?.value.as_deref()
+}
+
+fn parsed<T: FromStr>(texts: &[KeyValue], name: &str) -> Result<T, String> {
+    let text = text_of(texts, name)
+        .ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
+    text.parse()
+        .map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
 }

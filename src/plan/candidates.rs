@@ -38,7 +38,7 @@ impl<'a> Candidates<'a> {
             .count() as u64
     }
 
-    /// The candidates within `max_distance` of the query. This is the only way to a [`Near`] fingerprint:
+    /// The candidates within `max_distance` of the query. This is the only way to a [`NearFingerprint`]:
     /// it computes the distance of each candidate.
     ///
     /// `query` is permuted as the candidates are. The distance of permuted fingerprints is the same, so
@@ -49,9 +49,9 @@ impl<'a> Candidates<'a> {
         query: Permuted,
         max_distance: u32,
         permutation: &'a Permutation,
-    ) -> impl Iterator<Item = Near> + use<'a> {
+    ) -> impl Iterator<Item = NearFingerprint> + use<'a> {
         let within = compare::within(self.0, query.bits(), max_distance);
-        within.map(|(row, distance)| Near {
+        within.map(|(row, distance)| NearFingerprint {
             distance,
             fingerprint: permutation.invert(Permuted::from_bits(row)),
         })
@@ -61,7 +61,7 @@ impl<'a> Candidates<'a> {
 /// A stored fingerprint within the max distance of a query. Ordered by distance, then fingerprint. So one
 /// set both removes repeats and sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Near {
+pub(crate) struct NearFingerprint {
     pub(crate) distance: u32,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -92,11 +92,14 @@ mod tests {
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
                 let candidates = Candidates::new(&rows[first..]);
-                let found: Vec<Near> = candidates.near(query, max_distance, &permutation).collect();
-                let near = fingerprints[first..].iter().map(|&fingerprint| Near {
-                    distance: fingerprint.bits().count_ones(),
-                    fingerprint,
-                });
+                let found: Vec<NearFingerprint> =
+                    candidates.near(query, max_distance, &permutation).collect();
+                let near = fingerprints[first..]
+                    .iter()
+                    .map(|&fingerprint| NearFingerprint {
+                        distance: fingerprint.bits().count_ones(),
+                        fingerprint,
+                    });
                 assert_eq!(
                     found,
                     near.filter(|it| it.distance <= max_distance)

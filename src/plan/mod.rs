@@ -26,7 +26,7 @@ mod sql_tables;
 mod sql_words;
 mod table;
 
-pub(crate) use candidates::{Candidates, Near};
+pub(crate) use candidates::{Candidates, NearFingerprint};
 pub(crate) use choice::plans_and_estimates;
 pub use choice::{PlanEstimate, Prefer};
 pub(crate) use compare::pairs_within;

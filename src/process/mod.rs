@@ -1,7 +1,6 @@
 //! Which process this is, and what another process may not touch that was forked from it.
 
 mod descriptors;
-mod of_process;
 mod per_process;
 #[expect(
     clippy::module_inception,
@@ -10,6 +9,5 @@ mod per_process;
 mod process;
 
 pub(crate) use descriptors::{Kept, give_up_inherited};
-pub(crate) use of_process::OfProcess;
 pub(crate) use per_process::PerProcess;
-pub(crate) use process::Process;
+pub(crate) use process::{OfProcess, Process};

@@ -16,7 +16,7 @@ use crate::store::expiry::{self, Conditions, ToExpire};
 use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SortedSet;
+use crate::store::sorted_set::{SetLevel, SortedSet};
 
 /// A snapshot: what is committed at one moment.
 pub(crate) struct StoredSnapshot {
@@ -37,21 +37,14 @@ pub(crate) struct SetLevels {
 }
 
 impl SetLevels {
-    fn of<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let recent_rows = set
-            .recent
-            .iter()
-            .chain(&set.frozen)
-            .map(|run| run.len() as u64)
-            .sum();
-        let levels = set
-            .levels
-            .iter()
-            .map(|it| (it.level.blocks() as u64, it.level.rows()))
-            .collect();
+    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
+        let mut levels = Vec::with_capacity(set.levels.len());
+        for SetLevel { level, .. } in &set.levels {
+            levels.push((level.blocks() as u64, level.rows()));
+        }
         Self {
             name,
-            recent_rows,
+            recent_rows: set.memory_rows(),
             levels,
         }
     }
@@ -166,7 +159,7 @@ impl StoredSnapshot {
     }
 
     /// The part of the commit that is kept in memory.
-    pub(super) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         self.view.state()
     }
 
@@ -179,7 +172,7 @@ impl StoredSnapshot {
     pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
         let sets = &self.view.state().sets;
         sets.sets()
-            .map(|any| by_row!(any, id => SetLevels::of(id.table().to_string(), &sets[id])))
+            .map(|any| by_row!(any, id => SetLevels::new(id.table().to_string(), &sets[id])))
     }
 
     /// The memory that the directories take once all of them are read, in bytes.

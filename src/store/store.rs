@@ -1,8 +1,7 @@
 //! Store: an open file, and the thread that merges its levels. Create, open, begin, compact.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -15,8 +14,6 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{self, Operation};
 use crate::files::{NewFile, directory_of, ensure_nothing_at};
-use crate::memory::Cache;
-use crate::metrics::{Meters, Tallies};
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
@@ -24,11 +21,11 @@ use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
-use crate::store::file::{self, CacheLimit, CacheUse, Now, Patience, Settings, Shared, Turn};
-use crate::store::merging::{Worker, fold_log, settle};
+use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
+use crate::store::merging::{Worker, fold_log, wait_until_idle};
 use crate::store::sizes::Sizes;
 
-/// An open file, and the thread that merges its levels.
+/// An open file, and the thread that merges its levels. What needs no such thread is a method of [`Shared`].
 pub(crate) struct Store {
     pub(super) shared: Arc<Shared>,
     /// The settings at the time of opening. A compaction changes only the plan.
@@ -53,6 +50,14 @@ impl fmt::Debug for Store {
         f.debug_struct("Store")
             .field("path", &self.shared.path)
             .finish_non_exhaustive()
+    }
+}
+
+impl Deref for Store {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
     }
 }
 
@@ -118,12 +123,11 @@ impl Store {
         let writes = open.engine.ensure_writable().is_ok();
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
-        let (worker, users) = (Mutex::new(worker), Mutex::default());
         Ok(Self {
-            settings: shared.settings(),
+            settings: shared.current_settings(),
             shared,
-            worker,
-            users,
+            worker: Mutex::new(worker),
+            users: Mutex::default(),
         })
     }
 
@@ -141,10 +145,7 @@ impl Store {
             .map(|(block_tables, meta)| FirstRows { block_tables, meta });
         let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
         let file = tempfile::tempfile();
-        let file = file.map_err(|source: io::Error| Error::Io {
-            path: std::path::PathBuf::new(),
-            source: source.into(),
-        })?;
+        let file = file.map_err(Error::io(Path::new("")))?;
         Self::new(
             Path::new(""),
             OpenFile::new(engine, crate::process::Kept::new(file)),
@@ -153,44 +154,10 @@ impl Store {
         )
     }
 
-    /// Makes everything that is done with the file fail from now on, or no longer.
-    #[cfg(test)]
-    pub(crate) fn set_broken(&self, is_broken: bool) {
-        self.shared
-            .open()
-            .expect("the file is not closed")
-            .engine
-            .set_broken(is_broken);
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.shared.path
-    }
-
     /// What is shared by all who use the file. All calls of handles go through here.
     #[inline]
     fn shared(&self) -> Result<&Arc<Shared>> {
         self.shared.ensure_usable().map(|()| &self.shared)
-    }
-
-    /// Refuses a call that cannot be answered, for example in a process that was forked.
-    #[inline]
-    pub(crate) fn ensure_usable(&self) -> Result<()> {
-        self.shared.ensure_usable()
-    }
-
-    /// Whether this is the process that opened the file.
-    pub(crate) fn is_here(&self) -> bool {
-        self.shared.is_here()
-    }
-
-    /// The metadata of the file, such as its size.
-    pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
-        let failed = |source: io::Error| Error::Io {
-            path: self.shared.path.clone(),
-            source: source.into(),
-        };
-        self.shared()?.open()?.file.metadata().map_err(failed)
     }
 
     /// The settings, but for the plan, which a compaction changes.
@@ -213,16 +180,14 @@ impl Store {
     }
 
     /// If the engine has failed, opens the file again and goes on with what it holds.
-    pub(crate) fn open_again(&self) -> Result<()> {
+    pub(crate) fn reopen(&self) -> Result<()> {
         let turn = Turn::wait(self.shared()?)?;
         let open = || turn.shared().open_again();
         events::watch(
             Operation::Reopening,
-            self.path(),
+            &self.path,
             open,
-            |&had_failed, took| {
-                events::reopened(had_failed, took);
-            },
+            |&had_failed, took| events::reopened(had_failed, took),
         )
         .map(drop)
     }
@@ -239,9 +204,10 @@ impl Store {
         if self.shared()?.is_writing_here() {
             return Err(Error::WouldDeadlock);
         }
-        self.users()
-            .iter()
-            .try_for_each(|user| user.ensure_may_wait())
+        for user in self.users() {
+            user.ensure_may_wait()?;
+        }
+        Ok(())
     }
 
     fn users(&self) -> Vec<Arc<dyn User>> {
@@ -263,22 +229,7 @@ impl Store {
             outcome = outcome.and(guarded(|| fold_log(turn.shared())));
         }
         drop(self.worker.lock().take());
-        outcome.and(shared.close())
-    }
-
-    /// Whether this thread has the open transaction.
-    pub(crate) fn is_writing_here(&self) -> bool {
-        self.shared.is_writing_here()
-    }
-
-    /// Refuses to go on after a commit whose outcome is not known.
-    pub(crate) fn ensure_certain(&self) -> Result<()> {
-        self.shared()?.ensure_certain()
-    }
-
-    /// Refuses to write to a file that is open for reading only.
-    pub(crate) fn ensure_writable(&self) -> Result<()> {
-        self.shared()?.open()?.engine.ensure_writable()
+        outcome.and(shared.close_file())
     }
 
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
@@ -286,20 +237,9 @@ impl Store {
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
         let expire = || expiry::expire(&self.shared, conditions, removed);
-        events::watch(Operation::Expiry, self.path(), expire, |&removed, took| {
+        events::watch(Operation::Expiry, &self.path, expire, |&removed, took| {
             events::expired(removed, took)
         })
-    }
-
-    /// Whether the file is open to write.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.ensure_writable().is_ok()
-    }
-
-    /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
-    /// commit, if there is one.
-    pub(crate) fn check_pages(&self) -> Result<bool> {
-        self.shared()?.check_pages()
     }
 
     /// Replaces the file by a dense copy, with the tables of `plan` if there is one. Nobody writes while
@@ -312,49 +252,19 @@ impl Store {
         let length = || self.metadata().map_or(0, |metadata| metadata.len());
         let before = length();
         let done = |(): &(), took| {
-            self.meters().compactions.record(took);
+            self.meters.compactions.record(took);
             events::compacted(before, length(), took);
         };
         events::watch(
             Operation::Compaction,
-            self.path(),
+            &self.path,
             || dense::compact(turn.shared(), plan, progress),
             done,
         )
     }
 
-    /// Sets another limit of the cache.
-    pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
-        self.shared()?.set_cache(cache)
-    }
-
-    /// What the cache takes, and what it would need for the data of a snapshot.
-    pub(crate) fn cache_use(&self, snapshot: &StoredSnapshot) -> CacheUse {
-        self.shared.cache_use(snapshot.state())
-    }
-
-    /// What is counted of this open file.
-    pub(crate) fn meters(&self) -> &Arc<Meters> {
-        &self.shared.meters
-    }
-
-    /// What readers count.
-    pub(crate) fn tallies(&self) -> &Tallies {
-        self.shared.tallies()
-    }
-
-    /// How the open file stands now.
-    pub(crate) fn now(&self) -> Result<Now> {
-        self.shared().map(|shared| shared.now())
-    }
-
-    /// The sizes of runs, blocks and merges.
-    pub(crate) fn sizes(&self) -> &Sizes {
-        &self.shared.sizes
-    }
-
     /// Waits until no merge is due. For tests and measurements.
     pub(crate) fn settle(&self) -> Result<()> {
-        settle(self.shared()?)
+        wait_until_idle(self.shared()?)
     }
 }

@@ -264,7 +264,7 @@ fn hash_of(hashes: &[u64], seed: u64) -> u64 {
 const UNITS: f64 = 16.0;
 
 /// The largest sum of the weights of a text. Minwise samples take a hash for each unit.
-pub(super) const MOST_WEIGHT: f64 = (1u64 << 20) as f64;
+const MOST_WEIGHT: f64 = (1u64 << 20) as f64;
 
 /// Distinct features by their hash, each with its weight in units.
 pub(super) struct Weighted {

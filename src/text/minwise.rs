@@ -36,7 +36,7 @@ pub(super) fn fingerprint(features: &[u64], seed: u64) -> Fingerprint {
 ///
 /// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017. Li, König: b-Bit Minwise Hashing, WWW
 /// 2010, with b = 1.
-pub(super) fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool; BINS] {
+fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool; BINS] {
     const { assert!(BINS.is_power_of_two() && BINS > 1) };
     // The sample of an empty bin.
     const EMPTY: u64 = u64::MAX;

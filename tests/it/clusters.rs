@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use simdb::{
     ClusterEvent, ClusterTotals, Clustering, CreateOptions, Database, DeletionEvent, Document,
-    Error, Fingerprint, OpenOptions, Scheme, Snapshot, Survivor,
+    Error, Fingerprint, Near, OpenOptions, Scheme, Snapshot, Survivor,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
@@ -141,9 +141,7 @@ fn in_a_crowd_the_neighbours_that_are_not_kept_are_found() -> TestResult {
         insert_all(&database, documents.iter().cloned())?;
         let snapshot = database.snapshot()?;
         for max_distance in [1, 2, 3, 6, 13] {
-            let plain = Clustering::new()
-                .max_distance(max_distance)
-                .min_similarity(0.0);
+            let plain = Clustering::new().near(Near::within(max_distance).min_similarity(0.0));
             let (found, totals) = clusters(&snapshot, &plain)?;
             assert_eq!(
                 found,
@@ -193,11 +191,8 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
     let documents = documents(600);
     let database = filled(&folder, &documents)?;
     let snapshot = database.snapshot()?;
-    let plain = |max_distance| {
-        Clustering::new()
-            .max_distance(max_distance)
-            .min_similarity(0.0)
-    };
+    let near = |max_distance| Near::within(max_distance).min_similarity(0.0);
+    let plain = |max_distance| Clustering::new().near(near(max_distance));
     for max_distance in [0, 1, 3, 6, 16] {
         let by_rank = plain_stars(&documents, max_distance, |a, b| a.rank() > b.rank());
         let (found, totals) = clusters(&snapshot, &plain(max_distance))?;
@@ -234,11 +229,19 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
             plain_stars(documents, max_distance, |a, b| a.rank() > b.rank())
         };
         assert_eq!(
-            clusters(&snapshot, &plain(max_distance).scopes(["quarter"]))?.0,
+            clusters(
+                &snapshot,
+                &Clustering::new().near(near(max_distance).scopes(["quarter"]))
+            )?
+            .0,
             by_rank(&quarter)
         );
         assert_eq!(
-            clusters(&snapshot, &plain(max_distance).since(3))?.0,
+            clusters(
+                &snapshot,
+                &Clustering::new().near(near(max_distance).since(3))
+            )?
+            .0,
             by_rank(&recent)
         );
     }
@@ -253,7 +256,7 @@ fn chains_connect_documents_that_are_far_apart_and_that_is_told() -> TestResult 
         .collect();
     let database = filled(&folder, &chain)?;
     let snapshot = database.snapshot()?;
-    let near = Clustering::new().max_distance(1).min_similarity(0.0);
+    let near = Clustering::new().near(Near::within(1).min_similarity(0.0));
     let (stars, totals) = clusters(&snapshot, &near)?;
     assert_eq!(
         stars.keys().collect::<Vec<_>>(),
@@ -307,7 +310,7 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
     assert_eq!(found["a"].keys().collect::<Vec<_>>(), ["a", "b", "d"]);
     let (found, _) = clusters(
         &database.snapshot()?,
-        &Clustering::new().min_similarity(0.0).max_distance(64),
+        &Clustering::new().near(Near::within(64).min_similarity(0.0)),
     )?;
     assert_eq!(found["a"].len(), 4);
     Ok(())
@@ -318,7 +321,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
     let folder = Folder::new()?;
     let documents = documents(500);
     let database = filled(&folder, &documents)?;
-    let clustering = Clustering::new().max_distance(3).min_similarity(0.0);
+    let clustering = Clustering::new().near(Near::within(3).min_similarity(0.0));
     let (found, totals) = clusters(&database.snapshot()?, &clustering)?;
     let expected: BTreeSet<String> = found
         .iter()
@@ -389,7 +392,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     ];
     insert_all(&database, pairs.map(|(key, bits)| document(key, bits)))?;
     let mut was_changed = false;
-    let deleted = database.delete_duplicates(&Clustering::new().max_distance(1), |event| {
+    let deleted = database.delete_duplicates(&Clustering::new().near(1), |event| {
         // After everything was read: a duplicate comes again with other content, and a survivor goes.
         if let DeletionEvent::Progress { done, all } = event
             && done == all
@@ -528,7 +531,7 @@ fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
     for is_connected in [false, true] {
         let keys = ["a", "b", "c", "d", "e"];
         insert_all(&database, keys.map(|key| document(key, 0)))?;
-        let clustering = Clustering::new().max_distance(0).connected(is_connected);
+        let clustering = Clustering::new().near(0).connected(is_connected);
         let (mut events, mut changed) = (0, 0);
         let (mut told, mut kept) = (BTreeSet::new(), BTreeSet::new());
         let deleted = database.delete_duplicates(&clustering, |event| {
@@ -582,7 +585,7 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
         .chain([ends("c", 0b11_1111)])
         .collect();
     let database = filled(&folder, &documents)?;
-    let clustering = Clustering::new().max_distance(3).connected(true);
+    let clustering = Clustering::new().near(3).connected(true);
     for _ in 0..20 {
         database.delete_duplicates(&clustering, |event| match event {
             DeletionEvent::Committed { .. } => ControlFlow::Break(()),
@@ -624,8 +627,7 @@ fn who_is_near_to_the_survivor_by_a_chain_only_is_told_by_similarity_too() -> Te
         .count() as u64;
     assert!(far > 0);
     let clustering = Clustering::new()
-        .max_distance(64)
-        .min_similarity(least)
+        .near(Near::within(64).min_similarity(least))
         .connected(true);
     let (_, totals) = clusters(&database.snapshot()?, &clustering)?;
     assert_eq!(

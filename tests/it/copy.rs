@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use simdb::{
-    Cache, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Query, Scheme,
+    Cache, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Query, Scheme,
     Sketch, SketchSize,
 };
 
@@ -75,7 +75,7 @@ fn compaction_keeps_every_document_and_gives_back_the_space() -> TestResult {
     insert_all(&database, [spread(0)])?;
     let found = database
         .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(0)).max_distance(0))?;
+        .query(&Query::new(Fingerprint::from_bits(0)).near(0))?;
     assert_eq!(listed(&found), [("0".to_owned(), 0)]);
     database.compact(go_on)?;
     drop(database);
@@ -103,7 +103,7 @@ fn assert_exact(database: &Database, documents: &[Document]) -> TestResult {
                     .is_some_and(|it| it.distance(asked) <= max_distance)
             };
             let expected = documents.iter().filter(near).count() as u64;
-            let found = snapshot.query(&Query::new(asked).max_distance(max_distance))?;
+            let found = snapshot.query(&Query::new(asked).near(max_distance))?;
             assert_eq!(found.total(), expected, "{asked} within {max_distance}");
         }
     }
@@ -512,9 +512,8 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         let before = allocated("d.simdb")?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
         database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
-        let query = Query::new(Fingerprint::from_bits(bits(4_242)))
-            .max_distance(12)
-            .scopes(["en"]);
+        let query =
+            Query::new(Fingerprint::from_bits(bits(4_242))).near(Near::within(12).scopes(["en"]));
         let answer = listed(&database.snapshot()?.query(&query)?);
         database.compact(go_on)?;
         assert_eq!(listed(&database.snapshot()?.query(&query)?), answer);

@@ -158,7 +158,7 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
         &[],
         &["sets", "rows", "bytes"],
     );
-    let query = Query::new(Fingerprint::from_bits(5)).max_distance(0);
+    let query = Query::new(Fingerprint::from_bits(5)).near(0);
     database.snapshot()?.query_batch(&[query.clone(), query])?;
     assert_told(
         &path,

@@ -57,7 +57,7 @@ fn one_stored_fingerprint_is_found_from_every_query_within_three_bits_under_ever
         let snapshot = database.snapshot()?;
         for max_distance in 0..=3 {
             let query = |difference| {
-                Query::new(Fingerprint::from_bits(stored ^ difference)).max_distance(max_distance)
+                Query::new(Fingerprint::from_bits(stored ^ difference)).near(max_distance)
             };
             let queries: Vec<Query> = differences.iter().map(|&it| query(it)).collect();
             let (_, explanation) = snapshot.explain(&query(0))?;
@@ -105,7 +105,7 @@ fn every_plan_gives_the_counts_of_a_linear_scan_at_every_distance() -> TestResul
         for max_distance in 0..=16 {
             let query = |&bits: &u64| {
                 Query::new(Fingerprint::from_bits(bits))
-                    .max_distance(max_distance)
+                    .near(max_distance)
                     .limit(0)
             };
             let queries: Vec<Query> = asked.iter().map(query).collect();
@@ -149,7 +149,7 @@ fn every_stored_fingerprint_within_three_bits_is_found_from_one_query() -> TestR
     for (max_distance, expected) in [(0, 1), (1, 65), (2, 2_081), (3, 43_745)] {
         let found = snapshot.query(
             &Query::new(Fingerprint::from_bits(query))
-                .max_distance(max_distance)
+                .near(max_distance)
                 .limit(usize::MAX),
         )?;
         assert_eq!(found.total(), expected);
@@ -203,7 +203,7 @@ fn real_fingerprints_give_the_counts_of_a_linear_scan_at_every_distance() -> Tes
     for max_distance in (0..=16).chain([31, 32, 63, 64]) {
         let queries: Vec<Query> = asked
             .iter()
-            .map(|&it| Query::new(it).max_distance(max_distance).limit(2))
+            .map(|&it| Query::new(it).near(max_distance).limit(2))
             .collect();
         for (query, found) in asked.iter().zip(snapshot.query_batch(&queries)?) {
             let expected = counts_by_scan(&stored, query.bits())[max_distance as usize];

@@ -45,7 +45,7 @@ fn agree(snapshot: &Snapshot, model: &Model) -> TestResult {
     assert_eq!(&stored.collect::<simdb::Result<Model>>()?, model);
     for bits in model.values() {
         let query = Query::new(Fingerprint::from_bits(*bits))
-            .max_distance(0)
+            .near(0)
             .limit(1_000);
         let mut found = listed(&snapshot.query(&query)?);
         found.sort_unstable();

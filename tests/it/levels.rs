@@ -58,7 +58,7 @@ fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
     let found = |database: &Database| -> simdb::Result<_> {
         let matches = database
             .snapshot()?
-            .query(&Query::new(Fingerprint::from_bits(bits)).max_distance(0))?;
+            .query(&Query::new(Fingerprint::from_bits(bits)).near(0))?;
         Ok(listed(&matches))
     };
     // Some levels are there already.
@@ -285,11 +285,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         };
     let snapshot = database.snapshot()?;
     let total = |bits: u64, expected: u64| -> simdb::Result<()> {
-        let found = snapshot.query(
-            &Query::new(Fingerprint::from_bits(bits))
-                .max_distance(0)
-                .limit(3),
-        )?;
+        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).near(0).limit(3))?;
         assert_eq!(found.total(), expected);
         Ok(())
     };
@@ -300,10 +296,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     let txn = std::cell::RefCell::new(database.begin_write()?);
     let insert = |key: String, bits: u64| -> simdb::Result<()> {
         txn.borrow_mut()
-            .insert_if_new(
-                &document(key, bits),
-                &Policy::link().max_distance(0).limit(1),
-            )
+            .insert_if_new(&document(key, bits), &Policy::link().near(0).limit(1))
             .map(drop)
     };
     let inserts = (
@@ -349,7 +342,7 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
         for i in 0..(round + 1) * 40 {
             let found = database
                 .snapshot()?
-                .query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+                .query(&Query::new(Fingerprint::from_bits(bits(i))).near(0))?;
             assert_eq!(listed(&found), [(i.to_string(), 0)]);
         }
     }
@@ -403,8 +396,7 @@ fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
             (documents - TOGETHER) / (TOGETHER / 3 * 2) + 1
         };
         for i in (0..commits * TOGETHER).step_by(419) {
-            let found =
-                snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).max_distance(0))?;
+            let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits(i))).near(0))?;
             let expected = if is_deleted(i, commits) {
                 vec![]
             } else {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use simdb::{
-    Change, Database, Document, Error, Fingerprint, OpenOptions, Policy, Query, Sketch, SketchSize,
-    Snapshot,
+    Change, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Query, Sketch,
+    SketchSize, Snapshot,
 };
 
 use crate::support::{
@@ -70,8 +70,7 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
     for since in [0, 25_000, 100_000, 177_000, 500_000] {
         for limit in [0, 1, 10, 100_000] {
             let query = Query::new(Fingerprint::from_bits(0))
-                .max_distance(16)
-                .since(since)
+                .near(Near::within(16).since(since))
                 .limit(limit);
             let mut expected: Vec<&Document> = documents
                 .iter()
@@ -107,9 +106,7 @@ fn a_search_by_time_finds_the_nearest_of_many() -> TestResult {
                 "{since}, {limit}"
             );
         }
-        let query = Query::new(Fingerprint::from_bits(0))
-            .max_distance(16)
-            .since(since);
+        let query = Query::new(Fingerprint::from_bits(0)).near(Near::within(16).since(since));
         assert_eq!(snapshot.any_match(&query)?, since < 500_000);
     }
     Ok(())
@@ -219,7 +216,7 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
     let in_scopes = snapshot.query(
         &Query::new(Fingerprint::from_bits(7))
             .limit(3)
-            .scopes(["en", "", "none"]),
+            .near(Near::new().scopes(["en", "", "none"])),
     )?;
     let keys: Vec<String> = listed(&in_scopes).into_iter().map(|(key, _)| key).collect();
     assert_eq!(
@@ -228,7 +225,7 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
     );
     assert_eq!(
         snapshot
-            .query(&Query::new(Fingerprint::from_bits(7)).scopes(["none"]))?
+            .query(&Query::new(Fingerprint::from_bits(7)).near(Near::new().scopes(["none"])))?
             .total(),
         0
     );
@@ -263,8 +260,10 @@ fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResu
         let found = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(2))?;
         assert_eq!((found.total(), &listed(&found)[1].0[..]), (5_000, "4998"));
     }
-    let one = snapshot
-        .query(&Query::new(Fingerprint::from_bits(7)).scopes(["site 17", "site 18", "site 17"]))?;
+    let one = snapshot.query(
+        &Query::new(Fingerprint::from_bits(7))
+            .near(Near::new().scopes(["site 17", "site 18", "site 17"])),
+    )?;
     assert_eq!((one.total(), &listed(&one)[0].0[..]), (2, "0018"));
     // When every scope was read, a query took 7 ms. Now it takes about a hundredth of that.
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
@@ -288,7 +287,11 @@ fn totals_by_time_are_exact_up_to_the_limit_and_then_say_so() -> TestResult {
         (0..1_000).map(|i| document(i.to_string(), 7).with_seen(i)),
     )?;
     let snapshot = database.snapshot()?;
-    let since = |seen| Query::new(Fingerprint::from_bits(7)).limit(10).since(seen);
+    let since = |seen| {
+        Query::new(Fingerprint::from_bits(7))
+            .limit(10)
+            .near(Near::new().since(seen))
+    };
     let few = snapshot.query(&since(995))?;
     assert_eq!(
         (few.total(), few.total_is_exact(), few.iter().count()),
@@ -325,7 +328,7 @@ fn documents_too_short_to_judge_are_stored_and_match_nothing() -> TestResult {
     assert_eq!(snapshot.get("a")?.map(|it| it.fingerprint()), Some(None));
     assert_eq!(
         snapshot
-            .query(&Query::new(Fingerprint::from_bits(0)).max_distance(64))?
+            .query(&Query::new(Fingerprint::from_bits(0)).near(64))?
             .total(),
         0
     );
@@ -486,7 +489,7 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
         Err(Error::KeyLength { bytes: 4_097, .. })
     ));
     assert_eq!(snapshot.get([b'k'; 4_096])?, None);
-    let far = Policy::link().max_distance(65);
+    let far = Policy::link().near(65);
     assert!(matches!(
         txn.insert_if_new(&document("k", 1), &far),
         Err(Error::MaxDistance { given: 65 })
@@ -494,7 +497,7 @@ fn documents_out_of_bounds_are_refused_and_the_transaction_goes_on() -> TestResu
     txn.insert(&document([0xff; 4_096], 1))?;
     txn.commit()?;
     assert_eq!(database.snapshot()?.stats()?.documents, 2);
-    let query = Query::new(Fingerprint::from_bits(1)).max_distance(65);
+    let query = Query::new(Fingerprint::from_bits(1)).near(65);
     assert!(matches!(
         database.snapshot()?.query(&query),
         Err(Error::MaxDistance { given: 65 })

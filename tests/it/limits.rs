@@ -24,7 +24,7 @@ fn options_as_large_as_possible_are_taken() -> TestResult {
     )?;
     database.settle()?;
     let query = Query::new(Fingerprint::from_bits(0))
-        .max_distance(64)
+        .near(64)
         .limit(usize::MAX);
     assert_eq!(database.snapshot()?.query(&query)?.as_slice().len(), 1_000);
     assert_sound(&database)?;

@@ -30,7 +30,7 @@ fn ask_for_all(database: &Database) -> TestResult {
     let snapshot = database.snapshot()?;
     for number in 0..DOCUMENTS {
         let query = Query::new(simdb::Fingerprint::from_bits(bits(number)))
-            .max_distance(3)
+            .near(3)
             .limit(0);
         assert!(
             snapshot.query(&query)?.total() > 0,

@@ -17,7 +17,7 @@ fn bits(number: u64) -> u64 {
 }
 
 fn query(bits: u64) -> Query {
-    Query::new(Fingerprint::from_bits(bits)).max_distance(3)
+    Query::new(Fingerprint::from_bits(bits)).near(3)
 }
 
 /// Waits until the metrics are as they should be. For what others do in their own time.
@@ -37,8 +37,8 @@ fn eventually(database: &Database, what: &str, is_right: impl Fn(&Metrics) -> bo
 fn documents_verdicts_and_commits_are_counted_when_they_are_committed() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
-    let skip = Policy::skip().max_distance(3);
-    let link = Policy::link().max_distance(3);
+    let skip = Policy::skip().near(3);
+    let link = Policy::link().near(3);
     let mut txn = database.begin_write()?;
     txn.insert_if_new(&document("a", 0), &skip)?;
     txn.insert_if_new(&document("b", 0b11), &skip)?;
@@ -175,7 +175,7 @@ fn queries_merges_and_the_cache_are_counted() -> TestResult {
     );
     // Queries of verdicts are not among the queries, but what they meet is.
     let mut txn = database.begin_write()?;
-    txn.insert_if_new(&document("new", bits(7)), &Policy::skip().max_distance(3))?;
+    txn.insert_if_new(&document("new", bits(7)), &Policy::skip().near(3))?;
     txn.commit()?;
     let third = database.metrics();
     assert!(
@@ -450,10 +450,7 @@ fn the_text_for_prometheus_is_valid_and_says_what_the_metrics_say() -> TestResul
     let database = folder.database("d.simdb")?;
     let writer = database.writer(WriterOptions::new())?;
     for i in 0..20 {
-        writer.insert_if_new(
-            document(i.to_string(), i / 2),
-            &Policy::skip().max_distance(0),
-        )?;
+        writer.insert_if_new(document(i.to_string(), i / 2), &Policy::skip().near(0))?;
     }
     database.snapshot()?.query(&query(3))?;
     let metrics = database.metrics();

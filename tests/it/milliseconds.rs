@@ -8,7 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 use simdb::{
-    Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Policy, Query, UnixSeconds,
+    Clustering, CreateOptions, Database, Error, Expiry, Fingerprint, Near, Policy, Query,
+    UnixSeconds,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all, run};
@@ -42,11 +43,11 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
     assert!(is_refused(txn.insert_if_new(&late, &Policy::link())));
     assert!(is_refused(txn.insert_if_new(
         &document("b", 7),
-        &Policy::link().since(MILLISECONDS)
+        &Policy::link().near(Near::new().since(MILLISECONDS))
     )));
     assert!(is_refused(txn.insert_if_new(
         &document("b", 7),
-        &Policy::skip().since(MILLISECONDS)
+        &Policy::skip().near(Near::new().since(MILLISECONDS))
     )));
     assert!(is_refused(txn.touch("a", MILLISECONDS)));
     // Each of them changed nothing, and the transaction goes on.
@@ -55,21 +56,20 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
 
     let snapshot = database.snapshot()?;
     assert!(is_refused(
-        snapshot.query(&query.clone().since(MILLISECONDS))
+        snapshot.query(&query.clone().near(Near::new().since(MILLISECONDS)))
     ));
-    assert!(is_refused(
-        snapshot.query_batch(&[query.clone().since(MILLISECONDS)])
-    ));
-    assert!(is_refused(
-        snapshot.any_match(&query.clone().since(MILLISECONDS))
-    ));
+    assert!(is_refused(snapshot.query_batch(&[
+        query.clone().near(Near::new().since(MILLISECONDS))
+    ])));
+    assert!(is_refused(snapshot.any_match(
+        &query.clone().near(Near::new().since(MILLISECONDS))
+    )));
     assert!(is_refused(
         snapshot
-            .pairs(3)
-            .since(MILLISECONDS)
+            .pairs(Near::within(3).since(MILLISECONDS))
             .run(|_| ControlFlow::Continue(()))
     ));
-    let clustering = Clustering::new().since(MILLISECONDS);
+    let clustering = Clustering::new().near(Near::new().since(MILLISECONDS));
     assert!(is_refused(
         snapshot.clusters(&clustering, |_| ControlFlow::Continue(()))
     ));
@@ -115,7 +115,7 @@ fn times_are_given_as_seconds_or_as_times_of_the_system() -> TestResult {
         assert_eq!(
             database
                 .snapshot()?
-                .query(&query.clone().since(since))?
+                .query(&query.clone().near(Near::new().since(since)))?
                 .total(),
             1
         );

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use simdb::{
-    Clustering, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, PairEvent,
-    PairPosition, Pairs, Scheme, Sketch, SketchSize, Snapshot,
+    Clustering, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions,
+    PairEvent, PairPosition, Pairs, Scheme, Sketch, SketchSize, Snapshot,
 };
 
 use crate::support::{
@@ -209,7 +209,7 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
         .map(|(a, b, distance)| ((a.min(b).to_owned(), a.max(b).to_owned(), distance), 1));
     assert_eq!(found(&snapshot.pairs(4))?.pairs, BTreeMap::from(pairs));
     // Scopes and times leave out documents, and with them groups and pairs.
-    let even = found(&snapshot.pairs(64).scopes(["even"]))?;
+    let even = found(&snapshot.pairs(Near::within(64).scopes(["even"])))?;
     assert_eq!(
         even,
         Found {
@@ -218,7 +218,7 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
         }
     );
     assert_eq!(
-        found(&snapshot.pairs(64).scopes(["none"]))?,
+        found(&snapshot.pairs(Near::within(64).scopes(["none"])))?,
         Found::default()
     );
     insert_all(
@@ -228,7 +228,7 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
             document("m008", 6).with_seen(49),
         ],
     )?;
-    let recent = found(&database.snapshot()?.pairs(64).since(49))?;
+    let recent = found(&database.snapshot()?.pairs(Near::within(64).since(49)))?;
     assert_eq!(
         recent,
         Found {
@@ -237,7 +237,7 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
         }
     );
     assert_eq!(
-        found(&database.snapshot()?.pairs(64).since(51))?,
+        found(&database.snapshot()?.pairs(Near::within(64).since(51)))?,
         Found::default()
     );
     // Each pair of documents, if that is wanted.
@@ -264,9 +264,7 @@ fn times_and_scopes_leave_out_pairs() -> TestResult {
         let expected = brute_force(&kept, 5);
         assert!(!expected.is_empty());
         let search = snapshot
-            .pairs(5)
-            .since(since)
-            .scopes(scopes.iter().copied())
+            .pairs(Near::within(5).since(since).scopes(scopes.iter().copied()))
             .each_document(true);
         assert!(found(&search)?.pairs == expected, "{since}, {scopes:?}");
     }
@@ -299,7 +297,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
                 .is_some_and(|(a, b)| jaccard(a, b) >= least)
         });
         assert!(expected.len() > 10, "{least}: {}", expected.len());
-        let search = snapshot.pairs(6).min_similarity(least);
+        let search = snapshot.pairs(Near::within(6).min_similarity(least));
         assert!(
             found(&search.clone().each_document(true))?.pairs == expected,
             "{least}"
@@ -326,15 +324,14 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     ));
     for wrong in [-0.1, 1.1, f64::NAN] {
         let refused = snapshot
-            .pairs(3)
-            .min_similarity(wrong)
+            .pairs(Near::within(3).min_similarity(wrong))
             .run(|_| ControlFlow::Continue(()));
         assert!(
             matches!(refused, Err(Error::MinSimilarity { .. })),
             "{refused:?}"
         );
         // Less than nothing was no similarity for clusters.
-        let clustering = Clustering::new().min_similarity(wrong);
+        let clustering = Clustering::new().near(Near::new().min_similarity(wrong));
         let refused = snapshot.clusters(&clustering, |_| ControlFlow::Continue(()));
         assert!(
             matches!(refused, Err(Error::MinSimilarity { .. })),
@@ -344,8 +341,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
     let plain = folder.database("plain.simdb")?;
     let refused = plain
         .snapshot()?
-        .pairs(3)
-        .min_similarity(0.7)
+        .pairs(Near::within(3).min_similarity(0.7))
         .run(|_| ControlFlow::Continue(()));
     assert!(
         matches!(refused, Err(Error::SketchSizes { .. })),
@@ -360,7 +356,7 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
     let database = database(&folder.path("d.simdb"), "6x21")?;
     fill(&database, &(0..600).map(uniform).collect::<Vec<u64>>())?;
     let snapshot = database.snapshot()?;
-    let search = snapshot.pairs(6).scopes(["", "s1", "s2"]);
+    let search = snapshot.pairs(Near::within(6).scopes(["", "s1", "s2"]));
     let (mut events, mut positions) = (Vec::new(), Vec::new());
     search.run(|event| {
         match event {
@@ -393,7 +389,7 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
         Err(Error::PairPosition)
     ));
     assert!(matches!(
-        refused(snapshot.pairs(6).since(1)),
+        refused(snapshot.pairs(Near::within(6).since(1))),
         Err(Error::PairPosition)
     ));
     insert_all(&database, [document("new", 5)])?;
@@ -903,22 +899,16 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
     let snapshot = one.snapshot()?;
     for (other, bytes) in [(&two, 32), (&none, 0)] {
         let other = other.snapshot()?;
-        let search = snapshot.pairs(3).with(&other);
-        assert!(
-            search
-                .clone()
-                .min_similarity(0.0)
+        let run = |near: Near| {
+            snapshot
+                .pairs(near)
+                .with(&other)
                 .run(|_| ControlFlow::Continue(()))
-                .is_ok()
-        );
+        };
+        assert!(run(Near::within(3).min_similarity(0.0)).is_ok());
         // Like a query without a sketch, a side without sketches is compared by the distance alone.
-        assert_eq!(
-            search.run(|_| ControlFlow::Continue(())).is_ok(),
-            bytes == 0
-        );
-        let refused = search
-            .min_similarity(0.5)
-            .run(|_| ControlFlow::Continue(()));
+        assert_eq!(run(Near::within(3)).is_ok(), bytes == 0);
+        let refused = run(Near::within(3).min_similarity(0.5));
         let expected =
             matches!(refused, Err(Error::SketchSizes { stored: 16, given }) if given == bytes);
         assert!(expected, "{refused:?}");
@@ -953,20 +943,19 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
             .map(|(a, b, _)| format!("{a} {b}"))
             .collect())
     };
-    let each = snapshot.pairs(0).each_document(true);
-    assert_eq!(keys(each.clone())?, ["a b".to_owned()].into());
-    assert_eq!(
-        keys(each.clone().min_similarity(0.7))?,
-        ["a b".to_owned()].into()
-    );
-    assert_eq!(keys(each.clone().min_similarity(0.0))?.len(), 6);
+    let each = |near: Near| snapshot.pairs(near).each_document(true);
+    let similar = Near::within(0).min_similarity(0.7);
+    let any = Near::within(0).min_similarity(0.0);
+    assert_eq!(keys(each(Near::within(0)))?, ["a b".to_owned()].into());
+    assert_eq!(keys(each(similar.clone()))?, ["a b".to_owned()].into());
+    assert_eq!(keys(each(any.clone()))?.len(), 6);
     // As groups: those of one sketch, and with 0 those of one fingerprint.
     assert_eq!(
         found(&snapshot.pairs(0))?.groups,
         BTreeMap::from([("b".to_owned(), 2)])
     );
     assert_eq!(
-        found(&snapshot.pairs(0).min_similarity(0.0))?.groups,
+        found(&snapshot.pairs(any.clone()))?.groups,
         BTreeMap::from([("bare".to_owned(), 4)])
     );
     // Of another side, documents without a sketch are compared as queries are: by the distance alone.
@@ -980,17 +969,17 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
         ],
     )?;
     let other = other.snapshot()?;
-    let with = each.with(&other);
+    let with = |near: Near| each(near).with(&other);
     let mine = ["a", "b", "unlike", "bare"];
     let without = mine.map(|key| format!("{} {}", key.min("without"), key.max("without")));
     let mut expected: BTreeSet<String> = without.into_iter().collect();
     expected.extend(["a like".to_owned(), "b like".to_owned()]);
-    assert_eq!(keys(with.clone())?, expected);
+    assert_eq!(keys(with(Near::within(0)))?, expected);
     assert_eq!(
-        keys(with.clone().min_similarity(0.7))?,
+        keys(with(similar))?,
         ["a like".to_owned(), "b like".to_owned()].into()
     );
-    assert_eq!(keys(with.min_similarity(0.0))?.len(), 12);
+    assert_eq!(keys(with(any))?.len(), 12);
     Ok(())
 }
 
@@ -1010,8 +999,7 @@ fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> Test
     let (mut groups, mut pairs) = (Vec::new(), Vec::new());
     database
         .snapshot()?
-        .pairs(1)
-        .min_similarity(0.01)
+        .pairs(Near::within(1).min_similarity(0.01))
         .run(|event| {
             match event {
                 PairEvent::Group(group) => groups.push(group.documents),

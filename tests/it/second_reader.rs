@@ -13,8 +13,8 @@ use redb::{
     ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
 };
 use simdb::{
-    CreateOptions, Database, Document, Expiry, Fingerprint, OpenOptions, Query, Scheme, Sketch,
-    SketchSize,
+    CreateOptions, Database, Document, Expiry, Fingerprint, Near, OpenOptions, Query, Scheme,
+    Sketch, SketchSize,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -760,12 +760,12 @@ fn agree(
     let mut found = 0;
     for &query in queries {
         for scope in scopes {
-            let asked = Query::new(Fingerprint::from_bits(query))
-                .max_distance(3)
-                .limit(usize::MAX);
-            let asked = scope
+            let near = scope
                 .iter()
-                .fold(asked, |asked, scope| asked.scopes([*scope]));
+                .fold(Near::within(3), |near, scope| near.scopes([*scope]));
+            let asked = Query::new(Fingerprint::from_bits(query))
+                .near(near)
+                .limit(usize::MAX);
             let sketch = |document: &Document| format!("{:?}", document.sketch());
             let matches = snapshot.query(&asked)?;
             let listed = listed(&matches).into_iter().zip(&matches);

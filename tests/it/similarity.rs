@@ -1,8 +1,8 @@
 //! The second look: sketches beside fingerprints, and what they decide.
 
 use simdb::{
-    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Order, Policy, Query,
-    Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Fingerprint, Fingerprinter, Near, Order, Policy,
+    Query, Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, bundled, document, insert_all, run};
@@ -61,7 +61,8 @@ fn only_documents_that_are_similar_enough_match() -> TestResult {
         .map(|it| it.similarity.map(|it| it.jaccard()))
         .collect();
     assert_eq!(similarity, [None, Some(0.75), Some(0.0625), Some(1.0)]);
-    let similar = |least: f64| snapshot.query(&query.clone().min_similarity(least));
+    let similar =
+        |least: f64| snapshot.query(&query.clone().near(Near::new().min_similarity(least)));
     assert_eq!(keys(&similar(0.7)?), ["alike", "same"]);
     assert_eq!(
         keys(&similar(0.75)?),
@@ -73,8 +74,8 @@ fn only_documents_that_are_similar_enough_match() -> TestResult {
         (vec!["same".to_owned()], 1)
     );
     assert_eq!(similar(0.0)?.total(), 4);
-    assert!(snapshot.any_match(&query.clone().min_similarity(1.0))?);
-    assert!(!snapshot.any_match(&query.clone().min_similarity(0.8).max_distance(2))?);
+    assert!(snapshot.any_match(&query.clone().near(Near::new().min_similarity(1.0)))?);
+    assert!(!snapshot.any_match(&query.clone().near(Near::within(2).min_similarity(0.8)))?);
     let ordered = snapshot.query(&query.clone().order(Order::Similarity))?;
     assert_eq!(keys(&ordered), ["same", "alike", "unlike", "unsketched"]);
     let first = snapshot.query(&query.clone().order(Order::Similarity).limit(1))?;
@@ -95,7 +96,7 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     assert_eq!(snapshot.query(&bare)?.total(), 4);
     let refused = |query: Query| snapshot.query(&query).err();
     assert!(matches!(
-        refused(bare.clone().min_similarity(0.5)),
+        refused(bare.clone().near(Near::new().min_similarity(0.5))),
         Some(Error::NoSketch)
     ));
     assert!(matches!(
@@ -112,13 +113,13 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
     ));
     for given in [-0.1, 1.1, f64::NAN] {
         assert!(matches!(
-            refused(bare.clone().min_similarity(given)),
+            refused(bare.clone().near(Near::new().min_similarity(given))),
             Some(Error::MinSimilarity { .. })
         ));
     }
     // A document that cannot be judged fails alone, and nothing is changed.
     let mut txn = database.begin_write()?;
-    let policy = Policy::skip().min_similarity(0.7);
+    let policy = Policy::skip().near(Near::new().min_similarity(0.7));
     assert!(matches!(
         txn.insert_if_new(&document("bare", 0), &policy),
         Err(Error::NoSketch)
@@ -156,7 +157,10 @@ fn a_similarity_cannot_be_asked_for_without_sketches() -> TestResult {
         (found.total(), found.nearest().and_then(|it| it.similarity)),
         (1, None)
     );
-    let refused = plain.snapshot()?.query(&asked.min_similarity(0.5)).err();
+    let refused = plain
+        .snapshot()?
+        .query(&asked.near(Near::new().min_similarity(0.5)))
+        .err();
     assert!(
         matches!(refused, Some(Error::SketchSizes { stored: 0, .. })),
         "{refused:?}"

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use simdb::{
-    CreateOptions, Database, Document, Fingerprinter, Matches, Order, Policy, Query, Scheme,
+    CreateOptions, Database, Document, Fingerprinter, Matches, Near, Order, Policy, Query, Scheme,
     Sketch, SketchSize,
 };
 
@@ -83,7 +83,7 @@ fn documents_obey(documents: &[Document]) -> TestResult {
     let asked: Vec<Query> = asked
         .flatten()
         .take(5)
-        .map(|it| it.max_distance(4).limit(usize::MAX))
+        .map(|it| it.near(4).limit(usize::MAX))
         .collect();
     let by_similarity = |query: &Query| query.clone().order(Order::Similarity);
     let ask = |database: &Database| -> simdb::Result<Vec<_>> {
@@ -114,11 +114,12 @@ fn documents_obey(documents: &[Document]) -> TestResult {
         }
         // A least similarity of 0 is none. Each other one keeps those that a plain comparison keeps.
         assert_eq!(
-            told(&snapshot.query(&query.clone().min_similarity(0.0))?),
+            told(&snapshot.query(&query.clone().near(Near::within(4).min_similarity(0.0)))?),
             told(&near)
         );
         for least in [0.01, 0.5, 0.7, 0.9, 1.0] {
-            let kept = snapshot.query(&query.clone().min_similarity(least))?;
+            let kept =
+                snapshot.query(&query.clone().near(Near::within(4).min_similarity(least)))?;
             let wanted = told(&near)
                 .into_iter()
                 .filter(|it| it.2.is_some_and(|it| it >= least));
@@ -202,7 +203,9 @@ fn totals_are_exact_up_to_the_limit_or_128_and_one_more_beyond() -> TestResult {
         let matching = alike as usize - 1;
         for limit in [0, 1, 125, 126, 127, 128, 129, 130, 131, usize::MAX] {
             let query = Query::like(&asked).ok_or("it has a fingerprint")?;
-            let query = query.max_distance(2).min_similarity(0.7).limit(limit);
+            let near = Near::within(2).min_similarity(0.7);
+            let since = near.clone().since(0);
+            let query = query.near(near).limit(limit);
             let counted = limit.max(128);
             let expected = (
                 matching.min(limit),
@@ -222,7 +225,7 @@ fn totals_are_exact_up_to_the_limit_or_128_and_one_more_beyond() -> TestResult {
                 "{matching} matches, limit {limit}"
             );
             assert_eq!(
-                of(&snapshot.query(&query.clone().since(0))?),
+                of(&snapshot.query(&query.clone().near(since))?),
                 expected,
                 "{matching}, since, {limit}"
             );
@@ -232,8 +235,7 @@ fn totals_are_exact_up_to_the_limit_or_128_and_one_more_beyond() -> TestResult {
                 "{matching}, {limit}"
             );
             let policy = Policy::skip()
-                .max_distance(2)
-                .min_similarity(0.7)
+                .near(Near::within(2).min_similarity(0.7))
                 .limit(limit);
             let verdict = database.begin_write()?.insert_if_new(&asked, &policy)?;
             assert_eq!(

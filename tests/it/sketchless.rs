@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 use simdb::{
-    CreateOptions, Database, Document, Error, Policy, Query, Scheme, Sketch, SketchSize,
+    CreateOptions, Database, Document, Error, Near, Policy, Query, Scheme, Sketch, SketchSize,
     WriterOptions,
 };
 
@@ -33,7 +33,7 @@ fn every_way_into_a_database_of_texts_refuses_a_fingerprint_without_its_sketch()
     let fingerprinter = database.fingerprinter()?;
     let bare = Document::new("bare", fingerprinter.fingerprint(TEXT));
     let (policy, whole) = (
-        Policy::link().min_similarity(0.0),
+        Policy::link().near(Near::new().min_similarity(0.0)),
         fingerprinter.document("whole", TEXT),
     );
 

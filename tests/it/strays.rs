@@ -99,9 +99,13 @@ fn a_lost_scope_is_reported_and_no_answer_goes_without_it() -> TestResult {
     );
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     let asked = simdb::Query::new(simdb::Fingerprint::from_bits(0));
-    let found = database.snapshot()?.query(&asked.clone().scopes(["en"]))?;
+    let found = database
+        .snapshot()?
+        .query(&asked.clone().near(simdb::Near::new().scopes(["en"])))?;
     assert_eq!(found.total(), 19);
-    let refused = database.snapshot()?.query(&asked.scopes(["fr"]));
+    let refused = database
+        .snapshot()?
+        .query(&asked.near(simdb::Near::new().scopes(["fr"])));
     assert!(
         matches!(
             refused,

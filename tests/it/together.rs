@@ -103,7 +103,7 @@ fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
         let query = Query::new(simdb::Fingerprint::from_bits(random.bits())).limit(usize::MAX);
         let max_distance = random.below(6) as u32;
         let near = |bits: u64| (bits ^ query.fingerprint().bits()).count_ones() <= max_distance;
-        let found = snapshot.query(&query.clone().max_distance(max_distance))?;
+        let found = snapshot.query(&query.clone().near(max_distance))?;
         let mut keys: Vec<_> = found.iter().map(|it| it.document.key().to_vec()).collect();
         keys.sort_unstable();
         let right = documents

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use simdb::{CreateOptions, Database, Document, OnMatch, Policy, Query, Scheme, Verdict};
+use simdb::{CreateOptions, Database, Document, Near, OnMatch, Policy, Query, Scheme, Verdict};
 
 use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all};
 
@@ -40,14 +40,15 @@ fn mixed(number: u64) -> Document {
 fn policy(number: u64) -> Policy {
     let chosen = random(!number);
     let policy = Policy::new([OnMatch::Link, OnMatch::Skip, OnMatch::Replace][chosen as usize % 3]);
-    let policy = policy
+    let near = Near::within((chosen >> 16) as u32 % 5);
+    let near = match chosen >> 24 & 3 {
+        0 => near.scopes(["en"]),
+        1 => near.since(3),
+        _ => near,
+    };
+    policy
+        .near(near)
         .limit([0, 1, 10][(chosen >> 8) as usize % 3])
-        .max_distance((chosen >> 16) as u32 % 5);
-    match chosen >> 24 & 3 {
-        0 => policy.scopes(["en"]),
-        1 => policy.since(3),
-        _ => policy,
-    }
 }
 
 fn stored(database: &Database) -> simdb::Result<Vec<Document>> {
@@ -116,7 +117,7 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     let policies = [
         Policy::link(),
         Policy::link(),
-        Policy::link().max_distance(65),
+        Policy::link().near(65),
         Policy::link(),
     ];
     let asked: Vec<_> = documents.iter().zip(&policies).collect();

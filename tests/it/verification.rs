@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use simdb::{
-    Change, CreateOptions, Database, Document, Error, Fingerprint, Policy, Query, Scheme,
+    Change, CreateOptions, Database, Document, Error, Fingerprint, Near, Policy, Query, Scheme,
     WriterOptions,
 };
 
@@ -57,16 +57,21 @@ fn only_what_is_verified_matches_a_query() -> TestResult {
     assert!(snapshot.any_match(&of("green"))?);
     assert!(!snapshot.any_match(&of("black"))?);
     assert!(
-        !snapshot.any_match(&of("green").max_distance(2))?,
+        !snapshot.any_match(&of("green").near(2))?,
         "the distance decides first"
     );
-    assert_eq!(snapshot.query(&of("red").scopes(["other"]))?.total(), 0);
+    assert_eq!(
+        snapshot
+            .query(&of("red").near(Near::new().scopes(["other"])))?
+            .total(),
+        0
+    );
     assert_eq!(snapshot.query(&of("red").limit(0))?.total(), 2);
     assert_eq!(snapshot.explain(&of("red"))?.1.total, 2);
     // It is asked only of what matches in everything else.
     let asked = Arc::new(AtomicUsize::new(0));
     let counting = asked.clone();
-    let narrow = query.clone().max_distance(1).verify(move |_| {
+    let narrow = query.clone().near(1).verify(move |_| {
         counting.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     });
@@ -119,11 +124,8 @@ fn totals_of_what_is_verified_are_counted_up_to_128() -> TestResult {
             found.total_is_exact(),
         ))
     };
-    assert_eq!(ask(even.clone().max_distance(0))?, (10, 129, false));
-    assert_eq!(
-        ask(even.clone().max_distance(0).limit(150))?,
-        (150, 150, true)
-    );
+    assert_eq!(ask(even.clone().near(0))?, (10, 129, false));
+    assert_eq!(ask(even.clone().near(0).limit(150))?, (150, 150, true));
     let one = query.verify(|it| Ok(it.key() == b"s2999"));
     assert_eq!(ask(one.clone())?, (1, 1, true));
     assert!(database.snapshot()?.any_match(&one)?);

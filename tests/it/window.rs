@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use simdb::{
-    Change, CreateOptions, Database, Document, Expiry, Fingerprint, Policy, Query, Scheme,
+    Change, CreateOptions, Database, Document, Expiry, Fingerprint, Near, Policy, Query, Scheme,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
@@ -68,13 +68,13 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     database.settle()?;
     let snapshot = database.snapshot()?;
     for since in [10_000, 29_000, 1 << 30] {
-        let query = |bits| Query::new(Fingerprint::from_bits(bits)).since(since);
+        let query = |bits| Query::new(Fingerprint::from_bits(bits)).near(Near::new().since(since));
         assert_eq!(snapshot.query(&query(7))?.total(), 0);
         let without = shortest(|| snapshot.query(&query(spread(1 << 40))).map(drop))?;
         let with = shortest(|| snapshot.query(&query(7)).map(drop))?;
         let any = shortest(|| snapshot.any_match(&query(7)).map(drop))?;
         let mut txn = database.begin_write()?;
-        let policy = Policy::skip().since(since);
+        let policy = Policy::skip().near(Near::new().since(since));
         let verdict = shortest(|| txn.insert_if_new(&document("hot 1", 7), &policy).map(drop))?;
         drop(txn);
         // A walk would take some milliseconds.
@@ -89,7 +89,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
     insert_all(&database, (70_001..72_000).map(hot))?;
     let found = database
         .snapshot()?
-        .query(&Query::new(Fingerprint::from_bits(7)).since(50_000))?;
+        .query(&Query::new(Fingerprint::from_bits(7)).near(Near::new().since(50_000)))?;
     assert_eq!(
         (found.total(), found.nearest().map(|it| it.document.key())),
         (1, Some(&b"hot 70000"[..]))
@@ -107,7 +107,7 @@ fn a_transaction_finds_its_own_recent_documents() -> TestResult {
         (0..1_000).map(|i| document(format!("stored {i}"), 7).with_seen(i)),
     )?;
     let mut txn = database.begin_write()?;
-    let policy = Policy::link().since(5_000).limit(3);
+    let policy = Policy::link().near(Near::new().since(5_000)).limit(3);
     for i in 0..1_000u64 {
         let seen = if i % 400 == 0 { 5_000 + i as i64 } else { 10 };
         let verdict =
@@ -171,7 +171,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             let mut txn = database.begin_write()?;
             let policy = Policy::skip()
                 .touch(true)
-                .since(first as i64 - WINDOW as i64);
+                .near(Near::new().since(first as i64 - WINDOW as i64));
             let documents: Vec<_> = (first..first + 30)
                 .map(|i| of_stream(i).with_payload(noise(i)))
                 .collect();
@@ -360,7 +360,7 @@ fn others_write_while_documents_expire() -> TestResult {
         .count();
     assert_eq!(kept as u64, new);
     for document in &documents {
-        let query = Query::new(document.fingerprint().ok_or("it has one")?).max_distance(0);
+        let query = Query::new(document.fingerprint().ok_or("it has one")?).near(0);
         assert!(database.snapshot()?.any_match(&query)?);
     }
     assert_sound(&database)?;

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use simdb::{
-    Answers, Database, Document, Error, Fingerprint, Policy, Ticket, TrySubmit, Verdict, Writer,
-    WriterOptions,
+    Answers, Database, Document, Error, Fingerprint, Near, Policy, Ticket, TrySubmit, Verdict,
+    Writer, WriterOptions,
 };
 
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, within};
@@ -78,19 +78,15 @@ impl Random {
     fn policy(&mut self) -> Policy {
         let policy =
             [Policy::link(), Policy::skip(), Policy::replace()][self.below(3) as usize].clone();
-        let policy = policy
-            .max_distance(self.below(4) as u32)
-            .limit(self.below(4) as usize);
-        let policy = if self.below(3) == 0 {
-            policy.since(50)
-        } else {
-            policy
-        };
+        let mut near = Near::within(self.below(4) as u32);
+        let limit = self.below(4) as usize;
         if self.below(3) == 0 {
-            policy.scopes(["en"])
-        } else {
-            policy
+            near = near.since(50);
         }
+        if self.below(3) == 0 {
+            near = near.scopes(["en"]);
+        }
+        policy.near(near).limit(limit)
     }
 }
 
@@ -397,7 +393,7 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     let tickets = [
         submit(spread(1), Policy::link())?,
         submit(spread(2).with_scope("s".repeat(256)), Policy::link())?,
-        submit(spread(3), Policy::link().max_distance(65))?,
+        submit(spread(3), Policy::link().near(65))?,
         submit(document("", 4), Policy::link())?,
         submit(spread(5), Policy::skip())?,
     ];

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 impl Peer for Snapshot {
     fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>> {
-        let query = Query::new(Fingerprint::from_bits(fingerprint)).max_distance(max_distance).limit(0);
+        let query = Query::new(Fingerprint::from_bits(fingerprint)).near(max_distance).limit(0);
         Ok(Some(self.query(&query)?.total()))
     }
 }

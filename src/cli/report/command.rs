@@ -1,19 +1,20 @@
-//! The command: its arguments, and where its report goes.
+//! The command: its arguments, and where its report goes: to the screen or into the file of a page.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
+use crate::files::{Existing, NewFile, directory_of};
 use crate::ingest::Fingerprinting;
 use crate::{Database, Document, Error, Unit};
 
-use super::findings::Findings;
-use super::gathering::Gathering;
-use super::page::Page;
+use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult, Failure};
 use crate::cli::apart::ensure_replaceable;
 use crate::cli::arguments::{LiveDatabase, Reading, max_distance_parser};
 use crate::cli::console::Console;
 use crate::cli::output::{Output, printable};
+use crate::cli::standing::ensure_may_stand;
 use crate::cli::units::count;
 use crate::cli::verification::texts_of;
 
@@ -56,43 +57,35 @@ pub(in crate::cli) fn run(
     database: &Database,
     output: &mut Output,
 ) -> CommandResult {
-    let page = arguments
-        .html
-        .as_ref()
-        .map(|path| Page::new(path, arguments.replace, output.console()));
-    let page = page.transpose()?;
+    let console = output.console().clone();
+    let mut page = None;
     if let Some(path) = &arguments.html {
-        let place_of = |path: &PathBuf| output.console().place_of(path);
-        let texts: Vec<PathBuf> = arguments.texts.iter().map(place_of).collect();
-        ensure_replaceable(
-            &place_of(path),
-            Some(database.path()),
-            texts.iter().map(PathBuf::as_path),
-        )?;
+        let new = Page::new(path, arguments.replace, &console)?;
+        let texts: Vec<PathBuf> = arguments
+            .texts
+            .iter()
+            .map(|path| console.place_of(path))
+            .collect();
+        let inputs = texts.iter().map(PathBuf::as_path);
+        ensure_replaceable(&new.place, Some(database.path()), inputs)?;
+        page = Some(new);
     }
     let snapshot = database.snapshot()?;
-    let gathering = Gathering {
+    let survey = Survey {
         snapshot: &snapshot,
-        max_distance: arguments
-            .max_distance
-            .unwrap_or_else(|| database.max_distance()),
+        max_distance: arguments.max_distance.unwrap_or(database.max_distance()),
         samples: arguments.samples,
         output,
     };
     let path = &arguments.database.database;
     let name = path.file_name().unwrap_or(path.as_os_str());
     let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));
-    let findings = gathering.findings(title, |documents| match arguments.texts.is_empty() {
+    let findings = survey.findings(title, |documents| match arguments.texts.is_empty() {
         true => Ok(payloads(documents)),
-        false => arguments.texts(documents, database, output.console()),
+        false => arguments.texts(documents, database, &console),
     })?;
-    show(&findings, page.as_ref(), output)?;
-    Ok(Answer::Yes)
-}
 
-/// Prints a report, or writes it as a page.
-fn show(findings: &Findings, page: Option<&Page>, output: &mut Output) -> Result<(), Failure> {
-    if let Some(page) = page {
+    if let Some(page) = &page {
         page.write(&findings.to_html())?;
     }
     if output.is_json() {
@@ -100,24 +93,26 @@ fn show(findings: &Findings, page: Option<&Page>, output: &mut Output) -> Result
     } else if page.is_none() {
         output.print_lines(&findings.to_text());
     }
-    Ok(())
+    Ok(Answer::Yes)
 }
 
 /// The payloads that are texts, by key.
 fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
-    let text = |document: &Document| {
-        let text = std::str::from_utf8(document.payload())
-            .ok()
-            .filter(|it| !it.is_empty())?;
-        Some((document.key().to_vec(), text.to_owned()))
-    };
-    documents.iter().filter_map(text).collect()
+    let mut texts = HashMap::new();
+    for document in documents {
+        if let Ok(text) = std::str::from_utf8(document.payload())
+            && !text.is_empty()
+        {
+            texts.insert(document.key().to_vec(), text.to_owned());
+        }
+    }
+    texts
 }
 
 impl Arguments {
     /// The files with texts.
     #[cfg(all(feature = "cli", unix))]
-    pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &Path> {
         self.texts.iter().map(PathBuf::as_path)
     }
 
@@ -130,38 +125,117 @@ impl Arguments {
     ) -> Result<HashMap<Vec<u8>, String>, Error> {
         let wanted: HashSet<&[u8]> = documents.iter().map(Document::key).collect();
         let rule = Fingerprinting::new(database.scheme(), None)?;
+        let is_cut = self.reading.unit() != Unit::Document;
         let mut texts = HashMap::new();
         for path in &self.texts {
             let mut records = console.records(path, self.reading.options_of_texts())?;
             let progress = console.progress_of("bytes read");
             let read = records.progress();
             loop {
-                let chunk = records.next_chunk(|record| match self.reading.unit() {
+                let chunk = records.next_chunk(|record| {
                     // Only what is wanted is turned into text.
-                    Unit::Document if !record.key().is_some_and(|it| wanted.contains(it)) => {
-                        Ok(Vec::new())
+                    match is_cut || record.key().is_some_and(|key| wanted.contains(key)) {
+                        true => texts_of(record, rule),
+                        false => Ok(Vec::new()),
                     }
-                    _ => texts_of(record, rule),
                 })?;
                 if chunk.is_empty() {
                     break;
                 }
                 _ = progress.update(read.bytes_read(), read.bytes_total());
                 console.ensure_wanted()?;
-                // What cannot be read has no text. But a file that cannot be read is an error.
-                let read = chunk
-                    .into_iter()
-                    .filter(|it| !matches!(it, Err(rejected) if !rejected.is_input()));
-                let read = read.collect::<Result<Vec<_>, _>>()?;
-                for (key, text) in read.into_iter().flatten() {
-                    if let Some((key, text)) =
-                        key.zip(text).filter(|(key, _)| wanted.contains(&key[..]))
-                    {
-                        texts.insert(key, text);
+                for record in chunk {
+                    let units = match record {
+                        Ok(units) => units,
+                        // What cannot be read has no text. But a file that cannot be read is an error.
+                        Err(rejected) if rejected.is_input() => return Err(rejected.into()),
+                        Err(_) => continue,
+                    };
+                    for unit in units {
+                        if let (Some(key), Some(text)) = unit
+                            && wanted.contains(&key[..])
+                        {
+                            texts.insert(key, text);
+                        }
                     }
                 }
             }
         }
         Ok(texts)
+    }
+}
+
+/// How each page begins.
+const BEGIN: &str = "<!DOCTYPE html>";
+
+/// The file for a page.
+struct Page {
+    /// As it was given.
+    path: PathBuf,
+    place: PathBuf,
+    replace: bool,
+}
+
+impl Page {
+    /// Refuses a file that exists or cannot be written, before there is any work for it.
+    fn new(path: &Path, replace: bool, console: &Console) -> Result<Self, Failure> {
+        let page = Self {
+            path: path.to_owned(),
+            place: console.place_of(path),
+            replace,
+        };
+        if !replace {
+            ensure_may_stand(&page.place, BEGIN.as_bytes()).map_err(|_| Error::AlreadyExists {
+                path: page.path.clone(),
+            })?;
+        }
+        if page.place.is_dir() {
+            return Err(page.refused("it is a folder"));
+        }
+        // Dropped at once, so nothing is left if the process is killed at its work.
+        page.new_file()?;
+        Ok(page)
+    }
+
+    /// Writes the page. The file has its name only when it is whole.
+    fn write(&self, page: &str) -> Result<(), Failure> {
+        let new = self.new_file()?;
+        (&*new.file)
+            .write_all(page.as_bytes())
+            .map_err(|error| self.failed(&error))?;
+        let existing = match self.replace {
+            true => Existing::Replace,
+            false => Existing::Refuse,
+        };
+        match new.finish(&self.place, existing) {
+            Err(Error::Io { source, .. }) => Err(self.failed(&source)),
+            Err(Error::AlreadyExists { .. }) => Err(Error::AlreadyExists {
+                path: self.path.clone(),
+            }
+            .into()),
+            finished => Ok(finished?),
+        }
+    }
+
+    fn new_file(&self) -> Result<NewFile, Failure> {
+        let folder =
+            directory_of(&self.place).map_err(|_| self.refused("there is no such folder"))?;
+        NewFile::create(folder).map_err(|error| match error {
+            Error::Io { source, .. } => self.failed(&source),
+            error => error.into(),
+        })
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        // The error of a temporary file names it, and nobody has heard of that.
+        match error.get_ref().and_then(|inner| inner.source()) {
+            Some(cause) => self.refused(&cause.to_string()),
+            None => self.refused(&error.to_string()),
+        }
+    }
+
+    fn refused(&self, reason: &str) -> Failure {
+        let path = self.path.display();
+        format!("{path}: the page cannot be written: {reason}").into()
     }
 }

@@ -45,13 +45,14 @@ const LONGEST: Duration = Duration::from_millis(300);
 
 /// The space before some words, and the words.
 pub(super) fn without_space(words: &str) -> (&str, &str) {
-    words
-        .strip_prefix(' ')
-        .map_or(("", words), |words| (" ", words))
+    match words.strip_prefix(' ') {
+        Some(rest) => (" ", rest),
+        None => ("", words),
+    }
 }
 
 /// What stands in the place of words that are left out.
-pub(super) fn told_gap(words: usize) -> String {
+pub(super) fn gap_text(words: usize) -> String {
     match words {
         0 => "…".to_owned(),
         1 => "… 1 word …".to_owned(),
@@ -61,22 +62,25 @@ pub(super) fn told_gap(words: usize) -> String {
 
 impl Differences {
     /// Compares two texts word by word. White space does not count.
-    pub(super) fn of(first: &str, second: &str) -> Self {
-        let [first, second] = [first, second].map(Words::of);
+    pub(super) fn new(first: &str, second: &str) -> Self {
+        let first = Words::new(first);
+        let second = Words::new(second);
         let deadline = Some(Instant::now() + LONGEST);
         let ops =
             capture_diff_slices_deadline(Algorithm::Myers, &first.words, &second.words, deadline);
-        let same = ops
-            .iter()
-            .filter(|op| is_same(op))
-            .map(|op| first.count(op.old_range()))
-            .sum();
-        let words = [&first, &second].map(|it| it.count(0..it.words.len()));
-        let words = [words[0], words[1], same];
         let mut differences = Self {
             pieces: Vec::new(),
-            words,
+            words: [
+                first.count(0..first.words.len()),
+                second.count(0..second.words.len()),
+                0,
+            ],
         };
+        for op in &ops {
+            if is_same(op) {
+                differences.words[2] += first.count(op.old_range());
+            }
+        }
         let mut places = 0;
         for (index, op) in ops.iter().enumerate() {
             let is_last = index + 1 == ops.len();
@@ -106,18 +110,15 @@ impl Differences {
         if range.len() <= before + after + 1 {
             return self.pieces.push(Piece::Same(words.text(range)));
         }
-        let (start, end) = (range.start + before, range.end - after);
-        let parts = [
-            (range.start..start, None),
-            (start..end, Some(())),
-            (end..range.end, None),
-        ];
-        for (range, gap) in parts {
-            match gap {
-                Some(()) => self.pieces.push(Piece::Gap(words.count(range))),
-                None if range.is_empty() => {}
-                None => self.pieces.push(Piece::Same(words.text(range))),
-            }
+        let start = range.start + before;
+        let end = range.end - after;
+        if !is_first {
+            self.pieces
+                .push(Piece::Same(words.text(range.start..start)));
+        }
+        self.pieces.push(Piece::Gap(words.count(start..end)));
+        if !is_last {
+            self.pieces.push(Piece::Same(words.text(end..range.end)));
         }
     }
 
@@ -148,7 +149,7 @@ struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    fn of(text: &'t str) -> Self {
+    fn new(text: &'t str) -> Self {
         let mut words = Self {
             words: Vec::new(),
             has_space: Vec::new(),
@@ -168,9 +169,9 @@ impl<'t> Words<'t> {
 
     /// The number of words in a range, without the signs.
     fn count(&self, range: Range<usize>) -> usize {
-        self.words[range]
-            .iter()
-            .filter(|it| it.contains(char::is_alphanumeric))
+        let words = self.words[range].iter();
+        words
+            .filter(|word| word.contains(char::is_alphanumeric))
             .count()
     }
 
@@ -194,16 +195,16 @@ impl<'t> Words<'t> {
 mod tests {
     use super::*;
 
-    fn told(first: &str, second: &str) -> Vec<Piece> {
-        Differences::of(first, second).pieces
+    fn pieces_of(first: &str, second: &str) -> Vec<Piece> {
+        Differences::new(first, second).pieces
     }
 
     #[test]
-    fn changed_words_are_told_with_their_neighbours() {
+    fn changed_words_are_shown_with_their_neighbours() {
         let [same, first, second] = [Piece::Same, Piece::First, Piece::Second]
-            .map(|it| move |text: &str| it(text.to_owned()));
+            .map(|piece| move |text: &str| piece(text.to_owned()));
         assert_eq!(
-            told("The old red fox, it runs.", "The old  grey fox, it\nruns."),
+            pieces_of("The old red fox, it runs.", "The old  grey fox, it\nruns."),
             [
                 same("The old"),
                 first(" red"),
@@ -211,11 +212,11 @@ mod tests {
                 same(" fox, it runs.")
             ]
         );
-        assert_eq!(told("a b", "a b, c"), [same("a b"), second(", c")]);
-        assert_eq!(told("a b c", "b c"), [first("a"), same(" b c")]);
-        assert_eq!(told("same words", "same \t words"), []);
-        assert_eq!(told("", ""), []);
-        assert_eq!(told("", "all new"), [second("all new")]);
+        assert_eq!(pieces_of("a b", "a b, c"), [same("a b"), second(", c")]);
+        assert_eq!(pieces_of("a b c", "b c"), [first("a"), same(" b c")]);
+        assert_eq!(pieces_of("same words", "same \t words"), []);
+        assert_eq!(pieces_of("", ""), []);
+        assert_eq!(pieces_of("", "all new"), [second("all new")]);
     }
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
         let first: Vec<String> = (0..100).map(|i| format!("w{i}")).collect();
         let mut second = first.clone();
         second[50] = "changed".to_owned();
-        let differences = Differences::of(&first.join(" "), &second.join(" "));
+        let differences = Differences::new(&first.join(" "), &second.join(" "));
         assert_eq!(differences.words, [100, 100, 99]);
         assert_eq!(
             differences.pieces,
@@ -242,10 +243,10 @@ mod tests {
     #[test]
     fn signs_are_no_words() {
         let differences =
-            Differences::of("One, two; three. – 3.5 it's", "One, two; four! – 3.5 it's");
+            Differences::new("One, two; three. – 3.5 it's", "One, two; four! – 3.5 it's");
         assert_eq!(differences.words, [5, 5, 4]);
         let stops = |word: &str| format!("{word} {}{word}.", ". ".repeat(40));
-        let differences = Differences::of(&stops("a"), &stops("b"));
+        let differences = Differences::new(&stops("a"), &stops("b"));
         assert_eq!(differences.words, [2, 2, 0]);
         assert!(
             differences.pieces.contains(&Piece::Gap(0)),
@@ -253,26 +254,26 @@ mod tests {
             differences.pieces
         );
         assert_eq!(
-            [0, 5, 1247].map(told_gap),
+            [0, 5, 1247].map(gap_text),
             ["…", "… 5 words …", "… 1,247 words …"]
         );
     }
 
     #[test]
-    fn texts_that_differ_in_all_words_are_told_in_short() {
-        let [first, second] = ["a", "b"].map(|it| vec![it; 10_000].join(" "));
-        let pieces = told(&first, &second);
+    fn texts_that_differ_in_all_words_are_shown_in_short() {
+        let [first, second] = ["a", "b"].map(|word| vec![word; 10_000].join(" "));
+        let pieces = pieces_of(&first, &second);
         assert_eq!(pieces.len(), 2);
         assert!(matches!(&pieces[0], Piece::First(text) if text.ends_with("… 9,970 more words")));
         let alternating =
             |odd: &str| -> String { (0..200).map(|i| format!("w{i} {odd}{i} ")).collect() };
-        let pieces = told(&alternating("x"), &alternating("y"));
+        let pieces = pieces_of(&alternating("x"), &alternating("y"));
         assert_eq!(pieces.last(), Some(&Piece::More(200 - MOST_PLACES)));
     }
 
     #[test]
     fn words_cannot_act_on_a_screen() {
-        let pieces = told("a", "a \u{1b}[31m\u{202e}b");
+        let pieces = pieces_of("a", "a \u{1b}[31m\u{202e}b");
         assert!(pieces.iter().all(|piece| match piece {
             Piece::Same(text) | Piece::First(text) | Piece::Second(text) =>
                 !text.contains(['\u{1b}', '\u{202e}']),

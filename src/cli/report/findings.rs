@@ -1,14 +1,13 @@
-//! What a report tells, apart from how it looks.
+//! The contents of a report, apart from how it looks.
 
 use serde_json::{Map, Value, json};
 
 use super::differences::{Differences, Piece};
 use crate::cli::output::name_fields;
 
-/// What a report tells.
+/// The contents of a report.
 #[derive(Debug)]
 pub(in crate::cli) struct Findings {
-    /// What it is about.
     pub(super) title: String,
     pub(super) facts: Vec<Fact>,
     pub(super) distances: Distances,
@@ -16,7 +15,7 @@ pub(in crate::cli) struct Findings {
     pub(super) sizes: Vec<SizeCount>,
     /// The largest clusters, the largest first.
     pub(super) largest: Vec<LargeCluster>,
-    /// How the fingerprints are spread. `None` if there is no database to tell.
+    /// How the fingerprints are spread. `None` without a database.
     pub(super) spread: Option<Spread>,
     pub(super) samples: Vec<Sample>,
     /// Why some samples have no differences, or other things that a reader should know.
@@ -29,7 +28,8 @@ pub(super) struct Fact {
     /// Its field in JSON.
     pub(super) field: &'static str,
     pub(super) heading: &'static str,
-    pub(super) told: String,
+    /// In words.
+    pub(super) text: String,
     pub(super) value: Value,
 }
 
@@ -84,13 +84,13 @@ pub(super) enum Name {
 /// How the fingerprints are spread over the prefixes of the tables.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
-    /// The stored fingerprints that were asked for.
+    /// The stored fingerprints that were queried.
     pub(super) queries: u64,
     /// By table. Empty if queries compare all fingerprints.
     pub(super) tables: Vec<TableSpread>,
     /// The mean number of other fingerprints that a query meets and that are not near, and what it would be if
     /// fingerprints were evenly spread.
-    pub(super) others_met: f64,
+    pub(super) others: f64,
     pub(super) others_even: f64,
     pub(super) fullest: Vec<FullPrefix>,
 }
@@ -105,7 +105,7 @@ pub(super) struct TableSpread {
     pub(super) even: f64,
     /// As the stored fingerprints are spread.
     pub(super) expected: f64,
-    pub(super) met: f64,
+    pub(super) candidates: f64,
     pub(super) most: u64,
 }
 
@@ -134,13 +134,13 @@ impl Fact {
     pub(super) fn new(
         field: &'static str,
         heading: &'static str,
-        told: impl Into<String>,
+        text: impl Into<String>,
         value: impl Into<Value>,
     ) -> Self {
         Self {
             field,
             heading,
-            told: told.into(),
+            text: text.into(),
             value: value.into(),
         }
     }
@@ -165,24 +165,26 @@ impl SizeCounter {
         if self.counts.len() <= index {
             self.counts.resize(index + 1, (0, 0));
         }
-        let count = &mut self.counts[index];
-        *count = (count.0 + 1, count.1 + documents);
+        self.counts[index].0 += 1;
+        self.counts[index].1 += documents;
     }
 
     pub(super) fn finish(self) -> Vec<SizeCount> {
-        let range = |(index, (clusters, documents)): (usize, (u64, u64))| {
+        let mut sizes = Vec::new();
+        for (index, (clusters, documents)) in self.counts.into_iter().enumerate() {
             // The third power of two is the first that stands for several sizes.
-            let (least, most) = SINGLE_SIZES
-                .get(index)
-                .map_or((1 << index >> 1 | 1, 1 << index), |&size| (size, size));
-            SizeCount {
+            let (least, most) = match SINGLE_SIZES.get(index) {
+                Some(&size) => (size, size),
+                None => (1 << index >> 1 | 1, 1 << index),
+            };
+            sizes.push(SizeCount {
                 least,
                 most,
                 clusters,
                 documents,
-            }
-        };
-        self.counts.into_iter().enumerate().map(range).collect()
+            });
+        }
+        sizes
     }
 }
 
@@ -190,33 +192,37 @@ impl Findings {
     pub(super) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("title".to_owned(), self.title.clone().into());
-        object.extend(
-            self.facts
-                .iter()
-                .map(|fact| (fact.field.to_owned(), fact.value.clone())),
-        );
-        let distances = self.distances.counts.iter().enumerate();
-        let distances =
-            distances.map(|(distance, count)| json!({"distance": distance, "pairs": count}));
-        object.insert("distances".to_owned(), distances.collect());
+        for fact in &self.facts {
+            object.insert(fact.field.to_owned(), fact.value.clone());
+        }
+        let mut distances = Vec::new();
+        for (distance, count) in self.distances.counts.iter().enumerate() {
+            distances.push(json!({"distance": distance, "pairs": count}));
+        }
+        object.insert("distances".to_owned(), distances.into());
         if let Some(by_chance) = self.distances.by_chance {
             object.insert("pairs_by_chance".to_owned(), by_chance.into());
         }
-        let sizes = self.sizes.iter().map(|it| {
-            json!({"least": it.least, "most": it.most, "clusters": it.clusters, "documents": it.documents})
-        });
-        object.insert("cluster_sizes".to_owned(), sizes.collect());
-        object.insert(
-            "largest_clusters".to_owned(),
-            self.largest.iter().map(LargeCluster::to_json).collect(),
-        );
+        let mut sizes = Vec::new();
+        for SizeCount {
+            least,
+            most,
+            clusters,
+            documents,
+        } in &self.sizes
+        {
+            sizes.push(
+                json!({"least": least, "most": most, "clusters": clusters, "documents": documents}),
+            );
+        }
+        object.insert("cluster_sizes".to_owned(), sizes.into());
+        let largest = self.largest.iter().map(LargeCluster::to_json);
+        object.insert("largest_clusters".to_owned(), largest.collect());
         if let Some(spread) = &self.spread {
             object.insert("spread".to_owned(), spread.to_json());
         }
-        object.insert(
-            "samples".to_owned(),
-            self.samples.iter().map(Sample::to_json).collect(),
-        );
+        let samples = self.samples.iter().map(Sample::to_json);
+        object.insert("samples".to_owned(), samples.collect());
         object.insert("remarks".to_owned(), self.remarks.clone().into());
         Value::Object(object)
     }
@@ -242,59 +248,74 @@ impl Name {
 
 impl LargeCluster {
     fn to_json(&self) -> Value {
-        let other = |(name, distance): &(Name, u32)| {
+        let mut others = Vec::new();
+        for (name, distance) in &self.others {
             let mut fields = name.fields();
             fields.insert("distance".to_owned(), (*distance).into());
-            Value::Object(fields)
-        };
+            others.push(Value::Object(fields));
+        }
         json!({
             "documents": self.documents,
             "diameter": self.diameter,
             "survivor": self.survivor.to_json(),
-            "others": self.others.iter().map(other).collect::<Vec<_>>(),
+            "others": others,
         })
     }
 }
 
 impl Spread {
     fn to_json(&self) -> Value {
-        let tables = self.tables.iter().map(|it| {
-            json!({
-                "table": it.table,
-                "prefix_bits": it.prefix_bits,
-                "ranges": it.ranges,
-                "candidates_even": it.even,
-                "candidates_expected": it.expected,
-                "candidates": it.met,
-                "most_candidates": it.most,
-            })
-        });
-        let fullest = self.fullest.iter().map(|it| {
-            json!({"table": it.table, "prefix_bits": it.prefix_bits, "rows": it.rows, "expected": it.expected})
-        });
+        let mut tables = Vec::new();
+        for table in &self.tables {
+            tables.push(json!({
+                "table": table.table,
+                "prefix_bits": table.prefix_bits,
+                "ranges": table.ranges,
+                "candidates_even": table.even,
+                "candidates_expected": table.expected,
+                "candidates": table.candidates,
+                "most_candidates": table.most,
+            }));
+        }
+        let mut fullest = Vec::new();
+        for FullPrefix {
+            table,
+            prefix_bits,
+            rows,
+            expected,
+        } in &self.fullest
+        {
+            let prefix = json!({"table": table, "prefix_bits": prefix_bits, "rows": rows,
+                                "expected": expected});
+            fullest.push(prefix);
+        }
         json!({
             "queries": self.queries,
-            "others_met": self.others_met,
+            "others_met": self.others,
             "others_even": self.others_even,
-            "tables": tables.collect::<Vec<_>>(),
-            "fullest_prefixes": fullest.collect::<Vec<_>>(),
+            "tables": tables,
+            "fullest_prefixes": fullest,
         })
     }
 }
 
 impl Sample {
     fn to_json(&self) -> Value {
-        let piece = |piece: &Piece| match piece {
-            Piece::Same(text) => json!({"same": text}),
-            Piece::First(text) => json!({"a": text}),
-            Piece::Second(text) => json!({"b": text}),
-            Piece::Gap(words) => json!({"same_words": words}),
-            Piece::More(places) => json!({"more_places": places}),
-        };
-        let differences = self
+        let mut pieces = Vec::new();
+        for piece in self
             .differences
-            .as_ref()
-            .map(|it| it.pieces.iter().map(piece).collect::<Vec<_>>());
+            .iter()
+            .flat_map(|differences| &differences.pieces)
+        {
+            pieces.push(match piece {
+                Piece::Same(text) => json!({"same": text}),
+                Piece::First(text) => json!({"a": text}),
+                Piece::Second(text) => json!({"b": text}),
+                Piece::Gap(words) => json!({"same_words": words}),
+                Piece::More(places) => json!({"more_places": places}),
+            });
+        }
+        let differences = self.differences.is_some().then_some(pieces);
         json!({
             "a": self.first.to_json(),
             "b": self.second.to_json(),
@@ -312,14 +333,11 @@ mod tests {
     #[test]
     fn clusters_are_counted_by_powers_of_two() {
         let mut counter = SizeCounter::default();
-        [2, 2, 3, 4, 5, 8, 9, 1000]
-            .into_iter()
-            .for_each(|documents| counter.add(documents));
-        let counted: Vec<_> = counter
-            .finish()
-            .into_iter()
-            .filter(|it| it.clusters > 0)
-            .collect();
+        for documents in [2, 2, 3, 4, 5, 8, 9, 1000] {
+            counter.add(documents);
+        }
+        let mut counted = counter.finish();
+        counted.retain(|size| size.clusters > 0);
         let size = |least, most, clusters, documents| SizeCount {
             least,
             most,

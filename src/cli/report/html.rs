@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::differences::{Piece, told_gap, without_space};
+use super::differences::{Piece, gap_text, without_space};
 use super::findings::Findings;
 use super::parts::{Column, PairPart, Part, Row, Table};
 use crate::cli::units::told_count;
@@ -41,14 +41,12 @@ fn add(page: &mut String, line: &str) {
 
 fn add_facts(page: &mut String, facts: &[[String; 2]]) {
     add(page, "<dl>");
-    for [heading, told] in facts {
+    for [heading, text] in facts {
+        let heading = escaped(heading);
+        let text = escaped(text);
         add(
             page,
-            &format!(
-                "<div><dt>{}</dt><dd>{}</dd></div>",
-                escaped(heading),
-                escaped(told)
-            ),
+            &format!("<div><dt>{heading}</dt><dd>{text}</dd></div>"),
         );
     }
     add(page, "</dl>");
@@ -56,32 +54,18 @@ fn add_facts(page: &mut String, facts: &[[String; 2]]) {
 
 fn add_table(page: &mut String, table: &Table) {
     let has_bars = table.rows.iter().any(|row| row.bar.is_some());
-    let class = |column: &Column| {
-        if column.is_number {
-            " class=\"number\""
-        } else {
-            ""
-        }
-    };
     add(page, "<div class=\"wide\"><table>\n<thead><tr>");
     for column in &table.columns {
+        let heading = escaped(column.heading);
         add(
             page,
-            &format!(
-                "<th scope=\"col\"{}>{}</th>",
-                class(column),
-                escaped(column.heading)
-            ),
+            &format!("<th scope=\"col\"{}>{heading}</th>", class(column)),
         );
     }
-    add(
-        page,
-        if has_bars {
-            "<th></th></tr></thead>\n<tbody>"
-        } else {
-            "</tr></thead>\n<tbody>"
-        },
-    );
+    if has_bars {
+        page.push_str("<th></th>");
+    }
+    add(page, "</tr></thead>\n<tbody>");
     for Row { cells, bar } in &table.rows {
         page.push_str("<tr>");
         for (cell, column) in cells.iter().zip(&table.columns) {
@@ -104,33 +88,42 @@ fn add_table(page: &mut String, table: &Table) {
     add(page, "</tbody>\n</table></div>");
 }
 
+fn class(column: &Column) -> &'static str {
+    match column.is_number {
+        true => " class=\"number\"",
+        false => "",
+    }
+}
+
 fn add_pair(page: &mut String, pair: &PairPart) {
-    let [first, second] = pair.names.each_ref().map(|it| escaped(it));
+    let [first, second] = &pair.names;
     add(
         page,
-        &format!("<section>\n<h3>{}</h3>", escaped(&pair.told)),
+        &format!("<section>\n<h3>{}</h3>", escaped(&pair.heading)),
     );
-    add(page, &format!("<p class=\"key\">{first}<br>{second}</p>"));
+    add(
+        page,
+        &format!(
+            "<p class=\"key\">{}<br>{}</p>",
+            escaped(first),
+            escaped(second)
+        ),
+    );
     if !pair.pieces.is_empty() {
-        let pieces = pair.pieces.iter().map(|piece| match piece {
-            Piece::Same(words) => escaped(words),
-            Piece::First(words) => marked(words, "<del>[-", "-]</del>"),
-            Piece::Second(words) => marked(words, "<ins>{+", "+}</ins>"),
-            Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", told_gap(*words)),
-            Piece::More(places) => {
-                format!(
-                    " <span class=\"gap\">… and {} more places</span>",
-                    told_count(*places as u64)
-                )
-            }
-        });
-        add(
-            page,
-            &format!(
-                "<p class=\"words\" dir=\"auto\">{}</p>",
-                pieces.collect::<String>()
-            ),
-        );
+        page.push_str("<p class=\"words\" dir=\"auto\">");
+        for piece in &pair.pieces {
+            *page += &match piece {
+                Piece::Same(words) => escaped(words),
+                Piece::First(words) => marked(words, "<del>[-", "-]</del>"),
+                Piece::Second(words) => marked(words, "<ins>{+", "+}</ins>"),
+                Piece::Gap(words) => format!(" <span class=\"gap\">{}</span>", gap_text(*words)),
+                Piece::More(places) => {
+                    let places = told_count(*places as u64);
+                    format!(" <span class=\"gap\">… and {places} more places</span>")
+                }
+            };
+        }
+        add(page, "</p>");
     }
     add(page, "</section>");
 }

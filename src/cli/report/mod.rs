@@ -1,15 +1,13 @@
-//! `simdb report`: tells what a database looks like, as text, as JSON or as a page.
+//! `simdb report`: shows what a database looks like, as text, as JSON or as a page.
 
 mod command;
 mod differences;
 mod findings;
-mod gathering;
 mod html;
-mod page;
 mod parts;
 #[cfg(feature = "cli")]
 mod removals;
-mod terminal;
+mod survey;
 
 pub(super) use command::{Arguments, run};
 #[cfg(feature = "cli")]

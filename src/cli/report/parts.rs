@@ -1,6 +1,7 @@
-//! The parts of a report in their order: the words and numbers, for every form in which it is shown.
+//! The parts of a report in their order, the words and numbers, for every form in which it is shown; and the report as
+//! text.
 
-use super::differences::{Differences, Piece};
+use super::differences::{Piece, gap_text, without_space};
 use super::findings::{Distances, Findings, Name, Sample, SizeCount, Spread};
 use crate::cli::output::printable;
 use crate::cli::units::told_count;
@@ -39,18 +40,18 @@ pub(super) struct Row {
 /// Two near documents, and how they differ.
 #[derive(Debug)]
 pub(super) struct PairPart {
-    pub(super) told: String,
+    pub(super) heading: String,
     pub(super) names: [String; 2],
     pub(super) pieces: Vec<Piece>,
 }
 
 impl Findings {
     pub(super) fn parts(&self) -> Vec<Part> {
-        let facts = self
-            .facts
-            .iter()
-            .map(|fact| [fact.heading.to_owned(), fact.told.clone()]);
-        let mut parts = vec![Part::Facts(facts.collect())];
+        let mut facts = Vec::new();
+        for fact in &self.facts {
+            facts.push([fact.heading.to_owned(), fact.text.clone()]);
+        }
+        let mut parts = vec![Part::Facts(facts)];
         parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
         parts.extend(self.distances.parts());
         parts.extend(size_parts(&self.sizes));
@@ -67,19 +68,19 @@ impl Findings {
         let mut table = Table::new(&[("documents", true), ("", false), ("key", false)]);
         for cluster in &self.largest {
             let survives = match cluster.diameter {
-                Some(diameter) => format!("survives; two differ in {}", told_bits(diameter)),
+                Some(diameter) => format!("survives; two differ in {}", bits_text(diameter)),
                 None => "survives".to_owned(),
             };
             table.add([
                 told_count(cluster.documents),
                 survives,
-                told(&cluster.survivor),
+                name_text(&cluster.survivor),
             ]);
             for (name, distance) in &cluster.others {
                 table.add([
                     String::new(),
-                    format!("{} from it", told_bits(*distance)),
-                    told(name),
+                    format!("{} from it", bits_text(*distance)),
+                    name_text(name),
                 ]);
             }
             let more = cluster.documents - 1 - cluster.others.len() as u64;
@@ -99,13 +100,17 @@ impl Findings {
             return Vec::new();
         }
         let mut parts = vec![Part::Heading("Sample pairs")];
-        if self.samples.iter().any(|it| it.differences.is_some()) {
+        if self
+            .samples
+            .iter()
+            .any(|sample| sample.differences.is_some())
+        {
             parts.push(Part::Paragraph(
                 "Words that only the first text has stand in [- -], words that only the second has in {+ +}."
                     .to_owned(),
             ));
         }
-        parts.extend(self.samples.iter().map(|it| Part::Pair(it.part())));
+        parts.extend(self.samples.iter().map(Sample::part));
         parts
     }
 }
@@ -124,7 +129,7 @@ impl Distances {
             parts.push(Part::Paragraph(text.to_owned()));
         }
         if let Some(by_chance) = self.by_chance {
-            parts.push(Part::Paragraph(match by_chance {
+            let text = match by_chance {
                 ..0.5 => {
                     "Among as many random fingerprints, no pair would be expected to be as near."
                         .to_owned()
@@ -133,7 +138,8 @@ impl Distances {
                     "Among as many random fingerprints, about {} pairs would be as near by chance.",
                     told_count(by_chance.round() as u64)
                 ),
-            }));
+            };
+            parts.push(Part::Paragraph(text));
         }
         parts
     }
@@ -152,7 +158,7 @@ fn size_parts(sizes: &[SizeCount]) -> Vec<Part> {
         ("clusters", true),
         ("documents", true),
     ]);
-    let counts: Vec<u64> = sizes.iter().map(|it| it.clusters).collect();
+    let counts: Vec<u64> = sizes.iter().map(|size| size.clusters).collect();
     for (size, bar) in sizes.iter().zip(bars(&counts)) {
         let range = match size.least == size.most {
             true => told_count(size.least),
@@ -183,18 +189,15 @@ impl Spread {
                 ("met", true),
                 ("most met", true),
             ]);
-            for it in &self.tables {
-                let [even, expected, met] =
-                    [it.even, it.expected, it.met].map(|it| format!("{it:.1}"));
-                let [number, bits] = [it.table.to_string(), it.prefix_bits.to_string()];
+            for spread in &self.tables {
                 table.add([
-                    number,
-                    bits,
-                    told_count(it.ranges),
-                    even,
-                    expected,
-                    met,
-                    told_count(it.most),
+                    spread.table.to_string(),
+                    spread.prefix_bits.to_string(),
+                    told_count(spread.ranges),
+                    format!("{:.1}", spread.even),
+                    format!("{:.1}", spread.expected),
+                    format!("{:.1}", spread.candidates),
+                    told_count(spread.most),
                 ]);
             }
             parts.push(Part::Table(table));
@@ -208,13 +211,12 @@ impl Spread {
                 ("fingerprints", true),
                 ("if evenly spread", true),
             ]);
-            for it in &self.fullest {
-                let [number, bits] = [it.table.to_string(), it.prefix_bits.to_string()];
+            for prefix in &self.fullest {
                 table.add([
-                    number,
-                    bits,
-                    told_count(it.rows),
-                    format!("{:.2}", it.expected),
+                    prefix.table.to_string(),
+                    prefix.prefix_bits.to_string(),
+                    told_count(prefix.rows),
+                    format!("{:.2}", prefix.expected),
                 ]);
             }
             parts.push(Part::Table(table));
@@ -226,7 +228,7 @@ impl Spread {
     fn sentence(&self) -> String {
         let Self {
             queries,
-            others_met,
+            others,
             others_even,
             ..
         } = *self;
@@ -236,15 +238,15 @@ impl Spread {
         if self.tables.is_empty() {
             return "The database is so small that a query compares all fingerprints.".to_owned();
         }
-        let met = format!(
+        let counts = format!(
             "{} stored fingerprints were asked for. In the mean, a query met {} fingerprints that are not \
              near, where {} would be met if all were evenly spread.",
             told_count(queries),
-            told_count(others_met.round() as u64),
+            told_count(others.round() as u64),
             told_count(others_even.round() as u64)
         );
-        let meaning = match others_met / others_even {
-            _ if others_met < FEW_CANDIDATES => "These are few, so queries are fast.",
+        let meaning = match others / others_even {
+            _ if others < FEW_CANDIDATES => "These are few, so queries are fast.",
             ..2.0 => "The fingerprints are about as evenly spread as random ones.",
             ..10.0 => {
                 "Texts that share words have fingerprints that share bits, so some more are usual, and queries are \
@@ -256,38 +258,31 @@ impl Spread {
                  a long part in common. The largest clusters and the fullest prefixes tell which."
             }
         };
-        format!("{met} {meaning}")
+        format!("{counts} {meaning}")
     }
 }
 
 impl Sample {
-    fn part(&self) -> PairPart {
-        let mut told_words = told_bits(self.distance);
+    fn part(&self) -> Part {
+        let mut heading = bits_text(self.distance);
         if let Some(similarity) = self.similarity {
-            told_words += &format!(", estimated similarity {similarity:.2}");
+            heading += &format!(", estimated similarity {similarity:.2}");
         }
         let mut pieces = Vec::new();
-        if let Some(Differences {
-            pieces: found,
-            words: [first, second, same],
-        }) = &self.differences
-        {
-            let words = match found.is_empty() {
-                true => format!(", the same {} words", told_count(*first as u64)),
-                false => {
-                    let [first, second, same] =
-                        [first, second, same].map(|&it| told_count(it as u64));
-                    format!(", {first} and {second} words, {same} of them in common")
-                }
+        if let Some(differences) = &self.differences {
+            let [first, second, same] = differences.words.map(|words| told_count(words as u64));
+            heading += &match differences.pieces.is_empty() {
+                true => format!(", the same {first} words"),
+                false => format!(", {first} and {second} words, {same} of them in common"),
             };
-            told_words += &words;
-            pieces.clone_from(found);
+            pieces.clone_from(&differences.pieces);
         }
-        PairPart {
-            told: told_words,
-            names: [told(&self.first), told(&self.second)],
+        let names = [name_text(&self.first), name_text(&self.second)];
+        Part::Pair(PairPart {
+            heading,
+            names,
             pieces,
-        }
+        })
     }
 }
 
@@ -325,20 +320,109 @@ fn bars(counts: &[u64]) -> impl Iterator<Item = f64> {
         .map(move |&count| count as f64 / greatest as f64)
 }
 
-pub(super) fn told_bits(bits: u32) -> String {
+pub(super) fn bits_text(bits: u32) -> String {
     format!("{bits} {}", if bits == 1 { "bit" } else { "bits" })
 }
 
 /// A name on one line.
-fn told(name: &Name) -> String {
+fn name_text(name: &Name) -> String {
     match name {
         Name::Key(key) => printable(key).into_owned(),
         Name::Place { input, number, key } => {
-            let place = format!("{}:{number}", printable(input));
-            key.as_ref().map_or_else(
-                || place.clone(),
-                |key| format!("{place} {}", printable(key)),
-            )
+            let mut text = format!("{}:{number}", printable(input));
+            if let Some(key) = key {
+                text += &format!(" {}", printable(key));
+            }
+            text
         }
     }
+}
+
+/// The length of the longest bar of a text.
+const LONGEST_BAR: f64 = 40.0;
+
+impl Findings {
+    /// The report as text, without the last line break.
+    pub(in crate::cli) fn to_text(&self) -> String {
+        let mut blocks = vec![self.title.clone()];
+        for part in self.parts() {
+            blocks.push(match part {
+                Part::Heading(heading) => heading.to_uppercase(),
+                Part::Paragraph(text) => text,
+                Part::Facts(facts) => facts_text(&facts),
+                Part::Table(table) => table_text(&table),
+                Part::Pair(pair) => pair_text(&pair),
+            });
+        }
+        blocks.join("\n\n")
+    }
+}
+
+fn facts_text(facts: &[[String; 2]]) -> String {
+    let widths = facts.iter().map(|[heading, _]| heading.chars().count());
+    let width = widths.max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for [heading, text] in facts {
+        let line = format!("{heading:<width$}  {text}");
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+fn table_text(table: &Table) -> String {
+    let mut widths = Vec::new();
+    for (index, column) in table.columns.iter().enumerate() {
+        let cells = table
+            .rows
+            .iter()
+            .map(|row| row.cells[index].chars().count());
+        widths.push(cells.max().unwrap_or(0).max(column.heading.chars().count()));
+    }
+    let headings = Row {
+        cells: table
+            .columns
+            .iter()
+            .map(|column| column.heading.to_owned())
+            .collect(),
+        bar: None,
+    };
+    let mut lines = Vec::new();
+    for row in [&headings].into_iter().chain(&table.rows) {
+        let mut line = String::new();
+        for ((cell, width), column) in row.cells.iter().zip(&widths).zip(&table.columns) {
+            line += &match column.is_number {
+                true => format!("{cell:>width$}  "),
+                false => format!("{cell:<width$}  "),
+            };
+        }
+        // What there is at all can be seen.
+        let bar = row.bar.unwrap_or(0.0) * LONGEST_BAR;
+        line += &"#".repeat(bar.ceil() as usize);
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+fn pair_text(pair: &PairPart) -> String {
+    let mut text = format!("{}\n  {}\n  {}", pair.heading, pair.names[0], pair.names[1]);
+    if pair.pieces.is_empty() {
+        return text;
+    }
+    let mut words = String::new();
+    for piece in &pair.pieces {
+        words += &match piece {
+            Piece::Same(words) => words.clone(),
+            Piece::First(words) => marked(words, "[-", "-]"),
+            Piece::Second(words) => marked(words, "{+", "+}"),
+            Piece::Gap(words) => format!(" {}", gap_text(*words)),
+            Piece::More(places) => format!(" … and {} more places", told_count(*places as u64)),
+        };
+    }
+    text += &format!("\n  {}", words.trim_start());
+    text
+}
+
+fn marked(words: &str, before: &str, after: &str) -> String {
+    let (space, words) = without_space(words);
+    format!("{space}{before}{words}{after}")
 }

@@ -1,9 +1,9 @@
-//! What a report of a cleaning tells, found in the list of the removed records.
+//! Finds the contents of a report of a cleaning in the list of the removed records.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 
 use crate::Error;
 use crate::dedup::{DedupTotals, Removals};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::differences::Differences;
 use super::findings::{Distances, Fact, Findings, LargeCluster, Name, Sample, SizeCounter};
-use super::gathering::{MOST_OTHERS, keep_large};
+use super::survey::{MOST_OTHERS, keep_large};
 use crate::cli::output::bytes_of;
 use crate::cli::units::told_count;
 
@@ -23,9 +23,9 @@ struct Removed {
     similarity: Option<f64>,
 }
 
-/// What the first reading of the list finds.
+/// The counts of the first reading of the list.
 #[derive(Default)]
-struct Counted {
+struct RemovalCounts {
     distances: Vec<u64>,
     /// The removed records of each survivor, by the hash of its name.
     groups: HashMap<u64, u64>,
@@ -33,49 +33,49 @@ struct Counted {
 }
 
 impl Findings {
-    /// What a report of a cleaning tells, with up to `samples` pairs of each distance.
-    pub(in crate::cli) fn of_removals(
+    /// The contents of a report of a cleaning, with up to `samples` pairs of each distance.
+    pub(in crate::cli) fn from_removals(
         title: String,
         removals: &Removals<'_>,
         samples: usize,
     ) -> Result<Self, Error> {
-        let counted = Counted::of(removals)?;
+        let counts = RemovalCounts::new(removals)?;
         let mut sizes = SizeCounter::default();
-        counted
-            .groups
-            .values()
-            .for_each(|removed| sizes.add(removed + 1));
-        let (largest, drawn) = counted.shown(removals, samples)?;
-        let places = drawn
-            .iter()
-            .flat_map(|it| [&it.record, &it.survivor])
-            .filter_map(place_of);
-        let texts = removals.texts(&places.collect::<HashSet<_>>())?;
-        let text_of = |name: &Name| place_of(name).and_then(|place| texts.get(&place));
-        let samples = drawn.iter().map(|it| Sample {
-            first: it.survivor.clone(),
-            second: it.record.clone(),
-            distance: it.distance,
-            similarity: it.similarity,
-            differences: text_of(&it.survivor)
-                .zip(text_of(&it.record))
-                .map(|(survivor, record)| Differences::of(survivor, record)),
-        });
-        let samples = samples.collect();
-        let counts = counted.distances;
-        let distances = Distances {
-            what: "removed records",
-            counts,
-            has_unlike: false,
-            by_chance: None,
-        };
-        let facts = facts(removals.totals());
-        let sizes = sizes.finish();
+        for removed in counts.groups.values() {
+            sizes.add(removed + 1);
+        }
+        let (largest, drawn) = counts.shown(removals, samples)?;
+        let mut places = HashSet::new();
+        for removed in &drawn {
+            places.extend(place_of(&removed.record));
+            places.extend(place_of(&removed.survivor));
+        }
+        let texts = removals.texts(&places)?;
+        let mut samples = Vec::new();
+        for removed in drawn {
+            let survivor = place_of(&removed.survivor).and_then(|place| texts.get(&place));
+            let record = place_of(&removed.record).and_then(|place| texts.get(&place));
+            samples.push(Sample {
+                differences: match (survivor, record) {
+                    (Some(survivor), Some(record)) => Some(Differences::new(survivor, record)),
+                    _ => None,
+                },
+                first: removed.survivor,
+                second: removed.record,
+                distance: removed.distance,
+                similarity: removed.similarity,
+            });
+        }
         Ok(Self {
             title,
-            facts,
-            distances,
-            sizes,
+            facts: facts(removals.totals()),
+            distances: Distances {
+                what: "removed records",
+                counts: counts.distances,
+                has_unlike: false,
+                by_chance: None,
+            },
+            sizes: sizes.finish(),
             largest,
             spread: None,
             samples,
@@ -117,21 +117,19 @@ fn facts(totals: &DedupTotals) -> Vec<Fact> {
         .collect()
 }
 
-impl Counted {
-    fn of(removals: &Removals<'_>) -> Result<Self, Error> {
-        let mut counted = Self::default();
+impl RemovalCounts {
+    fn new(removals: &Removals<'_>) -> Result<Self, Error> {
+        let mut counts = Self::default();
         each_removed(removals, |removed| {
             let distance = removed.distance as usize;
-            if counted.distances.len() <= distance {
-                counted.distances.resize(distance + 1, 0);
+            if counts.distances.len() <= distance {
+                counts.distances.resize(distance + 1, 0);
             }
-            counted.distances[distance] += 1;
-            *counted
-                .groups
-                .entry(counted.hasher.hash_one(&removed.survivor))
-                .or_default() += 1;
+            counts.distances[distance] += 1;
+            let survivor = counts.hasher.hash_one(&removed.survivor);
+            *counts.groups.entry(survivor).or_default() += 1;
         })?;
-        Ok(counted)
+        Ok(counts)
     }
 
     /// The largest groups, and some removed records of each distance: evenly spaced ones.
@@ -141,15 +139,14 @@ impl Counted {
         samples: usize,
     ) -> Result<(Vec<LargeCluster>, Vec<Removed>), Error> {
         let mut largest: Vec<LargeCluster> = Vec::new();
-        let (mut seen, mut drawn) = (vec![0u64; self.distances.len()], Vec::new());
+        let mut seen = vec![0u64; self.distances.len()];
+        let mut drawn = Vec::new();
         each_removed(removals, |removed| {
-            let documents = self
-                .groups
-                .get(&self.hasher.hash_one(&removed.survivor))
-                .map_or(1, |it| it + 1);
+            let survivor = self.hasher.hash_one(&removed.survivor);
+            let documents = 1 + self.groups.get(&survivor).unwrap_or(&0);
             match largest
                 .iter_mut()
-                .find(|it| it.survivor == removed.survivor)
+                .find(|group| group.survivor == removed.survivor)
             {
                 Some(group) if group.others.len() < MOST_OTHERS => {
                     group
@@ -165,41 +162,36 @@ impl Counted {
                 }),
             }
             let distance = removed.distance as usize;
-            let (all, index) = (self.distances[distance], seen[distance]);
+            let all = self.distances[distance];
+            let index = seen[distance];
             seen[distance] += 1;
             let step = (all / samples.max(1) as u64).max(1);
             if index % step == 0 && index / step < samples as u64 {
                 drawn.push(removed);
             }
         })?;
-        drawn.sort_by_key(|it| it.distance);
+        drawn.sort_by_key(|removed| removed.distance);
         Ok((largest, drawn))
     }
 }
 
 /// Reads the list.
 fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Result<(), Error> {
-    let read = || -> io::Result<()> {
-        for line in BufReader::new(File::open(removals.list())?).lines() {
-            let Value::Object(object) = serde_json::from_str(&line?)? else {
-                continue;
-            };
-            if let Some(removed) = Removed::of(&object) {
-                each(removed);
-            }
+    let failed = Error::io(removals.list());
+    let list = File::open(removals.list()).map_err(&failed)?;
+    for line in BufReader::new(list).lines() {
+        let line = line.map_err(&failed)?;
+        let object: Value = serde_json::from_str(&line).map_err(|error| failed(error.into()))?;
+        if let Some(removed) = object.as_object().and_then(Removed::from_line) {
+            each(removed);
         }
-        Ok(())
-    };
-    let mut read = read;
-    read().map_err(|source| Error::Io {
-        path: removals.list().to_owned(),
-        source: source.into(),
-    })
+    }
+    Ok(())
 }
 
 impl Removed {
-    /// What a line of the list says.
-    fn of(object: &Map<String, Value>) -> Option<Self> {
+    /// Reads a line of the list.
+    fn from_line(object: &Map<String, Value>) -> Option<Self> {
         Some(Self {
             record: name_of(object),
             survivor: name_of(object.get("survivor")?.as_object()?),
@@ -212,9 +204,8 @@ impl Removed {
 /// The name of a record of an input, or of a document of a database.
 fn name_of(object: &Map<String, Value>) -> Name {
     let key = bytes_of(object, "key");
-    let number = ["line", "record", "row"]
-        .iter()
-        .find_map(|it| object.get(*it)?.as_u64());
+    let mut numbers = ["line", "record", "row"].into_iter();
+    let number = numbers.find_map(|field| object.get(field)?.as_u64());
     match bytes_of(object, "input").zip(number) {
         Some((input, number)) => Name::Place { input, number, key },
         None => Name::Key(key.unwrap_or_default()),

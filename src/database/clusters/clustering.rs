@@ -4,9 +4,14 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::database::near::Near;
 use crate::database::pairs::Question;
 use crate::document::Document;
-use crate::store::{DocumentNumber, Reader, ScopeNames};
+use crate::error::Result;
+#[cfg(feature = "ingest")]
+use crate::store::ScopeNames;
+use crate::store::{DocumentNumber, Reader};
+#[cfg(feature = "ingest")]
 use crate::unix_seconds::UnixSeconds;
 
 /// How near-duplicates are put together, and which of each cluster survives.
@@ -16,14 +21,11 @@ use crate::unix_seconds::UnixSeconds;
 /// ```
 /// use simdb::{Clustering, Survivor};
 ///
-/// let clustering = Clustering::new().max_distance(3).survivor([Survivor::Rank, Survivor::ShortestKey]);
+/// let clustering = Clustering::new().near(3).survivor([Survivor::Rank, Survivor::ShortestKey]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clustering {
-    max_distance: Option<u32>,
-    min_similarity: Option<f64>,
-    since: Option<UnixSeconds>,
-    scopes: Option<ScopeNames>,
+    near: Near,
     survivor: Option<Vec<Survivor>>,
     connected: bool,
 }
@@ -50,33 +52,11 @@ impl Clustering {
         Self::default()
     }
 
-    /// The distance, inclusive, at which documents are near. Default: that of the database.
+    /// Which documents are near. Default: [`Near::new`]. Of a document without a sketch nothing is near, unless the least
+    /// similarity is 0.
     #[must_use]
-    pub fn max_distance(mut self, max_distance: u32) -> Self {
-        self.max_distance = Some(max_distance);
-        self
-    }
-
-    /// The least similarity of near documents, 0 to 1. Default: that of the database. Of a document without a sketch
-    /// nothing is near, unless the least similarity is 0.
-    #[must_use]
-    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.min_similarity = Some(min_similarity);
-        self
-    }
-
-    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later. Default:
-    /// all.
-    #[must_use]
-    pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
-        self.since = Some(since.into());
-        self
-    }
-
-    /// Only documents of these scopes. Default: of all.
-    #[must_use]
-    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.scopes = Some(ScopeNames::new(scopes));
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.near = near.into();
         self
     }
 
@@ -102,14 +82,14 @@ impl Clustering {
     /// The distance that was given.
     #[cfg(feature = "ingest")]
     pub(crate) fn wanted_distance(&self) -> Option<u32> {
-        self.max_distance
+        self.near.max_distance
     }
 
     /// The fields of records on which nothing depends.
     #[cfg(feature = "ingest")]
     pub(crate) fn fields_not_needed(&self) -> Vec<&'static str> {
         let mut fields = vec!["group"];
-        if self.since.is_none()
+        if self.near.since.is_none()
             && !self.looks_at(Survivor::Earliest)
             && !self.looks_at(Survivor::Latest)
         {
@@ -118,13 +98,37 @@ impl Clustering {
         if !self.looks_at(Survivor::Rank) {
             fields.push("rank");
         }
-        if self.scopes.is_none() {
+        if self.near.scopes.is_none() {
             fields.push("scope");
         }
         if !self.looks_at(Survivor::Longest) {
             fields.extend(["payload", "payload_base64"]);
         }
         fields
+    }
+
+    /// The settings as a list whose order stays as it is. A new one comes at its end.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut survivor = self.survivor.as_ref().map(|_| Vec::new());
+        for by in self.survivor.iter().flatten() {
+            let name = match by {
+                Survivor::Rank => "rank",
+                Survivor::Earliest => "earliest",
+                Survivor::Latest => "latest",
+                Survivor::Longest => "longest",
+                Survivor::ShortestKey => "shortest-key",
+            };
+            survivor.get_or_insert_default().push(name);
+        }
+        serde_json::json!([
+            self.near.max_distance,
+            self.near.min_similarity,
+            self.near.since.map(UnixSeconds::unchecked),
+            self.near.scopes.as_ref().map(ScopeNames::names),
+            survivor,
+            self.connected,
+        ])
     }
 
     /// Whether the caller has not said which document survives.
@@ -148,28 +152,13 @@ impl Clustering {
     }
 
     /// The search for the pairs of near documents.
-    pub(super) fn question(&self, reader: Reader<'_>) -> Question {
-        let settings = reader.settings();
-        let least = self
-            .min_similarity
-            .or(settings.min_similarity)
-            .filter(|&least| least != 0.0);
-        Question {
-            min_similarity: least,
-            since: self.since,
-            scopes: self.scopes.clone(),
-            ..Question::new(self.max_distance.unwrap_or(settings.max_distance))
-        }
+    pub(super) fn question(&self, reader: Reader<'_>) -> Result<Question> {
+        Question::new(&self.near, reader.settings())
     }
 
     /// Whether a document counts.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        self.since
-            .is_none_or(|since| document.seen() >= since.unchecked())
-            && self
-                .scopes
-                .as_ref()
-                .is_none_or(|scopes| scopes.has(document.scope()))
+        self.near.counts(document)
     }
 
     /// What a document is worth beside others.

@@ -109,7 +109,7 @@ impl Snapshot {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint, Scheme};
+    /// use simdb::{ClusterEvent, Clustering, CreateOptions, Database, Document, Fingerprint, Near, Scheme};
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("pages.simdb");
     ///
@@ -120,7 +120,7 @@ impl Snapshot {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)).with_rank([rank]))?;
     /// }
     /// txn.commit()?;
-    /// let clustering = Clustering::new().max_distance(1).min_similarity(0.0);
+    /// let clustering = Clustering::new().near(Near::within(1).min_similarity(0.0));
     /// let totals = database.snapshot()?.clusters(&clustering, |event| {
     ///     if let ClusterEvent::Cluster(cluster) = event {
     ///         assert_eq!(cluster.documents.len(), 3);
@@ -143,7 +143,7 @@ impl Snapshot {
         };
         (totals.connected, totals.largest_connected) = gathered.components.unwrap_or_default();
         let reader = self.reader()?;
-        let question = clustering.question(reader);
+        let question = clustering.question(reader)?;
         let all = gathered.len() as u64;
         let (mut result, mut done) = (Ok(()), 0);
         let read =

@@ -52,7 +52,7 @@ impl Gathered {
         progress: Progress<'_>,
     ) -> Result<Option<Self>> {
         let reader = snapshot.reader()?;
-        let question = clustering.question(reader);
+        let question = clustering.question(reader)?;
         question.check_conditions(reader)?;
         let beside = match beside {
             None => AllBeside::default(),

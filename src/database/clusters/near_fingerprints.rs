@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
-use crate::database::near::{NearQuery, NearSearch};
+use crate::database::near_search::{NearQuery, NearSearch};
 use crate::database::pairs::{FoundBare, PairsOfUnit, Question};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
@@ -139,7 +139,7 @@ impl NearFingerprints {
         }
         let bits = self.fingerprints[place];
         // To compare with all near fingerprints takes less time than to find many in the tables.
-        let few = snapshot.store.sizes().compared_per_query;
+        let few = snapshot.store.sizes.compared_per_query;
         if self.len() <= few + few / FOUND_PER_QUERY * self.degrees[place] as usize {
             let near = pairs_within(&[bits], Some(&self.fingerprints), max_distance);
             to.extend(near.into_iter().map(|(_, it)| it).filter(|&it| it != index));

@@ -66,7 +66,7 @@ pub(super) fn read_nodes(
     clustering: &Clustering,
     progress: Progress<'_>,
 ) -> Result<Option<Nodes>> {
-    let least = clustering.question(snapshot.reader()?).min_similarity;
+    let least = clustering.question(snapshot.reader()?)?.min_similarity;
     let mut growing = Growing::of(near.len());
     let all_beside: HashSet<Fingerprint, RandomState> = beside.keys().map(|it| it.0).collect();
     let is_beside = |it| !all_beside.is_empty() && all_beside.contains(&it);

@@ -10,7 +10,7 @@ use super::position::Way;
 use super::search::Question;
 use super::units::Units;
 use crate::database::snapshot::Snapshot;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearPair;
 use crate::streaming;
@@ -108,12 +108,12 @@ impl Question {
     ) -> Result<()> {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
-        let way = Way::cheapest(reader, self.checked_distance()?, false)?;
+        let way = Way::cheapest(reader, self.max_distance, false)?;
         let units = Units::new(
             (reader, None),
             self.max_distance,
             &way,
-            snapshot.store.sizes().part_rows,
+            snapshot.store.sizes.part_rows,
             None,
         )?;
         let (mut result, mut last, all) = (Ok(()), None, units.len() as u64);
@@ -157,13 +157,5 @@ impl Question {
             })
         });
         result
-    }
-
-    /// The max distance, if there is such a distance.
-    pub(super) fn checked_distance(&self) -> Result<u32> {
-        match self.max_distance {
-            given if given > Fingerprint::BITS => Err(Error::MaxDistance { given }),
-            max_distance => Ok(max_distance),
-        }
     }
 }

@@ -6,10 +6,9 @@ use super::members::Keys;
 use super::position::PairPosition;
 use super::search::{Found, Question};
 use crate::database::crowding::FingerprintGroup;
+use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
-use crate::store::ScopeNames;
-use crate::unix_seconds::UnixSeconds;
 
 /// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
 ///
@@ -19,9 +18,9 @@ use crate::unix_seconds::UnixSeconds;
 pub struct Pairs<'s> {
     snapshot: &'s Snapshot,
     other: Option<&'s Snapshot>,
-    /// The least similarity that was asked for.
-    min_similarity: Option<f64>,
-    question: Question,
+    near: Near,
+    each_document: bool,
+    from: Option<PairPosition>,
 }
 
 /// What a search for pairs tells.
@@ -60,8 +59,12 @@ pub struct Pair {
 }
 
 impl Snapshot {
-    /// The search for all pairs of documents whose fingerprints differ in at most `max_distance` bits, and that are
-    /// similar enough for the database. [`Pairs::min_similarity`] asks for another least similarity.
+    /// The search for all pairs of near documents. A number says how near: `pairs(3)` takes fingerprints that differ in
+    /// at most 3 bits.
+    ///
+    /// If documents have to be similar too, a group has the documents of one fingerprint that have the same sketch, and
+    /// documents without a sketch are in no pair. But if no least similarity is asked for, those of
+    /// [another snapshot](Pairs::with) are compared by the distance alone, as a query without a sketch is.
     ///
     /// # Example
     ///
@@ -93,12 +96,13 @@ impl Snapshot {
     /// assert_eq!((&pairs[0].a.newest_key[..], pairs[0].b.documents), (&b"b"[..], 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pairs(&self, max_distance: u32) -> Pairs<'_> {
+    pub fn pairs(&self, near: impl Into<Near>) -> Pairs<'_> {
         Pairs {
             snapshot: self,
             other: None,
-            min_similarity: None,
-            question: Question::new(max_distance),
+            near: near.into(),
+            each_document: false,
+            from: None,
         }
     }
 }
@@ -116,32 +120,6 @@ impl<'s> Pairs<'s> {
         self
     }
 
-    /// The least similarity of a pair, 0 to 1. Default: that of the database. With 0 the distance alone decides.
-    ///
-    /// Above 0, a group has the documents of one fingerprint that have the same sketch, and documents without a sketch
-    /// are in no pair. But if none is asked for, those of [another snapshot](Self::with) are compared by the distance
-    /// alone, as a query without a sketch is.
-    #[must_use]
-    pub fn min_similarity(mut self, min_similarity: f64) -> Self {
-        self.min_similarity = Some(min_similarity);
-        self
-    }
-
-    /// Only documents seen at this time (Unix seconds or a [`SystemTime`](std::time::SystemTime)) or later. Default:
-    /// all.
-    #[must_use]
-    pub fn since(mut self, since: impl Into<UnixSeconds>) -> Self {
-        self.question.since = Some(since.into());
-        self
-    }
-
-    /// Only documents of these scopes. Default: of all.
-    #[must_use]
-    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.question.scopes = Some(ScopeNames::new(scopes));
-        self
-    }
-
     /// Whether to list each pair of documents, also those of one fingerprint. Then there are no groups of several
     /// documents. Default: false.
     ///
@@ -149,7 +127,7 @@ impl<'s> Pairs<'s> {
     /// fingerprints are in memory at a time.
     #[must_use]
     pub fn each_document(mut self, each_document: bool) -> Self {
-        self.question.each_document = each_document;
+        self.each_document = each_document;
         self
     }
 
@@ -158,7 +136,7 @@ impl<'s> Pairs<'s> {
     /// See [`PairPosition`] for when a position holds.
     #[must_use]
     pub fn from(mut self, position: PairPosition) -> Self {
-        self.question.from = Some(position);
+        self.from = Some(position);
         self
     }
 
@@ -218,15 +196,12 @@ impl<'s> Pairs<'s> {
             })
     }
 
-    /// What is asked, with the least similarity of the database if none is asked for.
     fn question(&self) -> Result<Question> {
-        let least = self
-            .min_similarity
-            .or(self.snapshot.reader()?.settings().min_similarity);
         Ok(Question {
-            min_similarity: least.filter(|&least| least != 0.0),
-            takes_unsketched: self.min_similarity.is_none(),
-            ..self.question.clone()
+            takes_unsketched: self.near.min_similarity.is_none(),
+            each_document: self.each_document,
+            from: self.from.clone(),
+            ..Question::new(&self.near, self.snapshot.reader()?.settings())?
         })
     }
 }

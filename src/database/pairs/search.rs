@@ -9,12 +9,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::members::{Keys, Member, Members, MembersOf, Together};
 use super::position::{PairPosition, Way};
 use super::units::Units;
+use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearPair;
 use crate::sketch::SketchSize;
-use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber};
+use crate::store::{DocumentNumber, Reader, ScopeNames, ScopeNumber, Settings};
 use crate::streaming;
 use crate::unix_seconds::UnixSeconds;
 
@@ -52,16 +53,17 @@ pub(in crate::database) enum Found {
 }
 
 impl Question {
-    pub(in crate::database) fn new(max_distance: u32) -> Self {
-        Self {
-            max_distance,
-            min_similarity: None,
+    pub(in crate::database) fn new(near: &Near, settings: &Settings) -> Result<Self> {
+        let bounds = near.checked(settings)?;
+        Ok(Self {
+            max_distance: bounds.max_distance,
+            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             takes_unsketched: false,
-            since: None,
-            scopes: None,
+            since: near.since,
+            scopes: near.scopes.clone(),
             each_document: false,
             from: None,
-        }
+        })
     }
 
     /// Finds all pairs, each once, and gives them to `observe`, until it breaks: the pairs of a snapshot, or of a
@@ -109,7 +111,7 @@ impl Question {
             None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
         };
         let from = self.from.as_ref().map(|from| from.next);
-        let part_rows = snapshot.store.sizes().part_rows;
+        let part_rows = snapshot.store.sizes.part_rows;
         let units = Units::new((reader, other), self.max_distance, &way, part_rows, from)?;
         let (all, first) = (
             units.len() as u64,
@@ -193,9 +195,8 @@ impl Question {
 
     /// What looks up the documents of a snapshot.
     fn members<'r>(&self, reader: Reader<'r>, keys: Keys) -> Result<Members<'r>> {
-        self.checked_distance()?;
         let scopes = self.scopes_of(reader)?;
-        let since = match self.since()? {
+        let since = match self.since.map(UnixSeconds::unchecked) {
             None => None,
             // Without any such document, nothing has a number that is large enough.
             Some(since) => Some((
@@ -211,22 +212,10 @@ impl Question {
         Ok(Members::new(reader, scopes, since, together, keys))
     }
 
-    /// From when on documents count, if not all do.
-    fn since(&self) -> Result<Option<i64>> {
-        self.since.map(UnixSeconds::checked).transpose()
-    }
-
-    /// Refuses a time in another unit, and a similarity that is none, or that the documents have no sketches for.
+    /// Refuses a least similarity if the documents have no sketches.
     pub(in crate::database) fn check_conditions(&self, reader: Reader<'_>) -> Result<()> {
-        self.since()?;
-        let Some(least) = self.min_similarity else {
-            return Ok(());
-        };
-        if !(0.0..=1.0).contains(&least) {
-            return Err(Error::MinSimilarity { given: least });
-        }
         match reader.settings().sketch_size {
-            SketchSize::None => Err(Error::SketchSizes {
+            SketchSize::None if self.min_similarity.is_some() => Err(Error::SketchSizes {
                 stored: 0,
                 given: 0,
             }),

@@ -22,7 +22,7 @@ use crate::store::file::{
     DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
-use crate::store::sorted_set::{Level, Life};
+use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
 const MOST_COLLECTED: u64 = 2 << 20;
@@ -56,27 +56,28 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
             findings,
         });
     }
-    let (parts, ticks, secret) = (Parts::of(view)?, Ticks::new(progress), Secret::new());
-    let walk = |hidden| Walk {
+    let parts = Parts::new(view)?;
+    let ticks = Ticks::new(progress);
+    let secret = Secret::new();
+    let nothing = Hidden::nothing(tables);
+    let mut walk = Walk {
         view,
         parts: &parts,
-        hidden,
+        hidden: &nothing,
         ticks: &ticks,
     };
-    let nothing = Hidden::nothing(tables);
-    let (mut products, found) = walk(&nothing).run(|| Products::new(tables, secret))?;
+    let (mut products, found) = walk.run(|| Products::new(tables, secret))?;
+    walk.hidden = &found.hidden;
     if !found.hidden.is_empty() {
         // Both sides of the comparison leave out what damaged blocks hide.
-        products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
+        products = walk.run(|| Products::new(tables, secret))?.0;
     }
     find_strays(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
-    view.sources()
-        .map(drop)
-        .or_else(|error| findings.add_error(usize::MAX, "sources", error))?;
+    findings.add_failure("sources", view.sources().map(drop))?;
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
-        let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;
+        let (collected, _) = walk.run(|| empty.emptied())?;
         tally::add_differences(view, collected, &mut findings);
     }
     check_counts(view, &found, &products, &mut findings);
@@ -90,15 +91,14 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
 
 /// Reads all directories.
 fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
-    let add = |findings: &mut Findings, read: Result<()>| {
-        read.or_else(|error| findings.add_error(usize::MAX, "directory", error))
-    };
     let state = view.state();
-    add(findings, state.documents.read_all(view.document_blocks()))?;
+    let read = state.documents.read_all(view.document_blocks());
+    findings.add_failure("directory", read)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
-            for it in &state.sets[set].levels {
-                add(findings, it.level.read_all(view.blocks().of_table(set.table())))?;
+            for SetLevel { level, .. } in &state.sets[set].levels {
+                let read = level.read_all(view.blocks().of_table(set.table()));
+                findings.add_failure("directory", read)?;
             }
         });
     }
@@ -113,7 +113,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     seen[0] = true;
     let mut damaged = Vec::new();
     let file = view.settings().file;
-    view.scopes(|name, record| {
+    let read = view.scopes(|name, record| {
         match decode_scope(file, name, record) {
             Ok(number) if !counters.has_given(number) => {
                 findings.add("scopes", name, "its number was never given");
@@ -126,8 +126,8 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
             Err(_) => findings.count(1),
         }
         Ok(())
-    })
-    .or_else(|error| findings.add_error(usize::MAX, "scopes", error))?;
+    });
+    findings.add_failure("scopes", read)?;
     let lost = seen.iter().filter(|seen| !**seen).count() as u64;
     if damaged.is_empty() && lost > 0 {
         findings.add(
@@ -136,9 +136,10 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
             format!("{lost} scopes that were given a number are missing"),
         );
     }
-    damaged
-        .into_iter()
-        .try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
+    for error in damaged {
+        findings.add_failure("scopes", Err(error))?;
+    }
+    Ok(())
 }
 
 /// Compares the keys of documents whose hashes are equal.
@@ -247,26 +248,26 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     )?;
     for set in state.sets.sets() {
         by_row!(set, set => {
-            let levels: Vec<_> = state.sets[set].levels.iter().map(|it| (it.number, &*it.level)).collect();
+            let mut levels = Vec::new();
+            for set in &state.sets[set].levels {
+                levels.push((set.number, &*set.level));
+            }
             find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
         });
     }
-    let ends = |(id, last): ChunkKey| {
-        directories
-            .get(&id)
-            .map_or((false, false), |ends| ends(last))
-    };
-    let name =
-        |(id, last): ChunkKey| format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff);
     let mut stray = Vec::new();
-    let read = view
-        .tables()
-        .chunk_keys(|key| stray.extend((!ends(key).0).then(|| name(key))));
+    let read = view.tables().chunk_keys(|key| {
+        if !ends_at(&directories, key).0 {
+            stray.push(name_of(key));
+        }
+    });
     add_strays("directory", read, stray, findings)?;
     let mut stray = Vec::new();
-    let read = view
-        .tables()
-        .summary_keys(|key| stray.extend((!ends(key).1).then(|| name(key))));
+    let read = view.tables().summary_keys(|key| {
+        if !ends_at(&directories, key).1 {
+            stray.push(name_of(key));
+        }
+    });
     add_strays("summaries", read, stray, findings)?;
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
@@ -276,6 +277,18 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
         }
     });
     add_strays("log", read, stray, findings)
+}
+
+/// Whether a chunk, and whether a summary, of this key is one of a level.
+fn ends_at(directories: &Directories<'_>, (id, last): ChunkKey) -> (bool, bool) {
+    match directories.get(&id) {
+        Some(ends) => ends(last),
+        None => (false, false),
+    }
+}
+
+fn name_of((id, last): ChunkKey) -> String {
+    format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff)
 }
 
 /// Finds the blocks of a table that none of its levels has. `name` is any level of the table.
@@ -295,7 +308,7 @@ fn find_stray_blocks<'a, R: Row>(
         directories.insert(LevelName { table, number }.id(), Box::new(ends));
     }
     let of = view.blocks().of_table(table);
-    let wanted: usize = levels.iter().map(|it| it.1.blocks()).sum();
+    let wanted: usize = levels.iter().map(|(_, level)| level.blocks()).sum();
     let mut stray = Vec::new();
     let read = view.tables().block_count(table).and_then(|count| {
         // Blocks that are missing were found when they were read.
@@ -304,19 +317,15 @@ fn find_stray_blocks<'a, R: Row>(
         }
         view.tables().block_keys(table, |number, last| {
             let row = R::from_number(last);
+            let level = levels.iter().find(|(other, _)| *other == number);
             // All chunks were read before. So this does not fail.
-            let has = |level: &Level<R>| {
-                let position = level.find(row, of)?;
-                Ok::<_, Error>(
-                    level
-                        .entry(position, of)?
-                        .is_some_and(|entry| entry.high == row),
-                )
-            };
-            if !levels
-                .iter()
-                .any(|it| it.0 == number && has(it.1).unwrap_or(true))
-            {
+            let is_there = level.is_some_and(|(_, level)| {
+                level
+                    .find(row, of)
+                    .and_then(|position| level.entry(position, of))
+                    .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
+            });
+            if !is_there {
                 stray.push(format!("{table}, level {number}, block up to {last:x}"));
             }
         })
@@ -331,8 +340,8 @@ fn add_strays(
     stray: Vec<String>,
     findings: &mut Findings,
 ) -> Result<()> {
-    stray
-        .into_iter()
-        .for_each(|key| findings.add(table, key, STRAY));
-    read.or_else(|error| findings.add_error(usize::MAX, table, error))
+    for key in stray {
+        findings.add(table, key, STRAY);
+    }
+    findings.add_failure(table, read)
 }

@@ -64,14 +64,10 @@ struct Both {
 
 impl Products {
     pub(super) fn new(tables: usize, secret: Secret) -> Self {
-        let both = || Both {
-            expected: vec![Product::ONE; BUCKETS],
-            stored: vec![Product::ONE; BUCKETS],
-        };
         Self {
             secret,
             sets: all_sets(tables)
-                .map(|set| by_row!(set, _ => keep both()))
+                .map(|set| by_row!(set, _ => keep Both::new()))
                 .collect(),
         }
     }
@@ -103,6 +99,13 @@ impl Products {
 }
 
 impl Both {
+    fn new() -> Self {
+        Self {
+            expected: vec![Product::ONE; BUCKETS],
+            stored: vec![Product::ONE; BUCKETS],
+        }
+    }
+
     /// Chooses buckets that differ, and takes their rows from `left`.
     fn choose(&self, left: &mut u64) -> Chosen {
         let mut chosen = Chosen::default();
@@ -138,17 +141,18 @@ impl Tally for Products {
     }
 
     fn merge(&mut self, other: Self) {
-        let add = |all: &mut [Product], more: &[Product]| {
-            all.iter_mut()
-                .zip(more)
-                .for_each(|(all, more)| all.add_all(more));
-        };
         for (both, other) in self.sets.iter_mut().zip(other.sets.iter()) {
             by_row!(both, other, (both, other) => {
-                add(&mut both.expected, &other.expected);
-                add(&mut both.stored, &other.stored);
+                add_all(&mut both.expected, &other.expected);
+                add_all(&mut both.stored, &other.stored);
             });
         }
+    }
+}
+
+fn add_all(all: &mut [Product], more: &[Product]) {
+    for (all, more) in all.iter_mut().zip(more) {
+        all.add_all(more);
     }
 }
 
@@ -202,7 +206,7 @@ impl Collected {
         let sets = self
             .sets
             .iter()
-            .map(|it| by_row!(it, it => keep Rows::new(it.chosen.clone())))
+            .map(|rows| by_row!(rows, rows => keep Rows::new(rows.chosen.clone())))
             .collect();
         Self {
             secret: self.secret,
@@ -222,10 +226,11 @@ impl Tally for Collected {
     fn store<R: SetRow>(&mut self, set: Set<R>, all: &[R]) {
         let Rows { chosen, stored, .. } = &mut self.sets[set];
         if chosen.any() {
-            stored.extend(
-                all.iter()
-                    .filter(|&&row| chosen.buckets[self.secret.bucket(row)]),
-            );
+            for &row in all {
+                if chosen.buckets[self.secret.bucket(row)] {
+                    stored.push(row);
+                }
+            }
         }
     }
 
@@ -254,30 +259,30 @@ fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findin
     } = rows;
     expected.sort_unstable();
     stored.sort_unstable();
-    let mut add = |row: R, is_missing: bool| {
+    let mut expected = expected.into_iter().peekable();
+    let mut stored = stored.into_iter().peekable();
+    loop {
+        let (row, is_missing) = match (expected.peek(), stored.peek()) {
+            (Some(row), Some(other)) if row == other => {
+                expected.next();
+                stored.next();
+                continue;
+            }
+            (Some(&row), other) if other.is_none_or(|&other| row < other) => {
+                expected.next();
+                (row, true)
+            }
+            (_, Some(&row)) => {
+                stored.next();
+                (row, false)
+            }
+            (_, None) => break,
+        };
         // Words cost the reading of a document.
         if findings.is_full() {
             findings.count(1);
         } else {
             findings.add_in(usize::MAX, describe(view, set, row, is_missing));
-        }
-    };
-    let (mut expected, mut stored) = (
-        expected.into_iter().peekable(),
-        stored.into_iter().peekable(),
-    );
-    loop {
-        match (expected.peek(), stored.peek()) {
-            (Some(row), Some(other)) if row == other => _ = (expected.next(), stored.next()),
-            (Some(row), other) if other.is_none_or(|other| row < other) => {
-                add(*row, true);
-                expected.next();
-            }
-            (_, Some(&row)) => {
-                add(row, false);
-                stored.next();
-            }
-            (_, None) => break,
         }
     }
     if chosen.unlisted > 0 {
@@ -293,46 +298,39 @@ fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findin
 /// A row that is missing or too many, in words.
 fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Finding {
     let number = number_of(row.number());
-    let says = |key: String, missing: String, more: String| Finding {
-        table: set.table().name,
-        key,
-        problem: if is_missing { missing } else { more },
-    };
     let names = format!(
         "a row names document {}, to which it does not belong",
         number.0
     );
-    if set.is(KEYS) {
+    let (key, missing, more) = if set.is(KEYS) {
         let key = key_of(view, number).unwrap_or_else(|| format!("hash {:016x}", row.prefix()));
-        says(key, "the row of the document is missing".to_owned(), names)
+        (key, "the row of the document is missing".to_owned(), names)
     } else if set.is(POSTINGS) {
-        let fingerprint = Fingerprint::from_bits(row.prefix()).to_string();
+        let fingerprint = Fingerprint::from_bits(row.prefix());
         let key = key_of(view, number).unwrap_or_else(|| number.0.to_string());
-        says(
-            fingerprint,
-            format!("the row of document {key} is missing"),
-            names,
-        )
+        let missing = format!("the row of document {key} is missing");
+        (fingerprint.to_string(), missing, names)
     } else if let Some((table, of)) = set.permuted_number().zip(table_of(view, set)) {
-        let fingerprint = of
-            .permutation
-            .invert(Permuted::from_bits(row.prefix()))
-            .to_string();
+        let permuted = Permuted::from_bits(row.prefix());
+        let fingerprint = of.permutation.invert(permuted);
         let missing = format!("the row in table {table} is missing");
-        says(
-            fingerprint,
-            missing,
-            format!("table {table} has a row of it, but no document has it"),
-        )
+        let more = format!("table {table} has a row of it, but no document has it");
+        (fingerprint.to_string(), missing, more)
     } else if set.is(DEAD) {
         let more = "it is marked as removed, but no block has the document".to_owned();
-        says(number.0.to_string(), "its row is missing".to_owned(), more)
+        (number.0.to_string(), "its row is missing".to_owned(), more)
     } else {
-        says(
+        let missing = "the row is missing".to_owned();
+        (
             format!("{row:x}"),
-            "the row is missing".to_owned(),
+            missing,
             "the row should not be there".to_owned(),
         )
+    };
+    Finding {
+        table: set.table().name,
+        key,
+        problem: if is_missing { missing } else { more },
     }
 }
 

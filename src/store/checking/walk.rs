@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::Permutation;
+use crate::store::blocks::Problem;
 use crate::store::file::{
     ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
     View, all_sets, by_row, damaged_document, give_fingerprint_rows,
@@ -57,7 +58,7 @@ impl Walk<'_> {
             all.found.merge(worker.found);
         }
         all.join_ends();
-        all.found.hidden.settle();
+        all.found.hidden.sort();
         Ok((all.tally, all.found))
     }
 
@@ -173,7 +174,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             let number = DocumentNumber(stored.number);
             let document = stored
                 .to_document()
-                .and_then(|it| self.of_the_right_size(it));
+                .and_then(|document| self.of_the_right_size(document));
             let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found.findings.add_error(part, "documents", error)?;
@@ -270,22 +271,20 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Notes the hashes that more than one row has.
     fn hashes<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.key_ends.extend(ends(part, rows));
-        for pair in rows
-            .windows(2)
-            .filter(|pair| pair[0].prefix() == pair[1].prefix())
-        {
-            self.found.repeat(pair[0].prefix());
+        for pair in rows.windows(2) {
+            if pair[0].prefix() == pair[1].prefix() {
+                self.found.repeat(pair[0].prefix());
+            }
         }
     }
 
     /// Expects the rows of all fingerprints but the first. The part before may have the first too.
     fn fingerprints<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.posting_ends.extend(ends(part, rows));
-        for pair in rows
-            .windows(2)
-            .filter(|pair| pair[0].prefix() != pair[1].prefix())
-        {
-            self.fingerprint(pair[1].prefix());
+        for pair in rows.windows(2) {
+            if pair[0].prefix() != pair[1].prefix() {
+                self.fingerprint(pair[1].prefix());
+            }
         }
     }
 
@@ -335,31 +334,31 @@ fn sorted(ends: &mut Vec<PartEnds>) -> Vec<PartEnds> {
 
 /// Refuses a block whose documents a search would not find.
 fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
-    let key = format!("block up to {last}");
-    let problem = "it begins before the block before it ends";
-    if block.begins_in_range() {
-        Ok(block)
-    } else {
-        Err(Error::Damaged {
-            table: "documents",
-            key,
-            problem,
-        })
+    if !block.begins_in_range() {
+        return Err(damaged_block(
+            last,
+            "it begins before the block before it ends",
+        ));
     }
+    Ok(block)
 }
 
 /// Refuses a block whose directory would lead a search by time or by scope past it.
 fn ensure_extent(block: &LiveDocuments, last: u64) -> Result<()> {
-    let key = format!("block up to {last}");
-    let problem = "the directory does not have the times and scopes of its documents";
-    if block.has_its_extent() {
-        Ok(())
-    } else {
-        Err(Error::Damaged {
-            table: "documents",
-            key,
-            problem,
-        })
+    if !block.has_its_extent() {
+        return Err(damaged_block(
+            last,
+            "the directory does not have the times and scopes of its documents",
+        ));
+    }
+    Ok(())
+}
+
+fn damaged_block(last: u64, problem: Problem) -> Error {
+    Error::Damaged {
+        table: "documents",
+        key: format!("block up to {last}"),
+        problem,
     }
 }
 
@@ -422,10 +421,9 @@ impl Found {
         self.too_short += other.too_short;
         self.last_document = self.last_document.max(other.last_document);
         self.fingerprints += other.fingerprints;
-        other
-            .repeated
-            .into_iter()
-            .for_each(|hash| self.repeat(hash));
+        for hash in other.repeated {
+            self.repeat(hash);
+        }
         self.too_many_repeated |= other.too_many_repeated;
         self.key_ends.extend(other.key_ends);
         self.posting_ends.extend(other.posting_ends);
@@ -457,38 +455,34 @@ impl RowFamily for SetPartsFamily {
 }
 
 impl Parts {
-    pub(super) fn of(view: &View) -> Result<Self> {
+    pub(super) fn new(view: &View) -> Result<Self> {
         let directory = &view.state().documents;
-        let ends = directory
-            .entries(directory.all(), view.document_blocks())?
-            .map(|entry| entry.high);
-        let last = directory.high();
-        let mut documents = Vec::new();
-        let mut first = 0;
-        for end in ends
+        let entries = directory.entries(directory.all(), view.document_blocks())?;
+        let ends = entries
             .skip(BLOCKS_OF_DOCUMENTS - 1)
             .step_by(BLOCKS_OF_DOCUMENTS)
-            .chain(last)
-        {
+            .map(|entry| entry.high);
+        let mut documents = Vec::new();
+        let mut first = 0;
+        for end in ends.chain(directory.high()) {
             if first <= end {
                 documents.push(first..=end);
             }
             first = end + 1;
         }
-        let parts = |set| Ok(by_row!(set, set => keep parts_of(view, set)?));
         let sets = all_sets(view.state().sets.tables())
-            .map(parts)
+            .map(|set| Ok(by_row!(set, set => keep parts_of(view, set)?)))
             .collect::<Result<_>>()?;
         Ok(Self { documents, sets })
     }
 
     /// The number of all parts.
     pub(super) fn len(&self) -> usize {
-        let sets = self
-            .sets
-            .iter()
-            .map(|set| by_row!(set, (_, parts) => parts.len()));
-        self.documents.len() + sets.sum::<usize>()
+        let mut parts = self.documents.len();
+        for set in &self.sets {
+            parts += by_row!(set, (_, parts) => parts.len());
+        }
+        parts
     }
 }
 
@@ -496,7 +490,7 @@ fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInc
     Ok((set, view.set(set).even_parts(BLOCKS_OF_ROWS)?))
 }
 
-/// Tells a caller how many parts are done.
+/// Reports to a caller how many parts are done.
 pub(super) struct Ticks<'a>(Mutex<TickState<'a>>);
 
 struct TickState<'a> {

@@ -38,7 +38,7 @@ struct Memory {
 
 /// A dense copy that has no name yet, or a temporary one.
 struct Copied<'a> {
-    pub(super) new: NewFile,
+    new: NewFile,
     engine: Engine,
     counter: Counter<'a>,
 }
@@ -56,10 +56,7 @@ fn copy<'a>(
 ) -> Result<Copied<'a>> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = |source: io::Error| Error::Io {
-        path: target.to_owned(),
-        source: source.into(),
-    };
+    let failed = Error::io(target);
     let copy = Copy {
         view,
         settings,
@@ -70,7 +67,7 @@ fn copy<'a>(
     let engine = file::create(&new, directory, settings, memory.engine)?;
     copy.write(&engine, sizes, &mut counter)?;
     let engine = engine.trimmed(&new, directory, memory.engine)?;
-    new.file.sync_all().map_err(failed)?;
+    new.file.sync_all().map_err(&failed)?;
     Ok(Copied {
         new,
         engine,
@@ -83,11 +80,8 @@ const MAX_ALONE_BYTES: u64 = 128 << 10;
 
 /// Refuses a copy for which the disk has no room.
 fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
-    let failed = |source: io::Error| Error::Io {
-        path: directory.to_owned(),
-        source: source.into(),
-    };
-    let available = available_bytes(directory).map_err(failed)?;
+    let failed = Error::io(directory);
+    let available = available_bytes(directory).map_err(&failed)?;
     // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;
     let entries = documents.entries(documents.all(), view.document_blocks())?;
@@ -95,7 +89,7 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
-    let copied = most.min(view.metadata().map_err(failed)?.len()) / 16 * 17 + (4 << 20);
+    let copied = most.min(view.metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
     let new = plan
@@ -120,7 +114,7 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
     let positions = table.permutation.positions();
     plan.tables()
         .iter()
-        .position(|it| it.permutation.positions() == positions)
+        .position(|other| other.permutation.positions() == positions)
 }
 
 /// A copy that is being made.
@@ -139,7 +133,7 @@ impl Copy<'_> {
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
-        (counter.done, counter.all) = (0, old.documents.rows().0);
+        counter.expect(old.documents.rows().0);
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
         bulk.edit.add_scopes(self.view.all_scopes()?);
@@ -152,20 +146,19 @@ impl Copy<'_> {
 
     /// Writes one level for each set.
     fn write_sets(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
-        let (old, plan) = (self.view.state(), &self.settings.plan);
-        let tables = plan.tables().len();
-        let fixed = || {
-            FIXED
-                .iter()
-                .filter(|set| by_row!(set, set => set.is_copied))
-        };
-        let rows = fixed()
-            .map(|set| by_row!(set, set => old.sets.rows(*set)))
-            .sum::<u64>()
-            + old.sets.rows(permuted(0)) * tables as u64;
+        let old = self.view.state();
+        let plan = &self.settings.plan;
+        let mut rows = old.sets.rows(permuted(0)) * plan.tables().len() as u64;
+        for &set in FIXED {
+            by_row!(set, set => if set.is_copied {
+                rows += old.sets.rows(set);
+            });
+        }
         counter.expect(rows);
-        for set in fixed() {
-            by_row!(set, set => copy_set(self.view, *set, *set, bulk, counter)?);
+        for &set in FIXED {
+            by_row!(set, set => if set.is_copied {
+                copy_set(self.view, set, set, bulk, counter)?;
+            });
         }
         for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
@@ -189,7 +182,7 @@ impl Copy<'_> {
                 writer.documents.push_copy(&document);
             }
             counter.add(live.iter().count())?;
-            writer.settle(bulk)?;
+            writer.write_full(bulk)?;
         }
         writer.finish(bulk)
     }
@@ -277,7 +270,8 @@ pub(super) fn verify(
     original: &View,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let (new, old) = (copied.state(), original.state());
+    let new = copied.state();
+    let old = original.state();
     for set in new.sets.sets() {
         by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()), go_on)?);
     }
@@ -287,24 +281,22 @@ pub(super) fn verify(
         blocks.documents_once(entry)?;
         go_on()?;
     }
-    let damaged = |table, key: &str, problem| {
-        Err(Error::Damaged {
-            table,
-            key: key.to_owned(),
-            problem,
-        })
-    };
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
     if new.counters != old.counters || counted != (old.counters.documents, old.counters.documents) {
-        let problem =
-            "the copy does not have as many documents as the database counts; check the database";
-        return damaged("meta", "documents", problem);
+        return Err(Error::Damaged {
+            table: "meta",
+            key: "documents".to_owned(),
+            problem: "the copy does not have as many documents as the database counts; check the database",
+        });
     }
     let tables = copied.settings().plan.tables().len();
     let fingerprints = new.sets.rows(permuted(0));
     if (0..tables).any(|table| new.sets.rows(permuted(table)) != fingerprints) {
-        let problem = "not all tables of the copy have as many fingerprints; check the database";
-        return damaged("permuted", "fingerprints", problem);
+        return Err(Error::Damaged {
+            table: "permuted",
+            key: "fingerprints".to_owned(),
+            problem: "not all tables of the copy have as many fingerprints; check the database",
+        });
     }
     Ok(())
 }
@@ -348,14 +340,11 @@ pub(crate) fn compact(
     plan: Option<Plan>,
     progress: CopyProgress<'_>,
 ) -> Result<()> {
-    let failed = |source: io::Error| Error::Io {
-        path: shared.path.clone(),
-        source: source.into(),
-    };
+    let failed = Error::io(&shared.path);
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.settings().for_another_file();
+    let mut settings = shared.current_settings().for_another_file();
     if let Some(plan) = plan {
         settings.plan = plan;
     }
@@ -384,23 +373,20 @@ pub(crate) fn compact(
     verify(&copied, &view, &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
-        .set_permissions(view.metadata().map_err(failed)?.permissions())
-        .map_err(failed)?;
+        .set_permissions(view.metadata().map_err(&failed)?.permissions())
+        .map_err(&failed)?;
     put_in_place(shared, new.temporary, &open, copied)
 }
 
 /// Puts the copy in the place of the file. `copied` is what it holds.
 fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: View) -> Result<()> {
-    let failed = |source: io::Error| Error::Io {
-        path: shared.path.clone(),
-        source: source.into(),
-    };
+    let failed = Error::io(&shared.path);
     ensure_in_place(shared)?;
     new.replace(&shared.target)?;
     // From here on the path names the copy, so every handle must use it.
     shared.swap(open.clone(), copied);
     // Some file systems ask for the first sync too, since the file had no name when it was synced.
-    open.file.sync_all().map_err(failed)?;
+    open.file.sync_all().map_err(&failed)?;
     sync_name(&shared.target).map_err(|error| match error {
         Error::Io { source, .. } => Error::Io {
             path: shared.path.clone(),
@@ -413,18 +399,15 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
 /// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
 /// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
-    let failed = |source: io::Error| Error::Io {
-        path: shared.target.clone(),
-        source: source.into(),
-    };
+    let failed = Error::io(&shared.target);
     let open = shared.open()?;
-    let metadata = open.file.metadata().map_err(failed)?;
-    if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(failed)?) {
+    let metadata = open.file.metadata().map_err(&failed)?;
+    if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(&failed)?) {
         let reason =
             "another file stands there since this one was opened; open that one, or move it away";
         return Err(failed(io::Error::other(reason)));
     }
-    match names_of(&open.file).map_err(failed)? {
+    match names_of(&open.file).map_err(&failed)? {
         0 | 1 => Ok(()),
         names => Err(Error::SeveralNames {
             path: shared.path.clone(),
@@ -447,12 +430,9 @@ pub(crate) fn backup(
     progress: CopyProgress<'_>,
 ) -> Result<()> {
     ensure_nothing_at(path)?;
-    let failed = |source: io::Error| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    };
+    let failed = Error::io(path);
     // `progress` may change the directory of the process.
-    let path = &path::absolute(path).map_err(failed)?;
+    let path = &path::absolute(path).map_err(&failed)?;
     let settings = view.settings().for_another_file();
     let new = NewFile::copy_of(directory_of(path)?, view.file())?;
     let Copied {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 
-use crate::holder::Holder;
+use crate::error::Holder;
 use crate::process::{PerProcess, Process};
 
 /// What tells a file from all others: its device and its number there.

@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{Durability, ReadableDatabase};
 
-use super::block_tables::BlockTable;
-use super::errors::{engine_error, open_error};
 use super::guard::{Guarded, guarded};
+use super::guard::{engine_error, open_error};
 use super::holders::Registered;
-use super::lent::Lent;
 use super::read_txn::ReadTxn;
 #[cfg(test)]
 use super::recording::Recording;
-use super::redb_tables::{self, Changes, MetaRow};
-use super::regions::NewStorage;
+use super::storage::Lent;
+use super::storage::NewStorage;
+use super::tables::BlockTable;
+use super::tables::{self, Changes, MetaRow};
 use crate::error::{Error, Result};
 use crate::files::{NewFile, is_same_file};
 use crate::process::Kept;
@@ -202,8 +202,8 @@ impl Engine {
 
     fn with_first_rows(self, first: &FirstRows<'_>, durability: Durability) -> Result<Self> {
         self.commit(durability, |txn| {
-            redb_tables::create_all(txn, first.block_tables)?;
-            redb_tables::write(txn, &Changes::default(), first.meta)
+            tables::create_all(txn, first.block_tables)?;
+            tables::write(txn, &Changes::default(), first.meta)
         })?;
         Ok(self)
     }
@@ -272,15 +272,13 @@ impl Engine {
     /// Makes changes part of the file, all or none of them, and durable.
     pub(crate) fn apply(&self, changes: &Changes, meta: &[MetaRow]) -> Result<()> {
         self.commit(Durability::Immediate, |txn| {
-            redb_tables::write(txn, changes, meta)
+            tables::write(txn, changes, meta)
         })
     }
 
     /// Makes changes part of the file. They become durable with the next changes that are applied.
     pub(crate) fn stage(&self, changes: &Changes) -> Result<()> {
-        self.commit(Durability::None, |txn| {
-            redb_tables::write(txn, changes, &[])
-        })
+        self.commit(Durability::None, |txn| tables::write(txn, changes, &[]))
     }
 
     fn commit(

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition};
 
-use super::block_tables::{BlockTable, LevelName, OpenBlockTable};
-use super::errors::engine_error;
+use super::guard::engine_error;
 use super::guard::{Guarded, guarded};
-use super::lent::LoanState;
-use super::redb_tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SOURCES, SUMMARIES};
+use super::storage::LoanState;
+use super::tables::{BlockTable, LevelName, OpenBlockTable};
+use super::tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SOURCES, SUMMARIES};
 use crate::error::Result;
 
 /// A source of stored blocks and of the chunks that describe them: the file, or memory in tests.

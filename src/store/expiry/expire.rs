@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::batch::{Batch, ExpiredBlock};
+use super::batch::{Batch, ExpiredBlock, Newcomers, Step};
 use super::selection::{Conditions, Selection};
-use super::step::{Newcomers, Step};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::file::{Shared, Turn, View, damaged_document};

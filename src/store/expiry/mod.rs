@@ -3,7 +3,6 @@
 mod batch;
 mod expire;
 mod selection;
-mod step;
 
 pub(crate) use expire::{Removed, ToExpire, expire, list};
 pub(crate) use selection::Conditions;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::log;
 use super::meta::{self, Settings};
 use super::operation::Operation;
-use super::replay::runs_of;
+use super::overlays::runs_of;
 use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use super::state::{State, StoredDirectory, StoredLevel, StoredSet, StoredState};
 use crate::error::{Error, Result};

@@ -2,7 +2,6 @@
 //! file.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +11,8 @@ use parking_lot::{Condvar, Mutex};
 use super::cache_limit::{CacheLimit, CacheUse};
 use super::edit::Edit;
 use super::meta::Settings;
-use super::now::Now;
 use super::opening;
-use super::pins::{CountedSnapshot, Pins};
-use super::progress::Progress;
+use super::pins::{CountedSnapshot, Gauges, Pins};
 use super::state::State;
 use super::turns::Turns;
 use super::view::View;
@@ -142,6 +139,12 @@ impl Shared {
         self.process.is_here()
     }
 
+    /// The metadata of the file, such as its size.
+    pub(crate) fn metadata(&self) -> Result<fs::Metadata> {
+        self.ensure_usable()?;
+        self.open()?.file.metadata().map_err(Error::io(&self.path))
+    }
+
     /// The last commit.
     pub(crate) fn view(&self) -> Result<Arc<View>> {
         let view = self.current_view()?;
@@ -166,7 +169,7 @@ impl Shared {
     /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         let txn = open.engine.begin_read()?;
-        let settings = self.settings();
+        let settings = self.current_settings();
         let state = opening::read_state(&txn, &settings)?;
         Ok(View::new(open, txn, state, settings, self.cache.clone()))
     }
@@ -223,7 +226,7 @@ impl Shared {
             open,
             txn,
             state,
-            self.settings(),
+            self.current_settings(),
             self.cache.clone(),
         ))
     }
@@ -266,16 +269,12 @@ impl Shared {
         if self.target.as_os_str().is_empty() {
             return Ok(());
         }
-        let failed = |source: io::Error| Error::Io {
-            path: self.path.clone(),
-            source: source.into(),
-        };
         let open = self.open()?;
-        if names_of(&open.file).map_err(failed)? > 0 {
+        if names_of(&open.file).map_err(Error::io(&self.path))? > 0 {
             return Ok(());
         }
         // Some file systems do not count names. There the path tells.
-        let metadata = open.file.metadata().map_err(failed)?;
+        let metadata = open.file.metadata().map_err(Error::io(&self.path))?;
         if fs::metadata(&self.target).is_ok_and(|there| is_same_file(&metadata, &there)) {
             return Ok(());
         }
@@ -307,6 +306,7 @@ impl Shared {
     /// Whether the checksums of all pages are right. If not, the engine goes back to the last whole
     /// commit, if there is one.
     pub(crate) fn check_pages(&self) -> Result<bool> {
+        self.ensure_usable()?;
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.ensure_certain()?;
@@ -405,21 +405,18 @@ impl Shared {
     }
 
     /// How the open file stands now.
-    pub(crate) fn now(&self) -> Now {
+    pub(crate) fn gauges(&self) -> Result<Gauges> {
+        self.ensure_usable()?;
         // No view is kept meanwhile. Somebody could need the database for itself.
-        let current = self.current.lock();
-        let mut now = current
-            .as_ref()
-            .map(|view| Now::of(view.state()))
-            .unwrap_or_default();
-        drop(current);
-        (now.cache_bytes, now.cache_limit_bytes) = (
-            now.cache_bytes + self.cache.bytes(),
-            self.limit.bytes() as u64,
-        );
-        now.snapshots = self.pins.snapshots() as u64;
-        now.pinned = self.pins.pinned(self.meters.freed_bytes.get());
-        now
+        let mut gauges = match &*self.current.lock() {
+            Some(view) => Gauges::new(view.state()),
+            None => Gauges::default(),
+        };
+        gauges.cache_bytes += self.cache.bytes();
+        gauges.cache_limit_bytes = self.limit.bytes() as u64;
+        gauges.snapshots = self.pins.snapshots() as u64;
+        gauges.pinned = self.pins.pinned(self.meters.freed_bytes.get());
+        Ok(gauges)
     }
 
     /// Gives decoded blocks the part of the cache that the directories do not take.
@@ -439,7 +436,7 @@ impl Shared {
         CacheUse::of(
             &self.limit,
             state,
-            &self.settings().plan,
+            &self.current_settings().plan,
             self.cache.bytes(),
             &self.sizes,
         )
@@ -447,12 +444,14 @@ impl Shared {
 
     /// Sets another limit of the cache.
     pub(crate) fn set_cache(&self, cache: Cache) -> Result<()> {
+        self.ensure_usable()?;
         self.limit.set(cache);
         self.share_cache(self.current_view()?.state());
         Ok(())
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    /// The settings, with the plan that the last compaction has chosen.
+    pub(crate) fn current_settings(&self) -> Arc<Settings> {
         self.settings.lock().clone()
     }
 
@@ -461,15 +460,27 @@ impl Shared {
         self.open.lock().clone().ok_or(Error::Closed)
     }
 
+    /// Refuses to write to a file that is open for reading only.
+    pub(crate) fn ensure_writable(&self) -> Result<()> {
+        self.ensure_usable()?;
+        self.open()?.engine.ensure_writable()
+    }
+
     /// Whether the file is open to write, and not closed.
     pub(crate) fn is_writable(&self) -> bool {
-        self.open()
-            .is_ok_and(|open| open.engine.ensure_writable().is_ok())
+        self.ensure_writable().is_ok()
+    }
+
+    /// Makes everything that is done with the file fail from now on, or no longer.
+    #[cfg(test)]
+    pub(crate) fn set_broken(&self, is_broken: bool) {
+        let open = self.open().expect("the file is not closed");
+        open.engine.set_broken(is_broken);
     }
 
     /// Closes the file. The caller has the turn to write, and nothing is merged any more. Snapshots can read nothing
     /// from then on, and every call is [`Error::Closed`].
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close_file(&self) -> Result<()> {
         let _merging = self.merging.lock();
         let _gate = self.gate.lock();
         self.is_closed.store(true, Ordering::Release);
@@ -506,10 +517,7 @@ fn target_of(path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Ok(PathBuf::new());
     }
-    fs::canonicalize(path).map_err(|source: io::Error| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })
+    fs::canonicalize(path).map_err(Error::io(path))
 }
 
 /// The innermost cause of an error.
@@ -519,4 +527,53 @@ fn innermost(error: &Error) -> String {
         error = cause;
     }
     error.to_string()
+}
+
+/// What the merging thread and the transactions tell each other.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// The number of commits. A thread that waits for a commit compares it, and so misses none.
+    pub(crate) commits: u64,
+    /// Whether the thread is to end.
+    pub(crate) stop: bool,
+    /// Why the last merge failed.
+    pub(crate) failure: Option<MergeFailure>,
+}
+
+/// Why the last merge failed.
+pub(crate) struct MergeFailure {
+    /// Whether the file is damaged. Otherwise the disk may be full, for example.
+    damage: bool,
+    reason: String,
+}
+
+impl MergeFailure {
+    pub(crate) fn new(error: &Error) -> Self {
+        let reason = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        Self {
+            damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)),
+            reason,
+        }
+    }
+
+    /// Nothing can be merged, since the system gives no thread.
+    pub(crate) fn without_thread(error: &std::io::Error) -> Self {
+        Self {
+            damage: false,
+            reason: error.to_string(),
+        }
+    }
+
+    /// The error for a transaction that waits for the merge.
+    pub(crate) fn to_error(&self) -> Error {
+        let cause = format!("levels could not be merged: {}", self.reason);
+        if self.damage {
+            Error::corrupted(cause)
+        } else {
+            Error::storage(cause)
+        }
+    }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::known_scopes::KnownScopes;
 use super::meta::{self, Counters};
 use super::overlays::Runs;
 use super::schema::{ByRow, DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
+use super::view::KnownScopes;
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};

@@ -1,10 +1,13 @@
 //! View: what is committed at one moment, in memory and in the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
 
 use super::meta::{Settings, decode_scope};
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
@@ -308,5 +311,26 @@ impl LiveDocuments {
             .documents()
             .next()
             .is_none_or(|first| first.number >= self.from)
+    }
+}
+
+/// The most scopes that are remembered. With names of 30 bytes they take 6 MB.
+const MOST: usize = 1 << 16;
+
+/// The numbers of committed scopes. All views of a file share them, since a scope never gets another number.
+#[derive(Debug, Default)]
+pub(crate) struct KnownScopes(RwLock<HashMap<Box<str>, ScopeNumber, RandomState>>);
+
+impl KnownScopes {
+    pub(super) fn get(&self, name: &str) -> Option<ScopeNumber> {
+        self.0.read().get(name).copied()
+    }
+
+    /// Remembers a scope of a commit, if there is room.
+    pub(super) fn add(&self, name: &str, number: ScopeNumber) {
+        let mut scopes = self.0.write();
+        if scopes.len() < MOST {
+            scopes.insert(name.into(), number);
+        }
     }
 }

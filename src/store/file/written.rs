@@ -4,17 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::edit::Edit;
 use super::meta::{Counters, Settings};
 use super::overlays::Overlays;
+use super::schema::{DOCUMENTS, permuted};
 use super::sources::ChangedSources;
-use super::view::damaged_document;
+use super::view::{View, damaged_document};
 use crate::document::Document;
 use crate::error::Result;
 use crate::files::directory_of;
-use crate::store::blocks::{DocumentBlock, DocumentRef, FileSeed, Packed, pack_documents};
-use crate::store::engine::{SpillFile, SpilledBytes};
+use crate::plan::{Candidates, Probe};
+use crate::store::blocks::{
+    Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
+};
+use crate::store::engine::{BlockBytes, SpillFile, SpilledBytes};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
+use crate::store::sorted_set::Run;
 
 /// What a transaction has written so far.
 pub(crate) struct Written {
@@ -200,6 +206,97 @@ impl WrittenDocuments {
                 .transpose()
         };
         read().transpose()
+    }
+}
+
+/// The fingerprints that a transaction has written. Some may have no document any more.
+pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
+
+impl<'w> WrittenFingerprints<'w> {
+    pub(crate) fn new(overlays: &'w Overlays) -> Self {
+        Self(overlays)
+    }
+
+    /// Those that are not sorted yet, as rows of the first table.
+    pub(crate) fn unsorted(&self) -> Candidates<'w> {
+        Candidates::new(self.0[permuted(0)].puts().1)
+    }
+
+    /// Those that are sorted, as rows of the first table, in parts.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        self.0[permuted(0)]
+            .puts()
+            .0
+            .iter()
+            .map(|run| Candidates::new(run.puts()))
+    }
+
+    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
+    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        let (first, last) = (probe.first, probe.last);
+        let runs = self.0[permuted(probe.table)].puts().0.iter();
+        let puts = runs
+            .map(Run::indexed_puts)
+            .filter(move |puts| puts.may_have(first, last));
+        puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
+    }
+}
+
+/// If the last block of documents has less than this number of sixteenths of its most bytes, the next
+/// commit fills it up.
+const FULL_SIXTEENTHS: usize = 13;
+
+/// New blocks of documents at the end of the file.
+pub(crate) struct Appended {
+    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
+    /// `blocks`.
+    tail: Option<Entry<u64>>,
+    blocks: Vec<Packed<u64, BlockBytes>>,
+}
+
+impl Appended {
+    pub(crate) fn new(
+        view: &View,
+        written: &mut WrittenDocuments,
+        block_bytes: usize,
+    ) -> Result<Self> {
+        let spilled = written.take_spilled();
+        let mut tail = None;
+        let of = view.document_blocks();
+        if let Some(entry) = view
+            .state()
+            .documents
+            .last(of)?
+            .filter(|_| spilled.is_empty())
+        {
+            let block = of.documents(entry)?;
+            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
+                tail = Some((entry.clone(), block));
+            }
+        }
+        let before = tail.iter().flat_map(|(_, block)| block.documents());
+        let documents: Vec<_> = before.chain(written.live()).collect();
+        let packed = pack_documents(&documents, block_bytes, view.settings().file);
+        let mut blocks: Vec<_> = spilled
+            .into_iter()
+            .map(|it| it.with_bytes(BlockBytes::from))
+            .collect();
+        blocks.extend(packed.into_iter().map(|it| it.with_bytes(BlockBytes::from)));
+        Ok(Self {
+            tail: tail.map(|(entry, _)| entry),
+            blocks,
+        })
+    }
+
+    pub(crate) fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
+        let Self { tail, blocks } = self;
+        let level = edit.state.documents.clone();
+        let end = level.end();
+        // Only transactions change the last block, and there is one transaction at a time.
+        let find = |entry: Entry<u64>| level.find(entry.high, of.of_table(DOCUMENTS.table));
+        let from = tail.map(find).transpose()?.unwrap_or(end);
+        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
+        Ok(())
     }
 }
 

@@ -86,13 +86,12 @@ impl<R: Row> Level<R> {
         stored: impl IntoIterator<Item = (Vec<Outline<R>>, u64)>,
         last: Option<Outline<R>>,
     ) -> Self {
-        let (mut slots, mut summaries) = (Vec::new(), Vec::new());
+        let mut slots = Vec::new();
+        let mut summaries = Vec::new();
         for (outlines, share) in stored {
             slots.extend(outlines.into_iter().map(Slot::unread));
-            summaries.push(Stored {
-                end: slots.len(),
-                share,
-            });
+            let end = slots.len();
+            summaries.push(Stored { end, share });
         }
         slots.extend(last.map(Slot::unread));
         Self::numbered(number).with_chunks(0..0, slots, summaries)
@@ -116,9 +115,11 @@ impl<R: Row> Level<R> {
 
     /// The checksums of all summaries and the number of summaries, added up.
     pub(crate) fn sum(&self) -> u64 {
-        self.summaries
-            .iter()
-            .fold(0, |sum, summary| sum.wrapping_add(summary.share))
+        let mut sum = 0u64;
+        for summary in &self.summaries {
+            sum = sum.wrapping_add(summary.share);
+        }
+        sum
     }
 
     /// The number of blocks.
@@ -172,24 +173,19 @@ impl<R: Row> Level<R> {
             number: self.number,
         };
         let last = outline.high.number();
-        let damaged = |problem: Problem| {
-            let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
-            Error::Damaged {
-                table: "directory",
-                key,
-                problem,
-            }
+        let damaged = |problem: Problem| Error::Damaged {
+            table: "directory",
+            key: format!("{}, level {}, up to {last:x}", level.table, level.number),
+            problem,
         };
         let mut read = None;
         let is_there = blocks.read_chunk(level, last, &mut |bytes| {
             read = Some(Chunk::decode(level, outline, blocks.file(), bytes).map_err(damaged)?);
             Ok(())
         })?;
-        let read = read
-            .filter(|_| is_there)
-            .ok_or_else(|| damaged("it is missing"))?;
-        let before = index.checked_sub(1).map(|before| self.highs[before]);
-        if before.is_some_and(|before| before >= read.first_high()) {
+        let read = read.filter(|_| is_there);
+        let read = read.ok_or_else(|| damaged("it is missing"))?;
+        if index > 0 && self.highs[index - 1] >= read.first_high() {
             return Err(damaged("it overlaps the one before"));
         }
         // Another thread may have read the same.
@@ -211,7 +207,7 @@ impl<R: Row> Level<R> {
         if let Some(fence) = self.fences.get(index) {
             fence.fill(chunk);
         }
-        Ok(self.tops[index].found.get_or_init(|| Found::of(chunk)))
+        Ok(self.tops[index].found.get_or_init(|| Found::new(chunk)))
     }
 
     /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
@@ -234,7 +230,10 @@ impl<R: Row> Level<R> {
 
     /// Reads every chunk that is not read yet.
     pub(crate) fn read_all(&self, blocks: SetBlocks<'_>) -> Result<()> {
-        (0..self.slots.len()).try_for_each(|chunk| self.found(chunk, blocks).map(drop))
+        for chunk in 0..self.slots.len() {
+            self.found(chunk, blocks)?;
+        }
+        Ok(())
     }
 
     /// The position of the first block that ends at `row` or after it, or the end.
@@ -348,12 +347,11 @@ impl<R: Row> Level<R> {
 
     /// Whether a summary ends with a row.
     pub(crate) fn has_summary(&self, last: R) -> bool {
-        let is_last = |chunk| {
-            self.summaries
-                .binary_search_by_key(&(chunk + 1), |it| it.end)
-                .is_ok()
-        };
-        self.has_chunk(last) && is_last(self.chunk_of(last))
+        let end = self.chunk_of(last) + 1;
+        let summary = self
+            .summaries
+            .binary_search_by_key(&end, |summary| summary.end);
+        self.has_chunk(last) && summary.is_ok()
     }
 
     /// The entry of the block before, or `None` if there is none.
@@ -400,14 +398,8 @@ impl<R: Row> Level<R> {
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
         let around = self.prefixes.around(prefix);
-        let mut around = around.start..self.fences.len();
-        let after = around.find_map(|index| {
-            self.fences
-                .get(index)
-                .filter(|it| it.last >= prefix)
-                .map(|it| (index, it))
-        });
-        let Some((index, fence)) = after else {
+        let mut fences = (around.start..).map_while(|index| Some((index, self.fences.get(index)?)));
+        let Some((index, fence)) = fences.find(|(_, fence)| fence.last >= prefix) else {
             return Ok(false);
         };
         if let Some(passes) = fence.passes(prefix) {
@@ -446,7 +438,7 @@ impl Level<u64> {
         let extents = self.chunk(chunk, blocks)?.extents();
         let entry = extents
             .iter()
-            .position(|it| it.greatest_seen >= since)
+            .position(|extent| extent.greatest_seen >= since)
             .unwrap_or(0);
         let before = self.entry_before(Position { chunk, entry }, blocks)?;
         Ok(Some(before.map_or(0, |before| before.high + 1)))
@@ -460,7 +452,6 @@ impl Level<u64> {
         since: i64,
         blocks: SetBlocks<'_>,
     ) -> Result<Option<u64>> {
-        let may = |extent: &Extent| extent.greatest_seen >= since;
         let mut end = self.after(self.find(row, blocks)?, 1);
         loop {
             // The chunk of the last block before `end`.
@@ -470,15 +461,15 @@ impl Level<u64> {
             if self.latest[chunk] < since {
                 return Ok(None);
             }
-            if self.slots[chunk].outline.extent.is_some_and(|it| may(&it)) {
-                let found = self.chunk(chunk, blocks)?.extents()[..=entry]
+            let all = self.slots[chunk].outline.extent;
+            if all.is_some_and(|extent| extent.greatest_seen >= since) {
+                let extents = &self.chunk(chunk, blocks)?.extents()[..=entry];
+                let entry = extents
                     .iter()
-                    .rposition(may);
-                if let Some(entry) = found {
-                    let high = self
-                        .entry(Position { chunk, entry }, blocks)?
-                        .map(|entry| entry.high);
-                    return Ok(high.map(|high| high.min(row)));
+                    .rposition(|extent| extent.greatest_seen >= since);
+                if let Some(entry) = entry {
+                    let last = self.entry(Position { chunk, entry }, blocks)?;
+                    return Ok(last.map(|last| last.high.min(row)));
                 }
             }
             end = Position { chunk, entry: 0 };
@@ -515,10 +506,13 @@ impl Level<u64> {
     /// The most blocks that `wanted` may take, as far as the outlines of the chunks tell. `wanted` is as in
     /// [`next_wanted`](Self::next_wanted).
     pub(crate) fn most_wanted(&self, wanted: impl Fn(&Extent) -> bool) -> usize {
-        let outlines = self.slots.iter().map(|slot| &slot.outline);
-        let wanted =
-            outlines.filter(|outline| outline.extent.is_some_and(|extent| wanted(&extent)));
-        wanted.map(|outline| usize::from(outline.blocks)).sum()
+        let mut most = 0;
+        for slot in self.slots.iter() {
+            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
+                most += usize::from(slot.outline.blocks);
+            }
+        }
+        most
     }
 
     /// The extent of a block.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::lists::{Life, merge};
+use super::lists::{Life, merge, sorted};
 use super::run::{Rules, Run, push_run};
 use crate::store::blocks::{Lists, Row};
 
@@ -46,7 +46,7 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn put(&mut self, row: R) {
         self.sort_if_many();
         self.note_prefix(row);
-        self.marks.retain(|&it| it != row);
+        self.marks.retain(|&mark| mark != row);
         self.puts.push(row);
     }
 
@@ -56,7 +56,7 @@ impl<R: Row> Overlay<R> {
         self.sort_if_many();
         self.note_prefix(row);
         let before = self.puts.len();
-        self.puts.retain(|&it| it != row);
+        self.puts.retain(|&put| put != row);
         if self.puts.len() == before || self.rules.life == Life::Repeated {
             self.marks.push(row);
         }
@@ -89,13 +89,9 @@ impl<R: Row> Overlay<R> {
     }
 
     fn sort_by(&mut self, rules: Rules) {
-        let sorted = |rows: &mut Vec<R>| {
-            let mut rows = std::mem::take(rows);
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        let run = Run::new(sorted(&mut self.puts), sorted(&mut self.marks), rules);
+        let puts = sorted(std::mem::take(&mut self.puts));
+        let marks = sorted(std::mem::take(&mut self.marks));
+        let run = Run::new(puts, marks, rules);
         push_run(&mut self.runs, run, rules);
         self.searched = AtomicBool::new(false);
     }
@@ -132,7 +128,7 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn into_unsearched_run(mut self) -> Run<R> {
         self.sort();
         let rules = self.rules.unsearched();
-        Run::of_all(&self.runs, rules)
+        Run::merged(&self.runs, rules)
     }
 }
 
@@ -142,9 +138,9 @@ struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -186,17 +182,14 @@ impl<R: Row> Collected<R> {
     /// All rows as one run.
     pub(crate) fn into_run(self) -> Run<R> {
         let Self { rules, puts, marks } = self;
+        if marks.is_empty() {
+            return Run::new(sorted(puts), Vec::new(), rules);
+        }
         let Lists { puts, marks } = match rules.life {
-            _ if marks.is_empty() => Lists {
-                puts: sorted(puts),
-                marks: Vec::new(),
-            },
             Life::Once => {
                 // Every mark is newer than the put of its row.
-                let (puts, marks) = (
-                    sorted(puts),
-                    sorted(marks.into_iter().map(|(row, _)| row).collect()),
-                );
+                let puts = sorted(puts);
+                let marks = sorted(marks.into_iter().map(|(row, _)| row).collect());
                 merge((&[], &marks), (&puts, &[]), Life::Once)
             }
             Life::Repeated => newest(puts, marks),
@@ -205,23 +198,16 @@ impl<R: Row> Collected<R> {
     }
 }
 
-fn sorted<R: Row>(mut rows: Vec<R>) -> Vec<R> {
-    rows.sort_unstable();
-    rows.dedup();
-    rows
-}
-
 /// Keeps the newest put or mark of each row.
 fn newest<R: Row>(puts: Vec<R>, marks: Vec<(R, usize)>) -> Lists<R> {
     // A put has an odd time. A mark has an even time between those of the puts before and after it.
-    let put = |(index, row)| (row, 2 * index + 1);
-    let mark = |(row, puts_before)| (row, 2 * puts_before);
-    let mut all: Vec<(R, usize)> = puts
-        .into_iter()
-        .enumerate()
-        .map(put)
-        .chain(marks.into_iter().map(mark))
-        .collect();
+    let mut all: Vec<(R, usize)> = Vec::with_capacity(puts.len() + marks.len());
+    for (index, row) in puts.into_iter().enumerate() {
+        all.push((row, 2 * index + 1));
+    }
+    for (row, puts_before) in marks {
+        all.push((row, 2 * puts_before));
+    }
     all.sort_unstable();
     let mut lists = Lists::default();
     for same in all.chunk_by(|a, b| a.0 == b.0) {

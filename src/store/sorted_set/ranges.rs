@@ -93,64 +93,51 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
-    let reading = Reading::default();
-    let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let last_read = LastRead::new();
     let mut together = Together::<R, MARKS> {
         most_blocks,
-        runs,
-        levels,
-        parts,
-        last_read,
-        reading,
+        runs: SmallVec::new(),
+        levels: SmallVec::new(),
+        parts: SmallVec::new(),
+        last_read: LastRead::new(),
+        reading: Reading::default(),
     };
     let mut cache = None;
-    for (
-        index,
-        Wanted {
+    for (index, wanted) in ranges.enumerate() {
+        let Wanted {
             reader,
             first,
             last,
-        },
-    ) in ranges.enumerate()
-    {
+        } = wanted;
         let (puts, marks) = reader.unsorted();
-        let one = std::slice::from_ref::<R>;
-        let is_in = |row: &&R| (first..=last).contains(row);
-        puts.iter()
-            .filter(is_in)
-            .for_each(|row| each(index, one(row), &[]));
-        marks
-            .iter()
-            .filter(is_in)
-            .for_each(|row| each(index, &[], one(row)));
+        for row in puts {
+            if (first..=last).contains(row) {
+                each(index, std::slice::from_ref(row), &[]);
+            }
+        }
+        for row in marks {
+            if (first..=last).contains(row) {
+                each(index, &[], std::slice::from_ref(row));
+            }
+        }
         for run in reader.written_runs() {
             let (puts, marks) = run.within(&(first..=last));
             each(index, puts, marks);
         }
-        let guess = Position::default();
-        let blocks = reader.blocks;
-        cache = Some(blocks.cache());
-        let in_run = |source| InSource {
+        cache = Some(reader.blocks.cache());
+        let range = InSource {
             index,
             first,
             last,
-            source,
-            guess,
-            blocks,
+            source: (),
+            guess: Position::default(),
+            blocks: reader.blocks,
         };
-        together.runs.extend(reader.memory_runs().map(in_run));
-        let in_level = |it: &'a SetLevel<R>| InSource {
-            index,
-            first,
-            last,
-            source: &*it.level,
-            guess,
-            blocks,
-        };
-        together
-            .levels
-            .extend(reader.set.levels.iter().map(in_level));
+        for run in reader.memory_runs() {
+            together.runs.push(range.within(run));
+        }
+        for SetLevel { level, .. } in &reader.set.levels {
+            together.levels.push(range.within(&**level));
+        }
         if together.runs.len() + together.levels.len() >= TOGETHER {
             together.read(&mut each)?;
         }
@@ -158,7 +145,9 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     together.read(&mut each)?;
     let reading = together.reading;
     // Once for all blocks, since a query is over after some of them.
-    if let Some(cache) = cache.filter(|_| reading.blocks > 0) {
+    if let Some(cache) = cache
+        && reading.blocks > 0
+    {
         cache
             .tallies
             .add(Tally::CacheHits, reading.blocks - reading.missed);
@@ -188,6 +177,20 @@ struct InSource<'a, R, S> {
     /// In a level, a guess at the block in which the range begins.
     guess: Position,
     blocks: SetBlocks<'a>,
+}
+
+impl<'a, R: CachedRow> InSource<'a, R, ()> {
+    /// The same range in a source.
+    fn within<S>(&self, source: S) -> InSource<'a, R, S> {
+        InSource {
+            index: self.index,
+            first: self.first,
+            last: self.last,
+            source,
+            guess: self.guess,
+            blocks: self.blocks,
+        }
+    }
 }
 
 /// The part of a range that lies in one block.
@@ -236,14 +239,17 @@ impl<R: CachedRow> Part<'_, R> {
                 let Some(block) = held.as_ref().and_then(R::sampled) else {
                     return 0..0;
                 };
-                let (count, high) = (self.entry.puts.into(), self.entry.high.prefix());
-                let guess = |row: R| block.samples.guess(count, high, row.prefix());
+                let count = self.entry.puts.into();
+                let high = self.entry.high.prefix();
+                let from = block.samples.guess(count, high, self.first.prefix());
+                let to = block.samples.guess(count, high, self.last.prefix());
                 let aside = ASIDE_LINES * rows_of_a_line::<R>();
-                guess(self.first).saturating_sub(aside)..(guess(self.last) + aside).min(count)
+                from.saturating_sub(aside)..(to + aside).min(count)
             }
             Rows::Read(block) => {
-                let before = |row: R| block.puts().partition_point(|&it| it < row);
-                before(self.first)..before(self.last)
+                let puts = block.puts();
+                let from = puts.partition_point(|&row| row < self.first);
+                from..puts.partition_point(|&row| row < self.last)
             }
             Rows::Unread => 0..0,
         }
@@ -273,10 +279,8 @@ impl<R: CachedRow> Part<'_, R> {
     fn give<const MARKS: bool>(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
-        let (mut from, mut to) = (
-            self.around.start.min(puts.len()),
-            self.around.end.min(puts.len()),
-        );
+        let mut from = self.around.start.min(puts.len());
+        let mut to = self.around.end.min(puts.len());
         // Only rows that were fetched are read here. The first and the last of the rows to give show
         // whether the range goes on.
         while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
@@ -337,16 +341,13 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(position, self.most_blocks - 1);
-            if level
-                .entry(end, blocks)?
-                .is_some_and(|entry| entry.high < last)
-            {
+            let entry = level.entry(end, blocks)?;
+            if entry.is_some_and(|entry| entry.high < last) {
                 self.reading.too_long.push(index);
                 return Ok(());
             }
         }
         while let Some(entry) = level.entry(position, blocks)? {
-            let (rows, around) = (Rows::Unread, 0..0);
             self.parts.push(Part {
                 index,
                 first,
@@ -354,8 +355,8 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
                 entry,
                 blocks,
                 slot: None,
-                rows,
-                around,
+                rows: Rows::Unread,
+                around: 0..0,
             });
             if self.parts.len() == TOGETHER {
                 self.read_parts(each)?;
@@ -386,12 +387,13 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         }
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
-        for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            let block = self
-                .last_read
-                .rows(part.blocks, part.entry, part.first, part.last)?;
-            part.rows = Rows::Read(block);
-            self.reading.missed += 1;
+        for part in &mut self.parts {
+            if part.slot.is_none() {
+                let last_read = &mut self.last_read;
+                let block = last_read.rows(part.blocks, part.entry, part.first, part.last)?;
+                part.rows = Rows::Read(block);
+                self.reading.missed += 1;
+            }
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };
@@ -466,7 +468,7 @@ impl<R: CachedRow> LastRead<R> {
         first: R,
         last: R,
     ) -> Result<Block<R>> {
-        if let Some((_, form)) = self.blocks.iter_mut().find(|it| it.0 == entry.id) {
+        if let Some((_, form)) = self.blocks.iter_mut().find(|(id, _)| *id == entry.id) {
             let block = match form {
                 Form::Packed(bytes) => blocks.decode(entry, bytes)?,
                 Form::Decoded(block) => block.clone(),
@@ -491,11 +493,12 @@ impl<R: CachedRow> LastRead<R> {
 
     /// Makes room for a block, and returns memory for its bytes.
     fn room(&mut self) -> Vec<u8> {
-        let oldest = (self.blocks.len() == MOST).then(|| self.blocks.remove(0));
-        match oldest {
-            Some((_, Form::Packed(bytes))) => bytes,
-            _ => SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(),
+        if self.blocks.len() == MOST
+            && let (_, Form::Packed(bytes)) = self.blocks.remove(0)
+        {
+            return bytes;
         }
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 }
 

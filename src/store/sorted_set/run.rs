@@ -80,14 +80,10 @@ pub(crate) struct IndexedRows<R> {
 impl<R: Row> IndexedRows<R> {
     /// Rows whose index tells nothing yet.
     fn new(rows: Vec<R>) -> Self {
-        let (prefixes, occupied) = (
-            Prefixes::none(rows.len()).into(),
-            Occupied::unknown().into(),
-        );
         Self {
+            prefixes: Prefixes::none(rows.len()).into(),
+            occupied: Occupied::unknown().into(),
             rows: rows.into(),
-            prefixes,
-            occupied,
             taken: 0,
         }
     }
@@ -166,7 +162,7 @@ impl<R: Row> IndexedRows<R> {
     /// The number of rows before `row`, including those that were taken.
     fn before(&self, row: R) -> usize {
         let around = self.prefixes.around(row.prefix());
-        around.start + self.rows[around].partition_point(|&it| it < row)
+        around.start + self.rows[around].partition_point(|&other| other < row)
     }
 }
 
@@ -187,11 +183,8 @@ impl<R: Row> Run<R> {
             self.marks.index();
         }
         if rules.filtered {
-            let prefixes = self
-                .puts()
-                .iter()
-                .chain(self.marks())
-                .map(|row| row.prefix());
+            let rows = self.puts().iter().chain(self.marks());
+            let prefixes = rows.map(|row| row.prefix());
             self.filter = Arc::new(Filter::new(prefixes, self.len(), usize::MAX));
         } else if rules.indexed {
             self.puts.map();
@@ -232,9 +225,10 @@ impl<R: Row> Run<R> {
     /// The puts in a range, and the marks if they are wanted, perhaps with some of their neighbours.
     #[inline]
     pub(super) fn around<const MARKS: bool>(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
-        let marks = self
-            .wanted_marks::<MARKS>()
-            .map_or(&[][..], |marks| marks.around(range));
+        let marks = match self.wanted_marks::<MARKS>() {
+            Some(marks) => marks.around(range),
+            None => &[],
+        };
         (self.puts.around(range), marks)
     }
 
@@ -249,27 +243,27 @@ impl<R: Row> Run<R> {
     #[inline]
     pub(super) fn prefetch_occupied<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_occupied(row);
-        self.wanted_marks::<MARKS>()
-            .into_iter()
-            .for_each(|marks| marks.prefetch_occupied(row));
+        if let Some(marks) = self.wanted_marks::<MARKS>() {
+            marks.prefetch_occupied(row);
+        }
     }
 
     /// Fetches what the index has for `row`.
     #[inline]
     pub(super) fn prefetch_index<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_index(row);
-        self.wanted_marks::<MARKS>()
-            .into_iter()
-            .for_each(|marks| marks.prefetch_index(row));
+        if let Some(marks) = self.wanted_marks::<MARKS>() {
+            marks.prefetch_index(row);
+        }
     }
 
     /// Fetches both ends of the rows among which `row` is.
     #[inline]
     pub(super) fn prefetch_rows<const MARKS: bool>(&self, row: R) {
         self.puts.prefetch_rows(row);
-        self.wanted_marks::<MARKS>()
-            .into_iter()
-            .for_each(|marks| marks.prefetch_rows(row));
+        if let Some(marks) = self.wanted_marks::<MARKS>() {
+            marks.prefetch_rows(row);
+        }
     }
 
     /// Whether the other run is a copy of this one.
@@ -292,7 +286,7 @@ impl<R: Row> Run<R> {
     }
 
     /// Runs as one run. The newest comes last.
-    pub(crate) fn of_all(runs: &[Self], rules: Rules) -> Self {
+    pub(crate) fn merged(runs: &[Self], rules: Rules) -> Self {
         if let [run] = runs {
             return run.clone();
         }
@@ -360,22 +354,27 @@ pub(super) fn runs_to_merge<R: Row>(
     short: usize,
     in_pause: bool,
 ) -> Option<Range<usize>> {
-    let (short, times, end) = match in_pause {
-        true => (usize::MAX, TIMES_IN_PAUSE, runs.len()),
-        // A run of more than half the length hardly ever becomes longer. So this one and those before it are
-        // seldom changed by whoever adds a run meanwhile.
-        false => (
-            short,
-            SHORT_TIMES,
-            runs.iter().rposition(|run| run.len() > short / 2)? + 1,
-        ),
-    };
-    let lengths = lengths(&runs[..end]);
+    if in_pause {
+        return last_to_merge(lengths(runs), usize::MAX, TIMES_IN_PAUSE);
+    }
+    // A run of more than half the length hardly ever becomes longer. So this one and those before it are seldom
+    // changed by whoever adds a run meanwhile.
+    let long = runs.iter().rposition(|run| run.len() > short / 2)?;
+    last_to_merge(lengths(&runs[..=long]), short, SHORT_TIMES)
+}
+
+/// The last runs of these lengths that are to be merged into one, if any are.
+fn last_to_merge(mut lengths: Vec<usize>, short: usize, times: usize) -> Option<Range<usize>> {
     // A short run may stand behind long ones that are to be merged.
-    (2..=end).rev().find_map(|end| {
-        let count = merging(lengths[..end].to_vec(), short, times, usize::MAX);
-        (count > 1).then(|| end - count..end)
-    })
+    while lengths.len() >= 2 {
+        let end = lengths.len();
+        let count = merging(lengths.clone(), short, times, usize::MAX);
+        if count > 1 {
+            return Some(end - count..end);
+        }
+        lengths.pop();
+    }
+    None
 }
 
 fn lengths<R: Row>(runs: &[Run<R>]) -> Vec<usize> {
@@ -388,14 +387,14 @@ fn merging(mut lengths: Vec<usize>, short: usize, times: usize, most: usize) -> 
     let count = lengths.len();
     loop {
         let newest = lengths.last().copied().unwrap_or(0);
-        let are_short =
-            |last: usize| last <= times.saturating_mul(newest) && last + newest <= short;
-        let before = lengths.len().checked_sub(2).map(|index| lengths[index]);
-        let together = if before.is_some_and(are_short) {
-            2
-        } else {
-            LONG_TOGETHER
+        let are_short = match lengths.len().checked_sub(2) {
+            Some(index) => {
+                let last = lengths[index];
+                last <= times.saturating_mul(newest) && last + newest <= short
+            }
+            None => false,
         };
+        let together = if are_short { 2 } else { LONG_TOGETHER };
         let Some(first) = lengths.len().checked_sub(together) else {
             break;
         };
@@ -414,7 +413,7 @@ fn merging(mut lengths: Vec<usize>, short: usize, times: usize, most: usize) -> 
 
 fn merge_last<R: Row>(runs: &mut Vec<Run<R>>, count: usize, rules: Rules) {
     if count > 1 {
-        let merged = Run::of_all(&runs.split_off(runs.len() - count), rules);
+        let merged = Run::merged(&runs.split_off(runs.len() - count), rules);
         runs.push(merged);
     }
     runs.pop_if(|run| run.len() == 0);
@@ -469,7 +468,7 @@ mod tests {
             assert_eq!(long(&runs), before, "long runs were merged");
             if let Some(range) = runs_to_merge(&runs, MOST_SHORT, false) {
                 let (end, behind) = (range.end, runs.len() - range.end);
-                let merged = Run::of_all(&runs[range.clone()], Rules::ONCE);
+                let merged = Run::merged(&runs[range.clone()], Rules::ONCE);
                 runs.splice(range, [merged]);
                 assert!(runs.len() - behind < end);
             }
@@ -477,7 +476,7 @@ mod tests {
         }
         assert!(most <= 14, "{most} runs");
         while let Some(range) = runs_to_merge(&runs, MOST_SHORT, true) {
-            let merged = Run::of_all(&runs[range.clone()], Rules::ONCE);
+            let merged = Run::merged(&runs[range.clone()], Rules::ONCE);
             runs.splice(range, [merged]);
         }
         assert!(

@@ -33,7 +33,7 @@ pub(super) struct Slot<R> {
 
 impl<R: Row> Slot<R> {
     /// A chunk in memory.
-    pub(super) fn of(chunk: Chunk<R>) -> Self {
+    pub(super) fn new(chunk: Chunk<R>) -> Self {
         Self {
             outline: chunk.outline(),
             chunk: OnceLock::from(Arc::new(chunk)),
@@ -50,19 +50,20 @@ impl<R: Row> Slot<R> {
 
     /// What finds a block in it.
     pub(super) fn top(&self) -> Top<R> {
-        let found = self
-            .chunk
-            .get()
-            .map(|chunk| OnceLock::from(Found::of(chunk)));
         Top {
-            found: found.unwrap_or_default(),
+            found: match self.chunk.get() {
+                Some(chunk) => OnceLock::from(Found::new(chunk)),
+                None => OnceLock::new(),
+            },
         }
     }
 
     /// What finds the filters of its blocks.
     pub(super) fn fence(&self) -> Fence {
         let fence = Fence::new(self.outline.high.prefix());
-        self.chunk.get().inspect(|chunk| fence.fill(chunk));
+        if let Some(chunk) = self.chunk.get() {
+            fence.fill(chunk);
+        }
         fence
     }
 
@@ -86,7 +87,7 @@ impl<R: Row> Slot<R> {
 }
 
 impl<R: Row> Found<R> {
-    pub(super) fn of(chunk: &Chunk<R>) -> Self {
+    pub(super) fn new(chunk: &Chunk<R>) -> Self {
         Self {
             entries: chunk.shared_entries(),
             samples: chunk.samples(),
@@ -126,7 +127,8 @@ impl Fence {
 
     /// Takes the filters of the chunk.
     pub(super) fn fill<R: Row>(&self, chunk: &Chunk<R>) {
-        let (mut highs, mut first_lines) = ([self.last; MAX_FILTERED], [0; MAX_FILTERED + 1]);
+        let mut highs = [self.last; MAX_FILTERED];
+        let mut first_lines = [0; MAX_FILTERED + 1];
         for (i, Listed { entry, lines, .. }) in chunk.listed().enumerate().take(MAX_FILTERED) {
             highs[i] = entry.high.prefix();
             let end = first_lines[i] + lines.len() as u8;
@@ -150,10 +152,10 @@ impl Fence {
             lines,
         } = self.filters.get()?;
         // All prefixes are compared, since the processor could not predict the branches of a search.
-        let block = highs[..MAX_FILTERED - 1]
-            .iter()
-            .map(|&high| usize::from(high < prefix))
-            .sum::<usize>();
+        let mut block = 0;
+        for &high in &highs[..MAX_FILTERED - 1] {
+            block += usize::from(high < prefix);
+        }
         let of_block = first_lines[block].into()..first_lines[block + 1].into();
         Some(lines_pass(&lines[of_block], prefix))
     }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use simdb::{
-    CheckReport, CreateOptions, Database, Document, Error, Fingerprint, OpenOptions, Order, Policy,
-    Query, Scheme, Sketch, SketchSize,
+    CheckReport, CreateOptions, Database, Document, Error, Fingerprint, Near, OpenOptions, Order,
+    Policy, Query, Scheme, Sketch, SketchSize,
 };
 
 use crate::support::{Folder, TestResult, document, insert_all, jaccard, leave_log, tiny};
@@ -110,9 +110,8 @@ fn ask(database: &Database, i: u64, size: SketchSize) -> simdb::Result<Option<St
         document.fingerprint().map_or(0, Fingerprint::bits),
     ));
     let query = query
-        .max_distance(i as u32 % 4)
+        .near(Near::within(i as u32 % 4).min_similarity(least))
         .with_sketch(asked)
-        .min_similarity(least)
         .order(order);
     let found = database.snapshot()?.query(&query)?;
     let listed: Vec<Wanted> = found
@@ -153,9 +152,8 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
             Err(error) => failed = Some(error),
         }
     }
-    let all = Query::new(Fingerprint::from_bits(0))
-        .max_distance(64)
-        .limit(0);
+    let all = Query::new(Fingerprint::from_bits(0)).limit(0);
+    let any = || Near::within(64);
     let asked = sketch(0, size, 0);
     let live = || {
         (0..DOCUMENTS + 5)
@@ -167,10 +165,12 @@ fn wrong_answers(database: &Database, size: SketchSize) -> simdb::Result<Vec<Str
         live().filter(|it| is_wanted(it, &asked, 0.2)).count(),
     );
     for (query, expected) in [
-        (all.clone(), live().count()),
-        (all.clone().scopes(["en"]), in_scope),
+        (all.clone().near(any()), live().count()),
+        (all.clone().near(any().scopes(["en"])), in_scope),
         (
-            all.with_sketch(asked).min_similarity(0.2).limit(usize::MAX),
+            all.with_sketch(asked)
+                .near(any().min_similarity(0.2))
+                .limit(usize::MAX),
             similar,
         ),
     ] {

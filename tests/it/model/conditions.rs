@@ -1,6 +1,6 @@
 //! The conditions of queries and policies, and what they make of all near documents.
 
-use simdb::{Document, Fingerprint, Matches, OnMatch, Order, Policy, Query, Sketch};
+use simdb::{Document, Fingerprint, Matches, Near, OnMatch, Order, Policy, Query, Sketch};
 
 use super::oracle::keys;
 use crate::support::{jaccard, listed};
@@ -64,38 +64,33 @@ impl Conditions {
     }
 
     pub(super) fn policy(&self, on_match: OnMatch) -> Policy {
-        let mut policy = Policy::new(on_match)
-            .max_distance(self.max_distance)
+        Policy::new(on_match)
+            .near(self.near())
             .limit(self.limit)
-            .touch(self.touch);
-        policy = policy.order(self.order);
-        if let Some(least) = self.min_similarity {
-            policy = policy.min_similarity(least);
-        }
-        if let Some(since) = self.since {
-            policy = policy.since(since);
-        }
-        if let Some(scopes) = &self.scopes {
-            policy = policy.scopes(scopes);
-        }
-        policy
+            .touch(self.touch)
+            .order(self.order)
     }
 
     pub(super) fn query(&self, fingerprint: Fingerprint, sketch: Option<&Sketch>) -> Query {
-        let mut query = Query::new(fingerprint)
-            .max_distance(self.max_distance)
-            .limit(self.limit);
-        query = query.with_sketch(sketch.copied()).order(self.order);
+        Query::new(fingerprint)
+            .with_sketch(sketch.copied())
+            .near(self.near())
+            .limit(self.limit)
+            .order(self.order)
+    }
+
+    fn near(&self) -> Near {
+        let mut near = Near::within(self.max_distance);
         if let Some(least) = self.min_similarity {
-            query = query.min_similarity(least);
+            near = near.min_similarity(least);
         }
         if let Some(since) = self.since {
-            query = query.since(since);
+            near = near.since(since);
         }
         if let Some(scopes) = &self.scopes {
-            query = query.scopes(scopes);
+            near = near.scopes(scopes);
         }
-        query
+        near
     }
 
     /// Asserts that what was found is what is near, as far as it is asked for.

@@ -178,7 +178,7 @@ fn compare_kept(kept: &mut Vec<(Snapshot, Model)>) -> Result<(), Box<dyn std::er
         }
         let near = model.near(Fingerprint::from_bits(0), 64, |_| true);
         let query = Query::new(Fingerprint::from_bits(0))
-            .max_distance(64)
+            .near(64)
             .limit(usize::MAX);
         assert_eq!(listed(&snapshot.query(&query)?), keys(&near, usize::MAX));
     }

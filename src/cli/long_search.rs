@@ -1,4 +1,4 @@
-//! What a long search finds, printed while it goes on.
+//! A search that takes long and prints what it finds while it goes on.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use super::console::Progress;
 use super::output::Output;
 
 /// A search that is under way: how far it is, and whether it should go on.
-pub(super) struct Finds {
+pub(super) struct LongSearch {
     progress: Progress,
     failed: Option<io::Error>,
     was_ended: bool,
@@ -16,11 +16,15 @@ pub(super) struct Finds {
     goes_on_unread: bool,
 }
 
-impl Finds {
-    pub(super) fn of(output: &Output) -> Self {
-        let progress = output.console().progress();
+impl LongSearch {
+    pub(super) fn new(output: &Output) -> Self {
+        Self::counting("", output)
+    }
+
+    /// A search of which only the number is known of what it has found.
+    pub(super) fn counting(what: &'static str, output: &Output) -> Self {
         Self {
-            progress,
+            progress: output.console().progress_of(what),
             failed: None,
             was_ended: false,
             goes_on_unread: false,
@@ -32,14 +36,15 @@ impl Finds {
         self.goes_on_unread = true;
     }
 
-    /// Tells how far the search is.
-    pub(super) fn update(&mut self, done: u64, all: u64) {
-        self.was_ended |= self.progress.update(done, Some(all)).is_break();
+    /// Shows how far the search is.
+    pub(super) fn update(&mut self, done: u64, all: Option<u64>) {
+        self.was_ended |= self.progress.update(done, all).is_break();
     }
 
     /// Writes what was printed so far. If that fails, the search is to end.
-    pub(super) fn flush(&mut self, output: &mut Output) {
-        self.failed = self.failed.take().or(output.flush().err());
+    fn flush(&mut self, output: &mut Output) {
+        let failed = output.flush().err();
+        self.failed = self.failed.take().or(failed);
     }
 
     /// Writes what was printed so far, and waits until it has got to where it goes. If it may not have got there, the
@@ -49,24 +54,23 @@ impl Finds {
         self.was_ended |= output.console().confirm().is_err();
     }
 
-    /// Writes what was printed if it is enough. Tells whether the search should go on.
+    /// Whether the search should go on. Writes what was printed if it is enough.
     pub(super) fn flow(&mut self, output: &mut Output) -> ControlFlow<()> {
         if output.is_full() {
             self.flush(output);
         }
-        match self.was_ended || self.failed.is_some() || !self.goes_on_unread && output.is_closed()
-        {
+        let is_unread = output.is_closed() && !self.goes_on_unread;
+        match self.failed.is_some() || is_unread {
             true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            false => self.wanted(),
         }
     }
 
     /// Whether the search should go on, if what it finds goes elsewhere.
     pub(super) fn wanted(&self) -> ControlFlow<()> {
-        if self.was_ended {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        match self.was_ended {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     }
 

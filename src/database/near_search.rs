@@ -1,0 +1,352 @@
+//! Probes -> candidates -> near fingerprints.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::plan::{Candidates, NearFingerprint, Probe, ProbeSet};
+use crate::store::{Reader, Scan, Transaction};
+
+/// A query for the stored fingerprints within a distance of a fingerprint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NearQuery {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) max_distance: u32,
+}
+
+impl NearQuery {
+    /// Adds the probes that answer the query. False if a scan has to answer it.
+    pub(super) fn add_probes(
+        self,
+        reader: Reader<'_>,
+        known: &mut KnownProbeSet,
+        query_index: usize,
+        probes: &mut Vec<Probe>,
+    ) -> Result<bool> {
+        let probe_set = known.of(reader, self.max_distance)?;
+        Ok(probe_set.add_probes(
+            reader.settings().plan.tables(),
+            self.fingerprint,
+            query_index,
+            probes,
+        ))
+    }
+}
+
+/// The probe set of the last distance. Most queries that are answered together have the same distance.
+#[derive(Debug, Default)]
+pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
+
+impl KnownProbeSet {
+    fn of(&mut self, reader: Reader<'_>, max_distance: u32) -> Result<&ProbeSet> {
+        let known = match self.0.take() {
+            Some(known) if known.0 == max_distance => known,
+            _ => (max_distance, probe_set(reader, max_distance)?),
+        };
+        Ok(&self.0.insert(known).1)
+    }
+}
+
+/// The cheapest probes that answer a distance exactly.
+pub(super) fn probe_set(reader: Reader<'_>, max_distance: u32) -> Result<Arc<ProbeSet>> {
+    let plan = &reader.settings().plan;
+    plan.probe_set(
+        max_distance,
+        reader.fingerprints(),
+        reader.sources(),
+        || reader.cost_model(false),
+    )
+}
+
+/// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
+/// this number. Each takes 24 bytes.
+pub(super) const MOST_NEAR: usize = 1 << 20;
+
+/// The number of rows in memory that can be compared in the time of one probe.
+const COMPARED_PER_PROBE: usize = 64;
+
+/// Near fingerprints, each with the index of its query.
+pub(super) type NearEach = Vec<(usize, NearFingerprint)>;
+
+/// The search for the fingerprints near to each of some queries. It probes for the queries together. The
+/// queries that need a scan share one pass over all fingerprints.
+///
+/// The near fingerprints come in parts of about [`MOST_NEAR`] at most. A part is in order and without
+/// repetitions. It has nothing that an earlier part had.
+pub(super) struct NearSearch<'a> {
+    reader: Reader<'a>,
+    queries: &'a [NearQuery],
+    known: KnownProbeSet,
+    most: usize,
+    /// The index of the first query that was not probed for.
+    next: usize,
+    /// The number of queries that are probed for together.
+    together: usize,
+    /// The indexes of the queries that need a scan.
+    scanning: Vec<usize>,
+    scan: Option<Scan<'a>>,
+    /// The number of scanning queries that were compared with the current part of the scan.
+    compared: usize,
+}
+
+impl<'a> NearSearch<'a> {
+    pub(super) fn new(reader: Reader<'a>, queries: &'a [NearQuery]) -> Self {
+        let (scanning, scan) = (Vec::new(), None);
+        Self {
+            reader,
+            queries,
+            known: KnownProbeSet::default(),
+            most: MOST_NEAR,
+            next: 0,
+            together: queries.len(),
+            scanning,
+            scan,
+            compared: 0,
+        }
+    }
+
+    /// The next part. `None` after the last.
+    pub(super) fn next_part(&mut self) -> Result<Option<NearEach>> {
+        while self.next < self.queries.len() {
+            let end = self.queries.len().min(self.next + self.together);
+            let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
+            for query_index in self.next..end {
+                let query = self.queries[query_index];
+                if !query.add_probes(self.reader, &mut self.known, query_index, &mut probes)? {
+                    not_probed.push(query_index);
+                }
+            }
+            // Neighbours in a table lie in the same block, or in the next.
+            if end - self.next > 1 {
+                probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
+            }
+            match near_candidates(self.reader, self.queries, &probes, self.most)? {
+                Some(near) => {
+                    self.scanning.append(&mut not_probed);
+                    self.next = end;
+                    if !near.is_empty() {
+                        return Ok(Some(near));
+                    }
+                }
+                // Several probes can meet the same fingerprint. So the near fingerprints of one query
+                // can come in parts only from a scan.
+                None if self.together == 1 => {
+                    self.scanning.push(self.next);
+                    self.next = end;
+                }
+                None => self.together = (end - self.next).div_ceil(2),
+            }
+        }
+        if self.scanning.is_empty() {
+            Ok(None)
+        } else {
+            self.next_scanned()
+        }
+    }
+
+    /// The next part of what is near to the scanning queries, among all fingerprints.
+    fn next_scanned(&mut self) -> Result<Option<NearEach>> {
+        let permutation = &self.reader.settings().plan.tables()[0].permutation;
+        let scan = match &mut self.scan {
+            Some(scan) => scan,
+            none => {
+                let mut scan = self.reader.scan()?;
+                scan.advance()?;
+                none.insert(scan)
+            }
+        };
+        let mut near = Vec::new();
+        while near.len() < self.most {
+            let Some(&query_index) = self.scanning.get(self.compared) else {
+                // All queries were compared with the part of the scan at hand.
+                if !near.is_empty() || !scan.advance()? {
+                    break;
+                }
+                self.compared = 0;
+                continue;
+            };
+            let NearQuery {
+                fingerprint,
+                max_distance,
+            } = self.queries[query_index];
+            let query = permutation.apply(fingerprint);
+            let found = scan.candidates().near(query, max_distance, permutation);
+            found.for_each(|it| near.push((query_index, it)));
+            self.compared += 1;
+        }
+        sort_and_dedup(&mut near);
+        Ok((!near.is_empty()).then_some(near))
+    }
+}
+
+/// The fingerprints near to each query among the candidates of its probes, in order and without
+/// repetitions.
+///
+/// `None` if they are more than `most`.
+pub(super) fn near_candidates(
+    reader: Reader<'_>,
+    queries: &[NearQuery],
+    probes: &[Probe],
+    most: usize,
+) -> Result<Option<NearEach>> {
+    let tables = reader.settings().plan.tables();
+    let (mut near, mut too_many) = (Vec::new(), false);
+    reader.candidates(probes, |probe, candidates| {
+        if too_many {
+            return;
+        }
+        let max_distance = queries[probe.query_index].max_distance;
+        let permutation = &tables[probe.table].permutation;
+        let found = candidates.near(probe.query, max_distance, permutation);
+        found.for_each(|it| near.push((probe.query_index, it)));
+        if near.len() > 2 * most {
+            sort_and_dedup(&mut near);
+            too_many = near.len() > most;
+        }
+    })?;
+    sort_and_dedup(&mut near);
+    Ok((near.len() <= most && !too_many).then_some(near))
+}
+
+/// The search for what is near among the fingerprints that a transaction has written.
+#[derive(Debug, Default)]
+pub(super) struct NearWritten {
+    known: KnownProbeSet,
+    probes: Vec<Probe>,
+    near: Vec<NearFingerprint>,
+}
+
+impl NearWritten {
+    /// The written fingerprints that are near to a query, in order. Some may have no document any more.
+    pub(super) fn find(
+        &mut self,
+        writer: &mut Transaction,
+        query: NearQuery,
+    ) -> Result<&[NearFingerprint]> {
+        let Self {
+            known,
+            probes,
+            near,
+        } = self;
+        near.clear();
+        let NearQuery {
+            fingerprint,
+            max_distance,
+        } = query;
+        writer.index_written();
+        let written = writer.written_fingerprints();
+        let plan = writer.settings().plan.tables();
+        let permutation = &plan[0].permutation;
+        let permuted = permutation.apply(fingerprint);
+        near.extend(written.unsorted().near(permuted, max_distance, permutation));
+        let sorted: usize = written.sorted().map(Candidates::len).sum();
+        if sorted == 0 {
+            return Ok(sorted_once(near));
+        }
+        probes.clear();
+        let probed = query.add_probes(writer.reader(), known, 0, probes)?;
+        if probed && probes.len() * COMPARED_PER_PROBE < sorted {
+            for probe in &*probes {
+                let permutation = &plan[probe.table].permutation;
+                for candidates in written.probed(probe) {
+                    near.extend(candidates.near(probe.query, max_distance, permutation));
+                }
+            }
+        } else {
+            for candidates in written.sorted() {
+                near.extend(candidates.near(permuted, max_distance, permutation));
+            }
+        }
+        Ok(sorted_once(near))
+    }
+}
+
+fn sorted_once(near: &mut Vec<NearFingerprint>) -> &[NearFingerprint] {
+    near.sort_unstable();
+    near.dedup();
+    near
+}
+
+fn sort_and_dedup(near: &mut NearEach) {
+    near.sort_unstable();
+    near.dedup();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::{CreateOptions, Database};
+    use crate::document::Document;
+    use crate::text::Scheme;
+
+    /// The parts together have each near fingerprint once, whatever the most that may be held at a time.
+    #[test]
+    fn what_is_near_comes_in_parts() -> Result<()> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = CreateOptions::new().scheme(Scheme::External);
+        let database = Database::create(folder.path().join("d.simdb"), &options)?;
+        let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Some clusters and many other fingerprints, so that probing is cheaper than a scan.
+        let clustered = (0..3000).map(|i| spread(i % 3) ^ 1 << (i % 64) ^ 1 << (i / 64));
+        let stored: Vec<u64> = clustered
+            .chain((0..60_000).map(|i| spread(i) ^ spread(i) >> 29))
+            .collect();
+        // Some fingerprints are in both commits, and so in two sources.
+        for (commit, stored) in [&stored[..], &stored[..12_000]].into_iter().enumerate() {
+            let mut txn = database.begin_write()?;
+            for (i, &bits) in stored.iter().enumerate() {
+                let key = format!("{commit} {i}");
+                txn.insert(&Document::new(key, Some(Fingerprint::from_bits(bits))))?;
+            }
+            txn.commit()?;
+        }
+        let snapshot = database.store.begin_read()?;
+        let reader = snapshot.reader();
+        let query = |i: u64| NearQuery {
+            fingerprint: Fingerprint::from_bits(spread(i % 3) ^ i),
+            max_distance: [0, 2, 3, 5, 20][i as usize % 5],
+        };
+        let queries: Vec<NearQuery> = (0..10).map(query).collect();
+        assert!(
+            matches!(*probe_set(reader, 3)?, ProbeSet::Prefixes(_)),
+            "nothing is probed"
+        );
+        let mut expected = Vec::new();
+        for (query_index, query) in queries.iter().enumerate() {
+            for &bits in &stored {
+                let fingerprint = Fingerprint::from_bits(bits);
+                let distance = fingerprint.distance(query.fingerprint);
+                expected.extend((distance <= query.max_distance).then_some((
+                    query_index,
+                    NearFingerprint {
+                        distance,
+                        fingerprint,
+                    },
+                )));
+            }
+        }
+        sort_and_dedup(&mut expected);
+        assert!(expected.len() > 3000, "{}", expected.len());
+        for most in [1, 40, 1000, 4000, MOST_NEAR] {
+            let (mut found, mut parts) = (Vec::new(), 0);
+            let mut search = NearSearch {
+                most,
+                ..NearSearch::new(reader, &queries)
+            };
+            while let Some(near) = search.next_part()? {
+                assert!(near.is_sorted_by(|a, b| a < b), "a part has repetitions");
+                found.extend(near);
+                parts += 1;
+            }
+            found.sort_unstable();
+            assert!(
+                found == expected,
+                "{most}: {} found, not {}",
+                found.len(),
+                expected.len()
+            );
+            assert!(most > 40 || parts > 5, "{most}: {parts} parts");
+        }
+        Ok(())
+    }
+}
