@@ -10,7 +10,6 @@ use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, NearArguments};
 use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields, printable};
-#[cfg(feature = "cli")]
 use super::pair_clusters::PairClustering;
 
 #[derive(clap::Args)]
@@ -74,7 +73,6 @@ enum SurvivorName {
     ShortestKey,
 }
 
-#[cfg(feature = "cli")]
 impl Arguments {
     /// What is to be done with a file of pairs, if the arguments name one in place of a database.
     pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {

@@ -36,7 +36,7 @@ pub(super) struct PairClustering<'a> {
 #[cfg(not(feature = "parquet"))]
 impl PairClustering<'_> {
     pub(super) fn run(&self, _: &mut Output) -> CommandResult {
-        Err("this program was built without Parquet: build it with `--features parquet`".into())
+        Err("this program was built without Parquet: build it with `--features cli,parquet`".into())
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::ValueEnum;
 
 use super::answer::Failure;
-use super::arguments::Reading;
 use super::output::Output;
 use super::resumable::Resumable;
 use super::standing::StandingFile;
@@ -36,7 +35,6 @@ pub(super) struct PairArguments {
 
 impl PairArguments {
     /// Whether lines go to standard output.
-    #[cfg(feature = "cli")]
     pub(super) fn prints_lines(&self) -> bool {
         let is_screen = match &self.output {
             Some(path) => path.as_os_str() == "-",
@@ -62,29 +60,6 @@ enum PairFormat {
     Jsonl,
     /// Parquet; needs --output
     Parquet,
-}
-
-/// How the other side is read. `--format` is that of the pairs here, and no other name of `--input-format`.
-pub(super) struct OtherReading(pub(super) Reading);
-
-impl Args for OtherReading {
-    fn augment_args(command: Command) -> Command {
-        Reading::augment_args(command).mut_arg("input_format", |format| format.alias(None::<&str>))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for OtherReading {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Reading::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
 }
 
 /// What the pairs are of.
@@ -142,7 +117,8 @@ impl Sink {
             }
             #[cfg(not(feature = "parquet"))]
             (PairFormat::Parquet, Some(_)) => Err(
-                "this program was built without Parquet: build it with `--features parquet`".into(),
+                "this program was built without Parquet: build it with `--features cli,parquet`"
+                    .into(),
             ),
             (PairFormat::Parquet, None) => Err(
                 "--format parquet needs a file: give --output, such as --output pairs.parquet"

@@ -71,7 +71,6 @@ impl VerifyArguments {
     }
 
     /// Where the texts are, as it was given.
-    #[cfg(all(feature = "cli", unix))]
     pub(super) fn texts(&self) -> Option<&Path> {
         self.texts.as_deref()
     }

@@ -4,18 +4,22 @@ use std::io::{self, IsTerminal};
 use std::thread;
 
 use super::answer::{Answer, CommandResult};
-use super::live::Live;
 use super::output::Output;
 use super::running;
 use super::stats::TopArguments;
+use super::verbs::DatabaseVerb;
 
 /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
 /// at once: to open it every second could keep others from opening it.
-pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) -> CommandResult {
+pub(super) fn watch(
+    verb: &DatabaseVerb,
+    arguments: &TopArguments,
+    output: &mut Output,
+) -> CommandResult {
     let is_terminal = io::stdout().is_terminal() && !output.is_json();
     for round in 1.. {
-        if !running::is_answered(live)? {
-            let answer = running::run(live, output)?;
+        if !running::is_answered(verb)? {
+            let answer = running::run(verb, output)?;
             output.remark("nobody has the database open, so nothing changes");
             return Ok(answer);
         }
@@ -27,7 +31,7 @@ pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) 
                 written => written?,
             }
         }
-        let answer = running::run(live, output)?;
+        let answer = running::run(verb, output)?;
         output.flush()?;
         if output.is_closed() || arguments.count == Some(round) {
             return Ok(answer);

@@ -1,4 +1,5 @@
-//! Answers: what became of a submission, on its way from the writer's thread to whoever asked.
+//! Answers: what became of a submission, on its way from the writer's thread to whoever asked; and the place where a
+//! submission waits before a full queue.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -34,10 +35,9 @@ enum State<T> {
 
 impl<T> Answer<T> {
     fn new(state: State<T>) -> Arc<Self> {
-        let (state, given) = (Mutex::new(state), Condvar::new());
         Arc::new(Self {
-            state,
-            given,
+            state: Mutex::new(state),
+            given: Condvar::new(),
             mark: Mark::new(),
             process: Process::here(),
         })
@@ -128,7 +128,9 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        if let Some(answer) = self.0.take().filter(|it| it.process.is_here()) {
+        if let Some(answer) = self.0.take()
+            && answer.process.is_here()
+        {
             answer.give(Err(Error::WriterClosed));
         }
     }
@@ -169,5 +171,47 @@ impl Mark {
 
     pub(super) fn set(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// A place in the line before a full queue.
+#[derive(Default)]
+pub(super) struct Place {
+    state: Mutex<PlaceState>,
+    let_in: Condvar,
+}
+
+#[derive(Default)]
+struct PlaceState {
+    is_let_in: bool,
+    waker: Option<Waker>,
+}
+
+impl Place {
+    /// Tells whoever waits here that the submission is in the queue.
+    pub(super) fn let_in(&self) {
+        let mut state = self.state.lock();
+        state.is_let_in = true;
+        let waker = state.waker.take();
+        drop(state);
+        self.let_in.notify_one();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Waits in this thread until its submission is in the queue.
+    pub(super) fn wait(&self) {
+        self.let_in
+            .wait_while(&mut self.state.lock(), |state| !state.is_let_in);
+    }
+
+    /// Whether its submission is in the queue. If not, the task is woken later.
+    pub(super) fn is_let_in_or_wakes(&self, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_let_in {
+            state.waker = Some(waker.clone());
+        }
+        state.is_let_in
     }
 }

@@ -87,7 +87,7 @@ fn models(commits: u64) -> Result<Vec<Model>> {
 
 /// Opens a file as a power cut left it, and compares it with the models that it may equal.
 fn examine(image: &Image, models: &[Model], acknowledged: usize, what: &str) {
-    let opened = Store::on_backend(Recording::of(image.clone()), None, SIZES);
+    let opened = Store::on_backend(Recording::new(image.clone()), None, SIZES);
     let store = opened
         .unwrap_or_else(|error| panic!("{what}: {error}, {:?}", std::error::Error::source(&error)));
     let database = Database::of_store(store.into());

@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::{Mark, Promise, Stage};
-use super::place::Place;
+use super::answer::{Mark, Place, Promise, Stage};
 use super::policy::Policy;
 use super::verdict::Verdict;
 use super::writer_options::WriterOptions;

@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 
-use super::answer::{Answer, Promise};
-use super::place::Place;
+use super::answer::{Answer, Place, Promise};
 use super::submissions::{Submissions, Work};
 use super::verdict::Verdict;
 use super::writer_options::WriterOptions;

@@ -115,7 +115,6 @@ impl Part {
     fn begin(packing: Packing) -> io::Result<Self> {
         Ok(match packing {
             Packing::None => Self::Plain(Vec::new()),
-            #[cfg(feature = "parquet")]
             Packing::Parquet => unreachable!("its rows are copied, and not its bytes"),
             Packing::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::default())),
             Packing::Zstd => {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use glob::{MatchOptions, Pattern};
 use walkdir::{DirEntry, WalkDir};
 
+use super::format::not_readable;
 use super::opening::is_stdin;
 use super::options::ReadOptions;
-use crate::error::{Error, Result, path_name};
+use crate::error::{Result, path_name};
 
 /// As shells match: `*` does not match `/`, and `**` does.
 const AS_SHELLS: MatchOptions = MatchOptions {
@@ -19,15 +20,15 @@ const AS_SHELLS: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// An input that was found, and why it cannot be read if that is known already.
-pub(super) type Found = (PathBuf, Option<String>);
+/// An input, and why it cannot be read if that is known already.
+pub(super) type Listed = (PathBuf, Option<String>);
 
 /// The inputs, with the files of a directory in its place, in the order of their names. What cannot be looked at is
 /// among them: links that lead nowhere or in a circle, directories that cannot be listed or have nothing in them.
 pub(super) fn with_files_of_directories(
     paths: Vec<PathBuf>,
     options: &ReadOptions,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<Listed>> {
     let patterns = patterns(&options.globs)?;
     let mut found = Vec::with_capacity(paths.len());
     for path in paths {
@@ -62,31 +63,33 @@ fn found_at(
     path: &Path,
     place: &Path,
     patterns: &[(Pattern, bool)],
-) -> Option<Found> {
+) -> Option<Listed> {
     let at = match entry {
         Ok(entry) => entry.path(),
         Err(error) => error.path().unwrap_or(place),
     };
     let below = at.strip_prefix(place).unwrap_or(at);
     match entry {
-        Ok(entry) => (entry.file_type().is_file() && is_wanted(below, patterns))
-            .then(|| (path.join(below), None)),
+        Ok(entry) if entry.file_type().is_file() && is_wanted(below, patterns) => {
+            Some((path.join(below), None))
+        }
+        Ok(_) => None,
         Err(error) => {
             let reason = reason_of(error, at);
             // Of a link that leads nowhere its name tells whether it is wanted. What is in a directory is not known.
-            let is_link = at.symlink_metadata().is_ok_and(|it| it.is_symlink()) && !at.is_dir();
-            let is_wanted = is_visible_name(below.file_name().unwrap_or_default(), false)
-                && (!is_link || is_wanted(below, patterns));
-            is_wanted.then(|| {
-                (
-                    if below.as_os_str().is_empty() {
-                        path.to_owned()
-                    } else {
-                        path.join(below)
-                    },
-                    Some(reason),
-                )
-            })
+            let is_link = at.is_symlink() && !at.is_dir();
+            if !is_visible_name(below.file_name().unwrap_or_default(), false)
+                || is_link && !is_wanted(below, patterns)
+            {
+                return None;
+            }
+            let is_directory_itself = below.as_os_str().is_empty();
+            let path = if is_directory_itself {
+                path.to_owned()
+            } else {
+                path.join(below)
+            };
+            Some((path, Some(reason)))
         }
     }
 }
@@ -110,24 +113,19 @@ fn reason_of(error: &walkdir::Error, at: &Path) -> String {
     }
 }
 
-fn error_at(path: &Path, reason: String) -> Error {
-    Error::Input {
-        source_name: path_name(path),
-        line: None,
-        reason,
-    }
-}
-
 /// Each pattern, and whether it names paths. Otherwise it names files in any directory.
 fn patterns(globs: &[String]) -> Result<Vec<(Pattern, bool)>> {
-    let parse = |glob: &String| match Pattern::new(glob) {
-        Ok(pattern) => Ok((pattern, glob.contains('/'))),
-        Err(error) => Err(error_at(
-            Path::new(glob),
-            format!("is not a pattern for names of files: {error}"),
-        )),
-    };
-    globs.iter().map(parse).collect()
+    let mut patterns = Vec::with_capacity(globs.len());
+    for glob in globs {
+        match Pattern::new(glob) {
+            Ok(pattern) => patterns.push((pattern, glob.contains('/'))),
+            Err(error) => {
+                let reason = format!("is not a pattern for names of files: {error}");
+                return Err(not_readable(Path::new(glob), &reason));
+            }
+        }
+    }
+    Ok(patterns)
 }
 
 /// What Spark and Hadoop write beside their files: marks, summaries, logs, and what an unfinished job has left. Other
@@ -150,19 +148,20 @@ fn is_visible(entry: &DirEntry) -> bool {
 
 fn is_visible_name(name: &OsStr, is_directory: bool) -> bool {
     let name = name.as_encoded_bytes();
-    let is_mark = NOT_DATA.contains(&name) || MARKS.iter().any(|it| name.starts_with(it));
+    let is_mark = NOT_DATA.contains(&name) || MARKS.iter().any(|mark| name.starts_with(mark));
     !name.starts_with(b".") && !is_mark && (is_directory || !name.ends_with(b".simdb"))
 }
 
 fn is_wanted(below: &Path, patterns: &[(Pattern, bool)]) -> bool {
-    let (path, name) = (
-        below.to_string_lossy(),
-        below.file_name().unwrap_or_default().to_string_lossy(),
-    );
-    let fits = |(pattern, of_paths): &(Pattern, bool)| {
-        pattern.matches_with(if *of_paths { &path } else { &name }, AS_SHELLS)
-    };
-    patterns.is_empty() || patterns.iter().any(fits)
+    let path = below.to_string_lossy();
+    let name = below.file_name().unwrap_or_default().to_string_lossy();
+    for (pattern, names_paths) in patterns {
+        let matched = if *names_paths { &path } else { &name };
+        if pattern.matches_with(matched, AS_SHELLS) {
+            return true;
+        }
+    }
+    patterns.is_empty()
 }
 
 #[cfg(test)]
@@ -173,7 +172,7 @@ mod tests {
 
     fn names(options: &ReadOptions) -> Result<Vec<String>> {
         let files = with_files_of_directories(vec!["pages".into(), "-".into()], options)?;
-        let name = |(path, problem): &Found| {
+        let name = |(path, problem): &Listed| {
             let name = path.to_string_lossy().replace('\\', "/");
             problem
                 .as_ref()

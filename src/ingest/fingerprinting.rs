@@ -52,7 +52,7 @@ impl Fingerprinting {
     #[must_use]
     pub fn sketch_size(mut self, size: SketchSize) -> Self {
         self.sketch_size = size;
-        self.fingerprinter = self.fingerprinter.map(|it| it.with_sketch_size(size));
+        self.fingerprinter = self.fingerprinter.map(|made| made.with_sketch_size(size));
         self
     }
 
@@ -89,7 +89,6 @@ impl Fingerprinting {
 
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
     pub(super) fn judge(self, content: &Content) -> Result<Option<Judged>, Reason> {
-        let refused = |error| Err(Reason::Document(error));
         match (content, self.fingerprinter) {
             (Content::TooShort, _) => Ok(None),
             (Content::Fingerprint(..), _) if !self.takes_ready => {
@@ -100,14 +99,18 @@ impl Fingerprinting {
             (Content::Fingerprint(_, None), _)
                 if self.stores && self.scheme.compares_sketches(self.sketch_size) =>
             {
-                refused(Error::SketchMissing {
+                Err(Reason::Document(Error::SketchMissing {
                     bytes: self.sketch_size.bytes(),
-                })
+                }))
             }
-            (Content::Fingerprint(_, None), _) if self.needs_sketches => refused(Error::NoSketch),
+            (Content::Fingerprint(_, None), _) if self.needs_sketches => {
+                Err(Reason::Document(Error::NoSketch))
+            }
             (Content::Fingerprint(_, Some(sketch)), _) if sketch.size() != self.sketch_size => {
-                let [stored, given] = [self.sketch_size, sketch.size()].map(SketchSize::bytes);
-                refused(Error::SketchSizes { stored, given })
+                Err(Reason::Document(Error::SketchSizes {
+                    stored: self.sketch_size.bytes(),
+                    given: sketch.size().bytes(),
+                }))
             }
             (Content::Fingerprint(fingerprint, sketch), _) => Ok(Some((*fingerprint, *sketch))),
             (_, None) => Err(Reason::TextInExternal),

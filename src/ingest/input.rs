@@ -15,7 +15,7 @@ use super::stored_bytes::Pipe;
 use super::unpacked::{Packing, Unpacked};
 use super::warc::{Cutter, WarcHeader, line_ends};
 use crate::error::Result;
-use crate::source::{Identity, Place, Sample, Stamp};
+use crate::source::{Identity, Place, Reached, Sample, Stamp};
 
 /// An open input. Cuts it into raw records.
 pub(super) struct Input {
@@ -61,8 +61,8 @@ impl Input {
             pipe,
             file,
         } = opened;
-        let stamp = file.as_ref().map(|it| it.stamp);
-        let content_is_rows = content.is_of_rows();
+        let stamp = file.as_ref().map(|file| file.stamp);
+        let is_of_rows = content.is_of_rows();
         Self {
             origin: Arc::new(Origin {
                 index,
@@ -75,7 +75,7 @@ impl Input {
             format,
             max_record_bytes: options.max_record_bytes,
             // Of a corpus that is cleaned every byte counts, and none is read again.
-            may_grow: length.is_some() && !options.numbered && !content_is_rows,
+            may_grow: length.is_some() && !options.numbered && !is_of_rows,
             last_line: None,
             is_again: false,
             used: offset,
@@ -184,8 +184,10 @@ impl Input {
                 ..
             } = *self.origin;
             let length = self.reader.stored_offset();
-            let file = self.file.as_ref();
-            let stamp = file.and_then(|it| stamp_at_end(&it.file, length, it.stamp, &it.whole));
+            let stamp = match &self.file {
+                Some(file) => stamp_at_end(&file.file, length, file.stamp, &file.whole),
+                None => None,
+            };
             self.origin = Arc::new(Origin {
                 index,
                 path: path.clone(),
@@ -526,6 +528,16 @@ impl Raw {
             mark,
             is_last_line: false,
             is_again: false,
+        }
+    }
+
+    /// How far its source, of this name, has been read behind it.
+    pub(super) fn reached(&self, name: Arc<[u8]>) -> Reached {
+        Reached {
+            name,
+            place: self.mark.place,
+            identity: self.input.identity_at(self.mark),
+            ended: self.is_end(),
         }
     }
 

@@ -1,16 +1,17 @@
 //! Reads the raw records of all inputs, one input after the other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::{fmt, fs, io};
+use std::{fmt, fs, io, mem};
 
 use super::directories::with_files_of_directories;
+use super::format::not_readable;
 use super::input::{Failed, Input, Mark, Raw};
-use super::opening::{self, STDIN, cannot_read, is_stdin, readable_bytes, reason_of};
+use super::opening::{Opener, STDIN, cannot_read, is_stdin, readable_bytes, reason_of};
 use super::options::ReadOptions;
 use super::stamp::{Standing, standing_of};
 use super::stored_bytes::{Pipe, Progress, Stored};
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::source::{Identity, Source};
 
 /// The inputs, and where each is read from.
@@ -67,10 +68,8 @@ impl Inputs {
             });
         }
         let found = with_files_of_directories(paths, &options)?;
-        let (mut paths, mut begins) = (
-            Vec::with_capacity(found.len()),
-            Vec::with_capacity(found.len()),
-        );
+        let mut paths = Vec::with_capacity(found.len());
+        let mut begins = Vec::with_capacity(found.len());
         let mut total = Some(0);
         for (path, problem) in found {
             let bytes = match problem {
@@ -78,19 +77,17 @@ impl Inputs {
                 None if is_stdin(&path) => Ok(None),
                 None => readable_bytes(&path, &options).map_err(reason_of_input),
             };
-            let (bytes, begin) = match bytes {
-                Ok(bytes) => (bytes, Begin::Start),
-                Err(reason) => (
-                    Some(0),
-                    Begin::Failed(Failed {
-                        reason,
-                        is_lasting: false,
-                    }),
-                ),
-            };
-            total = total.zip(bytes).map(|(total, bytes)| total + bytes);
+            begins.push(match bytes {
+                Ok(bytes) => {
+                    total = total.zip(bytes).map(|(total, bytes)| total + bytes);
+                    Begin::Start
+                }
+                Err(reason) => Begin::Failed(Failed {
+                    reason,
+                    is_lasting: false,
+                }),
+            });
             paths.push(path);
-            begins.push(begin);
         }
         let progress = Progress::new(total);
         Ok(Self {
@@ -141,22 +138,19 @@ impl Inputs {
         if is_stdin(path) || self.problem(index).is_some() {
             return None;
         }
-        let absolute = match readable_bytes(path, &self.options) {
+        let reason = match readable_bytes(path, &self.options) {
             Ok(None) => return None,
-            Ok(Some(_)) => {
-                // By whatever links it is reached.
-                let absolute = fs::canonicalize(self.options.place_of(path));
-                absolute.map_err(|source| reason_of(None, &source))
-            }
-            Err(error) => Err(reason_of_input(error)),
+            // By whatever links it is reached.
+            Ok(Some(_)) => match fs::canonicalize(self.options.place_of(path)) {
+                Ok(absolute) => {
+                    return Some(absolute.into_os_string().into_encoded_bytes().into());
+                }
+                Err(source) => reason_of(None, &source),
+            },
+            Err(error) => reason_of_input(error),
         };
-        match absolute {
-            Ok(absolute) => Some(absolute.into_os_string().into_encoded_bytes().into()),
-            Err(reason) => {
-                self.fail(index, reason, false);
-                None
-            }
-        }
+        self.fail(index, reason, false);
+        None
     }
 
     /// Why an input cannot be read, if that is known before it is opened.
@@ -182,58 +176,41 @@ impl Inputs {
             if self.name_of(index).is_none() {
                 continue;
             }
-            match self
-                .open_input(index)
-                .map_err(|error| self.or_stopped(error))
-            {
-                Ok(_) => {}
-                Err(Error::Input { reason, .. }) => self.fail(index, reason, false),
-                Err(error) => return Err(error),
+            if let Err(error) = self.open_input(index) {
+                match self.or_stopped(error) {
+                    Error::Input { reason, .. } => self.fail(index, reason, false),
+                    error => return Err(error),
+                }
             }
         }
         Ok(self.without_failed())
     }
 
     /// Refuses inputs of which one cannot be opened.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(super) fn ensure_readable(&self) -> Result<()> {
-        let failed = self
-            .paths
-            .iter()
-            .zip(&self.begins)
-            .find_map(|(path, begin)| match begin {
-                Begin::Failed(Failed { reason, .. }) => Some((path, reason.clone())),
-                _ => None,
-            });
-        match failed {
-            Some((path, reason)) => Err(Error::Input {
-                source_name: path_name(path),
-                line: None,
-                reason,
-            }),
-            None => Ok(()),
+        for (path, begin) in self.paths.iter().zip(&self.begins) {
+            if let Begin::Failed(Failed { reason, .. }) = begin {
+                return Err(not_readable(path, reason));
+            }
         }
+        Ok(())
     }
 
     fn without_failed(&mut self) -> Vec<(PathBuf, Error)> {
-        let (mut failed, mut left) = (Vec::new(), Vec::new());
-        for (path, begin) in self.paths.drain(..).zip(self.begins.drain(..)) {
-            match begin {
-                Begin::Failed(Failed { reason, .. }) => {
-                    failed.push((
-                        path.clone(),
-                        Error::Input {
-                            source_name: path_name(&path),
-                            line: None,
-                            reason,
-                        },
-                    ));
-                }
-                begin => left.push((path, begin)),
+        let mut failed = Vec::new();
+        let begins = mem::take(&mut self.begins);
+        for (path, begin) in mem::take(&mut self.paths).into_iter().zip(begins) {
+            if let Begin::Failed(Failed { reason, .. }) = &begin {
+                let error = not_readable(&path, reason);
+                failed.push((path, error));
+            } else {
+                self.paths.push(path);
+                self.begins.push(begin);
             }
         }
-        (self.paths, self.begins) = left.into_iter().unzip();
-        (self.names, self.next) = (None, 0);
+        self.names = None;
+        self.next = 0;
         self.progress.begin_again();
         failed
     }
@@ -295,7 +272,9 @@ impl Inputs {
             }
         }
         self.progress.begin_again();
-        (self.next, self.current, self.failed) = (0, None, None);
+        self.next = 0;
+        self.current = None;
+        self.failed = None;
         true
     }
 
@@ -306,7 +285,11 @@ impl Inputs {
         let mut chunk = Vec::new();
         let mut bytes = 0;
         while chunk.len() < limit && bytes < CHUNK_BYTES {
-            let raw = match self.failed.take().map_or_else(|| self.next_raw(), Err) {
+            let next = match self.failed.take() {
+                Some(error) => Err(error),
+                None => self.next_raw(),
+            };
+            let raw = match next {
                 Ok(Some(raw)) => raw,
                 Ok(None) => break,
                 Err(error) if chunk.is_empty() => return Err(self.or_stopped(error)),
@@ -374,25 +357,23 @@ impl Inputs {
 
     /// Opens the next input, unless it is passed over.
     fn open_next(&mut self) -> Result<Option<Input>> {
-        let (index, options, progress) = (self.next, &self.options, &self.progress);
-        let path: &Path = &self.paths[index];
+        let index = self.next;
         self.next += 1;
+        let opener = Opener {
+            path: &self.paths[index],
+            options: &self.options,
+            progress: &self.progress,
+        };
+        let path = opener.path;
         let is_of_process = is_stdin(path) && self.stdin.0.is_none();
-        let stdin = || {
-            self.stdin
-                .0
-                .take()
-                .unwrap_or_else(|| options.stop.standard_input())
+        let stdin = || match self.stdin.0.take() {
+            Some(stdin) => stdin,
+            None => opener.options.stop.standard_input(),
         };
         let (mut opened, mark, is_again) = match &self.begins[index] {
-            Begin::Start => (
-                opening::open(path, stdin, options, progress)?,
-                Mark::default(),
-                false,
-            ),
+            Begin::Start => (opener.open(stdin)?, Mark::default(), false),
             Begin::Behind(mark, identity, is_again) => {
-                let opened =
-                    opening::open_at(path, stdin, options, progress, mark.place, identity)?;
+                let opened = opener.open_at(stdin, mark.place, identity)?;
                 if !opened.is_same {
                     let changed = io::Error::other(
                         "it is not what was read before, or ends before the place up to which that was read; \
@@ -403,21 +384,18 @@ impl Inputs {
                 (opened, *mark, *is_again)
             }
             Begin::Failed(Failed { reason, .. }) => {
-                return Err(Error::Input {
-                    source_name: path_name(path),
-                    line: None,
-                    reason: reason.clone(),
-                });
+                return Err(not_readable(path, reason));
             }
             Begin::End => {
-                progress.pass_over(readable_bytes(path, &self.options)?.unwrap_or_default());
+                let bytes = readable_bytes(path, &self.options)?;
+                self.progress.pass_over(bytes.unwrap_or_default());
                 return Ok(None);
             }
         };
         if is_of_process {
             opened.pipe = Pipe::standard_input();
         }
-        let mut input = Input::new(index, path, opened, mark, options);
+        let mut input = Input::new(index, path, opened, mark, &self.options);
         if is_again {
             input.set_again();
         }

@@ -11,8 +11,6 @@ use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
 use crate::document::Document;
-#[cfg(feature = "parquet")]
-use crate::parquet::Use;
 use crate::sketch::Sketch;
 
 /// What is said of an escape such as `\ud83c` without the other half.
@@ -91,7 +89,9 @@ fn names_of(object: &str) -> Vec<String> {
 
 /// What a field of this name may be needed for.
 #[cfg(feature = "parquet")]
-pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<Use> {
+pub(super) fn use_of(name: &str, options: &ReadOptions) -> Option<crate::parquet::Use> {
+    use crate::parquet::Use;
+
     Fields::default().named(name, options)?;
     Some(match name {
         _ if is_named(&options.text_field, name) || is_named(&options.html_field, name) => {

@@ -7,16 +7,12 @@ use std::path::Path;
 
 use super::encoding::UTF_8_MARK;
 use super::format::{InputFormat, detect, not_readable};
-#[cfg(feature = "parquet")]
-use super::json::use_of;
 use super::options::ReadOptions;
 use super::stamp::{Whole, stamp_of};
 use super::stored_bytes::{Pipe, Progress, Stored};
 use super::unpacked::Unpacked;
 use super::unreadable::{kind_of, kind_of_wide_lines};
 use crate::error::{Error, Result, path_name};
-#[cfg(feature = "parquet")]
-use crate::parquet::{RowLines, is_parquet};
 use crate::source::{Identity, Place, Sample, Stamp};
 
 /// The name of standard input.
@@ -35,15 +31,15 @@ pub(super) fn is_stdin(path: &Path) -> bool {
 impl Sample {
     /// The sample that begins where these bytes begin.
     fn first_of(bytes: &[u8]) -> Self {
-        Self::of(&bytes[..bytes.len().min(SAMPLE_BYTES)])
+        Self::whole(&bytes[..bytes.len().min(SAMPLE_BYTES)])
     }
 
     /// The sample that ends where these bytes end.
     pub(super) fn last_of(bytes: &[u8]) -> Self {
-        Self::of(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..])
+        Self::whole(&bytes[bytes.len().saturating_sub(SAMPLE_BYTES)..])
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    fn whole(bytes: &[u8]) -> Self {
         Self {
             length: bytes.len() as u16,
             hash: xxhash_rust::xxh3::xxh3_64(bytes),
@@ -53,15 +49,19 @@ impl Sample {
 
 /// The size of a regular file that can be opened. `None` for a pipe or a device.
 pub(super) fn readable_bytes(path: &Path, options: &ReadOptions) -> Result<Option<u64>> {
-    let failed = |source| cannot_read(path, None, &source);
     let place = options.place_of(path);
-    let metadata = fs::metadata(&place).map_err(failed)?;
+    let metadata = fs::metadata(&place).map_err(cannot_open(path))?;
     if !metadata.is_file() {
         // A pipe is not opened here. To close it again would end the program that writes to it.
         return Ok(None);
     }
-    options.stop.open(&place).map_err(failed)?;
+    options.stop.open(&place).map_err(cannot_open(path))?;
     Ok(Some(metadata.len()))
+}
+
+/// The error of an input that cannot be opened.
+fn cannot_open(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| cannot_read(path, None, &source)
 }
 
 /// The error of an input that cannot be opened, or cannot be read further at `line`.
@@ -120,209 +120,24 @@ pub(super) struct OpenedFile {
 
 impl OpenedFile {
     /// `None` if it is no file.
-    fn of(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
+    fn new(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
         if !metadata.is_file() {
             return Ok(None);
         }
-        let (stamp, whole) = (stamp_of(file, metadata)?, Whole::default());
         Ok(Some(Self {
+            stamp: stamp_of(file, metadata)?,
             file: file.try_clone()?,
-            stamp,
-            whole,
+            whole: Whole::default(),
         }))
     }
 }
 
-/// Opens an input, or takes `stdin` if it is standard input. Unpacks it and detects its format.
-pub(super) fn open(
-    path: &Path,
-    stdin: impl FnOnce() -> Stored,
-    options: &ReadOptions,
-    progress: &Progress,
-) -> Result<Opened> {
-    open_to_look(path, stdin, options, progress, 0)
-        .map_err(|source| cannot_read(path, None, &source))
-        .and_then(|(mut opened, beginning)| {
-            opened.format = format_of(path, options, &opened.content, &beginning)?;
-            // A whole file says its encoding by its mark.
-            if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
-                let passed = opened.content.pass_over(3, 0);
-                passed.map_err(|source| cannot_read(path, None, &source))?;
-                opened.offset = 3;
-            }
-            Ok(opened)
-        })
-}
-
-/// Opens an input where an earlier reading has stopped.
-pub(super) fn open_at(
-    path: &Path,
-    stdin: impl FnOnce() -> Stored,
-    options: &ReadOptions,
-    progress: &Progress,
-    place: Place,
-    identity: &Identity,
-) -> Result<Opened> {
-    let failed = |source| cannot_read(path, None, &source);
-    let (mut opened, beginning) =
-        open_to_look(path, stdin, options, progress, identity.first.length.into())
-            .map_err(failed)?;
-    opened.format = format_of(path, options, &opened.content, &beginning)?;
-    let first = beginning
-        .get(..identity.first.length.into())
-        .map(Sample::first_of);
-    opened.is_same = first == Some(identity.first);
-    if !opened.is_same {
-        return Ok(opened);
-    }
-    opened.first = identity.first;
-    let kept = go_to(
-        &mut opened,
-        path,
-        options,
-        progress,
-        place,
-        identity.last.length.into(),
-    )
-    .map_err(failed)?;
-    // Of some records nothing is kept.
-    let is_known = identity.last.length > 0;
-    opened.is_same = !is_known || kept.is_none_or(|kept| Sample::last_of(&kept) == identity.last);
-    Ok(opened)
-}
-
-/// Goes to a place, and returns the `keep` bytes before it. `None` if they are not all in the packed part of the place.
-fn go_to(
-    opened: &mut Opened,
-    path: &Path,
-    options: &ReadOptions,
-    progress: &Progress,
-    place: Place,
-    keep: usize,
-) -> io::Result<Option<Vec<u8>>> {
-    let path = &options.place_of(path);
-    let Place {
-        raw_offset, skip, ..
-    } = place;
-    if opened.length.is_none() {
-        // It cannot be opened again. Its places are counted from its beginning.
-        let offset = raw_offset + skip;
-        opened.offset = offset;
-        return opened.content.pass_over(offset, keep).map(Some);
-    }
-    // In a packed input, the bytes before the place may be in an earlier part.
-    let back = if opened.content.is_packed() {
-        0
-    } else {
-        keep as u64
-    };
-    let from = raw_offset.saturating_sub(back);
-    let mut file = options.stop.open(path)?;
-    #[cfg(feature = "parquet")]
-    if opened.content.is_of_rows() {
-        opened.content = rows_of(path, options, progress, file.metadata()?.len())?;
-        opened.offset = skip;
-        return opened.content.pass_over(skip, keep).map(Some);
-    }
-    file.seek(SeekFrom::Start(from))?;
-    progress.pass_over(from);
-    opened.content = opened
-        .content
-        .again_from(progress.count(options.stop.content(file)), from);
-    opened.offset = raw_offset - from + skip;
-    let kept = opened.content.pass_over(opened.offset, keep)?;
-    let is_whole = back > 0 || skip >= keep as u64;
-    Ok(is_whole.then_some(kept))
-}
-
-fn format_of(
-    path: &Path,
-    options: &ReadOptions,
-    content: &Unpacked,
-    beginning: &[u8],
-) -> Result<InputFormat> {
-    if content.is_of_rows() {
-        return match options.format {
-            InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
-            _ => Err(not_readable(
-                path,
-                "is a Parquet file, which has no other format",
-            )),
-        };
-    }
-    if let Some(kind) = kind_of(beginning) {
-        return Err(not_readable(path, kind));
-    }
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "parquet")
-    {
-        let begins = if beginning.is_empty() {
-            "is empty"
-        } else {
-            "does not begin as one"
-        };
-        return Err(not_readable(
-            path,
-            &format!("has the name of a Parquet file, but {begins}"),
-        ));
-    }
-    let format = match options.format {
-        InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
-        named => named,
-    };
-    let wide = if format == InputFormat::Text {
-        None
-    } else {
-        kind_of_wide_lines(beginning)
-    };
-    wide.map_or(Ok(format), |kind| Err(not_readable(path, kind)))
-}
-
-/// Opens an input and looks at its beginning: at least `least` bytes, unless it ends before.
-fn open_to_look(
-    path: &Path,
-    stdin: impl FnOnce() -> Stored,
-    options: &ReadOptions,
-    progress: &Progress,
-    least: usize,
-) -> io::Result<(Opened, Vec<u8>)> {
-    let mut opened = if is_stdin(path) {
-        Opened::of(Unpacked::new(progress.count(stdin()), false)?)
-    } else {
-        open_file(&options.place_of(path), options, progress)?
-    };
-    // A pipe may have no more than a line for now.
-    let least = if opened.length.is_some() {
-        SAMPLE_BYTES
-    } else {
-        least
-    };
-    let enough = |it: &[u8]| it.len() >= MOST_LOOKED_AT || it.len() >= least && it.contains(&b'\n');
-    let beginning = match opened.content.peek(enough).map(<[u8]>::to_vec) {
-        // Behind damage there may be records.
-        Err(_) if opened.content.damage().is_some() && is_web_archive(path, options) => Vec::new(),
-        beginning => beginning?,
-    };
-    opened.first = Sample::first_of(&beginning);
-    Ok((opened, beginning))
-}
-
-/// Whether an input is a web archive by its name, or by what the caller says.
-fn is_web_archive(path: &Path, options: &ReadOptions) -> bool {
-    match options.format {
-        InputFormat::Auto => matches!(detect(path, is_stdin(path), b""), Ok(InputFormat::Warc)),
-        named => named == InputFormat::Warc,
-    }
-}
-
 impl Opened {
-    fn of(content: Unpacked) -> Self {
-        let (format, first) = (InputFormat::Auto, Sample::default());
+    fn new(content: Unpacked) -> Self {
         Self {
             content,
-            format,
-            first,
+            format: InputFormat::Auto,
+            first: Sample::default(),
             length: None,
             offset: 0,
             is_same: true,
@@ -332,66 +147,234 @@ impl Opened {
     }
 }
 
-/// Opens a file, a pipe or a device at its beginning.
-fn open_file(place: &Path, options: &ReadOptions, progress: &Progress) -> io::Result<Opened> {
-    let file = options.stop.open(place)?;
-    let metadata = file.metadata()?;
-    let known = OpenedFile::of(&file, &metadata)?;
-    let length = metadata.is_file().then_some(metadata.len());
-    #[cfg(feature = "parquet")]
-    let mut file = file;
-    #[cfg(feature = "parquet")]
-    if let Some(length) = length
-        && is_parquet(&mut file)?
-    {
-        let rows = rows_of(place, options, progress, length)?;
-        return Ok(Opened {
-            length: Some(length),
-            file: known,
-            ..Opened::of(rows)
-        });
-    }
-    let pipe = Pipe::of(&file);
-    let mut stored = progress.count(options.stop.content(file));
-    if let Some(known) = &known {
-        stored = known.whole.of(stored);
-    }
-    let content = Unpacked::new(stored, length.is_some())?;
-    let is_packed = place
-        .extension()
-        .is_some_and(|it| it == "gz" || it == "zst");
-    let is_archive = is_packed && is_web_archive(place, options);
-    let content = if is_archive {
-        content.of_packed_archive()?
-    } else {
-        content
-    };
-    Ok(Opened {
-        length,
-        pipe,
-        file: known,
-        ..Opened::of(content)
-    })
+/// Opens an input: unpacks it and detects its format.
+#[derive(Clone, Copy)]
+pub(super) struct Opener<'o> {
+    pub(super) path: &'o Path,
+    pub(super) options: &'o ReadOptions,
+    pub(super) progress: &'o Progress,
 }
 
-/// The rows of a Parquet file with the columns that records need.
-#[cfg(feature = "parquet")]
-fn rows_of(
-    place: &Path,
-    options: &ReadOptions,
-    progress: &Progress,
-    length: u64,
-) -> io::Result<Unpacked> {
-    let progress = progress.clone();
-    let rows = RowLines::open(
-        place,
-        |name| use_of(name, options),
-        move |bytes| progress.pass_over(bytes),
-    );
-    match rows {
-        Ok(rows) => Ok(Unpacked::of_rows(Box::new(rows), length)),
-        Err(Error::Input { reason, .. }) => Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
-        Err(error) => Err(io::Error::other(error)),
+impl Opener<'_> {
+    /// Opens the input at its beginning, or takes `stdin` if it is standard input.
+    pub(super) fn open(self, stdin: impl FnOnce() -> Stored) -> Result<Opened> {
+        let (mut opened, beginning) = self
+            .open_to_look(stdin, 0)
+            .map_err(cannot_open(self.path))?;
+        opened.format = self.format(&opened.content, &beginning)?;
+        // A whole file says its encoding by its mark.
+        if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
+            opened.offset = UTF_8_MARK.len() as u64;
+            opened
+                .content
+                .pass_over(opened.offset, 0)
+                .map_err(cannot_open(self.path))?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the input where an earlier reading has stopped.
+    pub(super) fn open_at(
+        self,
+        stdin: impl FnOnce() -> Stored,
+        place: Place,
+        identity: &Identity,
+    ) -> Result<Opened> {
+        let first_bytes = usize::from(identity.first.length);
+        let last_bytes = usize::from(identity.last.length);
+        let (mut opened, beginning) = self
+            .open_to_look(stdin, first_bytes)
+            .map_err(cannot_open(self.path))?;
+        opened.format = self.format(&opened.content, &beginning)?;
+        let first = beginning.get(..first_bytes).map(Sample::first_of);
+        opened.is_same = first == Some(identity.first);
+        if !opened.is_same {
+            return Ok(opened);
+        }
+        opened.first = identity.first;
+        let kept = self
+            .go_to(&mut opened, place, last_bytes)
+            .map_err(cannot_open(self.path))?;
+        if let Some(kept) = kept
+            // Of some records nothing is kept.
+            && last_bytes > 0
+        {
+            opened.is_same = Sample::last_of(&kept) == identity.last;
+        }
+        Ok(opened)
+    }
+
+    /// Goes to a place, and returns the `keep` bytes before it. `None` if they are not all in the packed part of the
+    /// place.
+    fn go_to(self, opened: &mut Opened, place: Place, keep: usize) -> io::Result<Option<Vec<u8>>> {
+        let Place {
+            raw_offset, skip, ..
+        } = place;
+        if opened.length.is_none() {
+            // It cannot be opened again. Its places are counted from its beginning.
+            opened.offset = raw_offset + skip;
+            return opened.content.pass_over(opened.offset, keep).map(Some);
+        }
+        let mut file = self.options.stop.open(&self.options.place_of(self.path))?;
+        if opened.content.is_of_rows() {
+            let rows = self.rows(&mut file)?.ok_or(io::ErrorKind::InvalidData)?;
+            opened.content = Unpacked::from_rows(rows, file.metadata()?.len());
+            opened.offset = skip;
+            return opened.content.pass_over(skip, keep).map(Some);
+        }
+        // In a packed input, the bytes before the place may be in an earlier part.
+        let mut back = keep as u64;
+        if opened.content.is_packed() {
+            back = 0;
+        }
+        let from = raw_offset.saturating_sub(back);
+        file.seek(SeekFrom::Start(from))?;
+        self.progress.pass_over(from);
+        let stored = self.progress.count(self.options.stop.content(file));
+        opened.content = opened.content.again_from(stored, from);
+        opened.offset = raw_offset - from + skip;
+        let kept = opened.content.pass_over(opened.offset, keep)?;
+        let is_whole = back > 0 || skip >= keep as u64;
+        Ok(is_whole.then_some(kept))
+    }
+
+    fn format(self, content: &Unpacked, beginning: &[u8]) -> Result<InputFormat> {
+        let path = self.path;
+        if content.is_of_rows() {
+            return match self.options.format {
+                InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
+                _ => Err(not_readable(
+                    path,
+                    "is a Parquet file, which has no other format",
+                )),
+            };
+        }
+        if let Some(kind) = kind_of(beginning) {
+            return Err(not_readable(path, kind));
+        }
+        if path.extension() == Some("parquet".as_ref()) {
+            return Err(not_readable(
+                path,
+                if beginning.is_empty() {
+                    "has the name of a Parquet file, but is empty"
+                } else {
+                    "has the name of a Parquet file, but does not begin as one"
+                },
+            ));
+        }
+        let format = match self.options.format {
+            InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
+            named => named,
+        };
+        if format != InputFormat::Text
+            && let Some(kind) = kind_of_wide_lines(beginning)
+        {
+            return Err(not_readable(path, kind));
+        }
+        Ok(format)
+    }
+
+    /// Opens the input and looks at its beginning: at least `least` bytes, unless it ends before.
+    fn open_to_look(
+        self,
+        stdin: impl FnOnce() -> Stored,
+        mut least: usize,
+    ) -> io::Result<(Opened, Vec<u8>)> {
+        let mut opened = if is_stdin(self.path) {
+            Opened::new(Unpacked::new(self.progress.count(stdin()), false)?)
+        } else {
+            self.open_file()?
+        };
+        // A pipe may have no more than a line for now.
+        if opened.length.is_some() {
+            least = SAMPLE_BYTES;
+        }
+        let looked_at = opened.content.peek(|bytes| {
+            bytes.len() >= MOST_LOOKED_AT || bytes.len() >= least && bytes.contains(&b'\n')
+        });
+        let beginning = match looked_at.map(<[u8]>::to_vec) {
+            // Behind damage there may be records.
+            Err(_) if opened.content.damage().is_some() && self.is_web_archive() => Vec::new(),
+            beginning => beginning?,
+        };
+        opened.first = Sample::first_of(&beginning);
+        Ok((opened, beginning))
+    }
+
+    /// Whether the input is a web archive by its name, or by what the caller says.
+    fn is_web_archive(self) -> bool {
+        match self.options.format {
+            InputFormat::Auto => {
+                let format = detect(self.path, is_stdin(self.path), b"");
+                matches!(format, Ok(InputFormat::Warc))
+            }
+            named => named == InputFormat::Warc,
+        }
+    }
+
+    /// Opens a file, a pipe or a device at its beginning.
+    fn open_file(self) -> io::Result<Opened> {
+        let place = self.options.place_of(self.path);
+        let mut file = self.options.stop.open(&place)?;
+        let metadata = file.metadata()?;
+        let known = OpenedFile::new(&file, &metadata)?;
+        let length = metadata.is_file().then_some(metadata.len());
+        if let Some(bytes) = length
+            && let Some(rows) = self.rows(&mut file)?
+        {
+            return Ok(Opened {
+                length,
+                file: known,
+                ..Opened::new(Unpacked::from_rows(rows, bytes))
+            });
+        }
+        let pipe = Pipe::new(&file);
+        let mut stored = self.progress.count(self.options.stop.content(file));
+        if let Some(known) = &known {
+            stored = known.whole.count(stored);
+        }
+        let mut content = Unpacked::new(stored, length.is_some())?;
+        let has_packed_name =
+            matches!(place.extension(), Some(name) if name == "gz" || name == "zst");
+        if has_packed_name && self.is_web_archive() {
+            content = content.of_packed_archive()?;
+        }
+        Ok(Opened {
+            length,
+            pipe,
+            file: known,
+            ..Opened::new(content)
+        })
+    }
+
+    /// The rows of a Parquet file with the columns that records need. `None` if the file is none, or if these are not
+    /// read.
+    #[cfg(feature = "parquet")]
+    fn rows(self, file: &mut File) -> io::Result<Option<Stored>> {
+        use super::json::use_of;
+        use crate::parquet::{RowLines, is_parquet};
+
+        if !is_parquet(file)? {
+            return Ok(None);
+        }
+        let progress = self.progress.clone();
+        let rows = RowLines::open(
+            &self.options.place_of(self.path),
+            |name| use_of(name, self.options),
+            move |bytes| progress.pass_over(bytes),
+        );
+        match rows {
+            Ok(rows) => Ok(Some(Box::new(rows))),
+            Err(Error::Input { reason, .. }) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, reason))
+            }
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn rows(self, _: &mut File) -> io::Result<Option<Stored>> {
+        Ok(None)
     }
 }
 
@@ -399,7 +382,7 @@ fn rows_of(
 #[cfg(feature = "cli")]
 pub(crate) fn unpacked(stored: Stored) -> io::Result<impl io::Read + use<>> {
     let mut content = Unpacked::new(stored, false)?;
-    let beginning = content.peek(|it| it.len() >= SAMPLE_BYTES || it.contains(&b'\n'))?;
+    let beginning = content.peek(|bytes| bytes.len() >= SAMPLE_BYTES || bytes.contains(&b'\n'))?;
     match kind_of(beginning).or_else(|| kind_of_wide_lines(beginning)) {
         Some(kind) => Err(io::Error::other(kind)),
         None => Ok(content),
@@ -413,11 +396,11 @@ pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<St
     if !is_stdin(path) {
         readable_bytes(path, &options)?;
     }
-    let opened = open(
+    let opener = Opener {
         path,
-        || Box::new(io::stdin()),
-        &options,
-        &Progress::new(None),
-    )?;
+        options: &options,
+        progress: &Progress::new(None),
+    };
+    let opened = opener.open(|| Box::new(io::stdin()))?;
     Ok(io::BufRead::lines(io::BufReader::new(opened.content)))
 }

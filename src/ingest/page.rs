@@ -43,7 +43,7 @@ enum SaidKind {
 
 impl Said {
     /// What the name of a file says.
-    pub(super) fn of_file(path: &Path) -> Self {
+    pub(super) fn from_name(path: &Path) -> Self {
         let kind = if is_xhtml(path) {
             SaidKind::Xhtml
         } else if is_html(path) {
@@ -66,13 +66,14 @@ impl Said {
             let mut parts = outside_of_quotes(value, ';').into_iter();
             let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
             let charset = [&*essence].into_iter().chain(parts).find_map(charset_of);
-            let kind = SaidKind::of(&essence);
+            let kind = SaidKind::parse(&essence);
             // What is no type says nothing, but of the encoding: `text/html,charset=utf-8`.
             if let Some(kind) = kind {
                 if self.essence != essence {
                     self.charset = None;
                 }
-                (self.kind, self.essence) = (Some(kind), essence);
+                self.kind = Some(kind);
+                self.essence = essence;
             }
             self.charset = charset.or(self.charset.take());
         }
@@ -86,7 +87,7 @@ impl Said {
             .unwrap_or_default()
             .trim()
             .to_ascii_lowercase();
-        self.identified = SaidKind::of(&essence);
+        self.identified = SaidKind::parse(&essence);
     }
 
     /// Whether it may be a page of text, by what is said. To be asked when all is said.
@@ -98,18 +99,19 @@ impl Said {
     fn kind(&self) -> SaidKind {
         let kind = self.kind.unwrap_or(SaidKind::Unknown);
         let is_open = matches!(kind, SaidKind::Unknown | SaidKind::Download);
-        self.identified
-            .filter(|it| is_open && *it != SaidKind::Download)
-            .unwrap_or(kind)
+        match self.identified {
+            Some(identified) if is_open && identified != SaidKind::Download => identified,
+            _ => kind,
+        }
     }
 }
 
 impl SaidKind {
     /// What a type says, in lower case. `None` if it is none.
-    fn of(essence: &str) -> Option<Self> {
+    fn parse(essence: &str) -> Option<Self> {
         let (kind, name) = essence.split_once('/')?;
-        let is_token = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_token(kind) || !is_token(name) || essence == "*/*" {
+        let is_graphic = essence.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_graphic || kind.is_empty() || name.is_empty() || essence == "*/*" {
             return None;
         }
         Some(match essence {
@@ -141,7 +143,7 @@ fn outside_of_quotes(value: &str, separator: char) -> Vec<&str> {
 /// The label of a parameter `charset`, in whatever quotes.
 fn charset_of(parameter: &str) -> Option<String> {
     let (name, value) = parameter.split_once('=')?;
-    let label = value.trim_matches(|it: char| it.is_whitespace() || "\"'".contains(it));
+    let label = value.trim_matches(|c: char| c.is_whitespace() || "\"'".contains(c));
     (name.trim().eq_ignore_ascii_case("charset") && !label.is_empty()).then(|| label.to_owned())
 }
 
@@ -216,7 +218,7 @@ mod tests {
             (&["application/octet-stream"], "\u{e4}"),
         ] {
             let mut said = Said::default();
-            fields.iter().for_each(|it| said.add_type(it));
+            fields.iter().for_each(|field| said.add_type(field));
             assert!(said.is_page(), "{fields:?}");
             let read = content(page, &said).expect("the page can be read");
             assert_eq!(
@@ -231,7 +233,7 @@ mod tests {
     fn the_bytes_decide_where_no_type_is_said() {
         let xhtml = "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>";
         let html = "<!DOCTYPE html>";
-        let text = |it: &str| Some(Content::Text(it.to_owned()));
+        let text = |text: &str| Some(Content::Text(text.to_owned()));
         for (said, page, expected) in [
             ("", "some words", text("some words")),
             ("", "<?xml version='1.0'?><rss>", None),
@@ -279,7 +281,7 @@ mod tests {
     #[test]
     fn names_tell_plain_texts_and_pages_and_the_bytes_the_rest() {
         let of = |name: &str, page: &str| {
-            content(page.as_bytes(), &Said::of_file(Path::new(name)))
+            content(page.as_bytes(), &Said::from_name(Path::new(name)))
                 .expect("it can be read")
                 .expect("it is text")
         };

@@ -61,7 +61,7 @@ pub(super) fn parse_text(
         return Err(Reason::ManyDocuments { found });
     }
     let content =
-        content(bytes, &Said::of_file(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
+        content(bytes, &Said::from_name(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
     Ok(Parsed {
         key: Some(key_of(path)),
         content,

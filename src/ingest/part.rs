@@ -6,16 +6,13 @@ use std::mem;
 
 use flate2::bufread::GzDecoder;
 
-#[cfg(feature = "parquet")]
-use super::stored_bytes::Stored;
-use super::stored_bytes::StoredBytes;
+use super::stored_bytes::{Stored, StoredBytes};
 
 /// Where the reading of an input stands.
 pub(super) enum Part {
     /// In an input that is not packed.
     Plain(StoredBytes),
     /// In the rows of a Parquet file of this length (bytes).
-    #[cfg(feature = "parquet")]
     Rows(Stored, u64),
     Gzip(Box<GzDecoder<StoredBytes>>),
     Zstd(Box<Frame>),
@@ -69,7 +66,6 @@ impl Part {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stored) => stored.read(buffer),
-            #[cfg(feature = "parquet")]
             Self::Rows(rows, _) => rows.read(buffer),
             Self::Gzip(decoder) => decoder.read(buffer),
             Self::Zstd(frame) => frame.read(buffer),
@@ -83,7 +79,6 @@ impl Part {
             Self::Plain(stored) | Self::Between(stored) => stored.at,
             Self::Gzip(decoder) => decoder.get_ref().at,
             Self::Zstd(frame) => frame.decoder.get_ref().at,
-            #[cfg(feature = "parquet")]
             Self::Rows(_, length) => *length,
             Self::Taken => 0,
         }
@@ -95,7 +90,6 @@ impl Part {
             Self::Plain(stored) | Self::Between(stored) => stored.has_failed,
             Self::Gzip(decoder) => decoder.get_ref().has_failed,
             Self::Zstd(frame) => frame.decoder.get_ref().has_failed,
-            #[cfg(feature = "parquet")]
             Self::Rows(..) => true,
             Self::Taken => false,
         }
@@ -120,7 +114,8 @@ impl Part {
         let at = stored.at;
         let beginning = stored.peek(16)?;
         let window = window_of(beginning);
-        let (is_gzip, is_zstd) = (beginning.starts_with(GZIP), beginning.starts_with(ZSTD));
+        let is_gzip = beginning.starts_with(GZIP);
+        let is_zstd = beginning.starts_with(ZSTD);
         if beginning.is_empty() {
             return Ok(None);
         }
@@ -163,11 +158,10 @@ impl Part {
         loop {
             let bytes = stored.peek(LOOKED_AT)?;
             let is_rest = bytes.len() < LOOKED_AT;
-            let reach = if is_rest {
-                bytes.len()
-            } else {
-                bytes.len() - LOOKED_AT / 2
-            };
+            let mut reach = bytes.len();
+            if !is_rest {
+                reach -= LOOKED_AT / 2;
+            }
             let mut places = memchr::memchr2_iter(GZIP[0], ZSTD[0], &bytes[..reach]);
             let found = places.find(|&at| holds_record(&bytes[at..], dictionary));
             stored.consume(found.unwrap_or(reach));
@@ -180,10 +174,10 @@ impl Part {
 
 impl Frame {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self
-            .decoder
-            .read(buffer)
-            .map_err(|error| self.or_limit(error))?;
+        let read = match self.decoder.read(buffer) {
+            Ok(read) => read,
+            Err(error) => return Err(self.or_limit(error)),
+        };
         self.unpacked += read as u64;
         let most = (self.decoder.get_ref().at - self.begins).saturating_mul(MOST_UNPACKED_PER_BYTE);
         if self.window > COMMON_WINDOW && self.unpacked > COMMON_WINDOW.max(most) {
@@ -202,10 +196,10 @@ impl Frame {
                 1u64 << LARGEST_WINDOW
             ));
         }
-        match error.to_string().contains("memory") {
-            true => self.limit(&format!("is not to be had ({error})")),
-            false => error,
+        if error.to_string().contains("memory") {
+            return self.limit(&format!("is not to be had ({error})"));
         }
+        error
     }
 
     fn limit(&self, why: &str) -> io::Error {
@@ -236,9 +230,9 @@ fn window_of(bytes: &[u8]) -> u64 {
     let size = rest
         .get(dictionary_bytes..dictionary_bytes + size_bytes)
         .unwrap_or_default();
-    size.iter()
-        .rev()
-        .fold(0, |size, &byte| size << 8 | u64::from(byte))
+    let mut bytes = [0; 8];
+    bytes[..size.len()].copy_from_slice(size);
+    u64::from_le_bytes(bytes)
 }
 
 /// Whether a packed part begins here that holds a record of a web archive.
@@ -268,11 +262,10 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
             stored.consume(padding);
         } else if is_skippable_frame(beginning) {
             let is_dictionary = beginning.starts_with(DICTIONARY) && at == 0;
-            let length = beginning
-                .get(4..8)
-                .and_then(|it| it.try_into().ok())
-                .map(u32::from_le_bytes);
-            let length = u64::from(length.ok_or(io::ErrorKind::UnexpectedEof)?);
+            let &[_, _, _, _, a, b, c, d] = beginning
+                .first_chunk()
+                .ok_or(io::ErrorKind::UnexpectedEof)?;
+            let length = u64::from(u32::from_le_bytes([a, b, c, d]));
             stored.consume(8);
             if is_dictionary {
                 *dictionary = read_dictionary(stored, length)?;
@@ -287,14 +280,9 @@ fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::
 
 /// Reads a dictionary of zstd, which may itself be packed.
 fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>> {
-    let too_long = || {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the dictionary of zstd is too long",
-        )
-    };
+    const TOO_LONG: &str = "the dictionary of zstd is too long";
     if length > MOST_DICTIONARY_BYTES {
-        return Err(too_long());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
     }
     let mut dictionary = Vec::new();
     if (stored.take(length).read_to_end(&mut dictionary)? as u64) < length {
@@ -308,8 +296,7 @@ fn read_dictionary(stored: &mut StoredBytes, length: u64) -> io::Result<Vec<u8>>
         .take(MOST_DICTIONARY_BYTES + 1)
         .read_to_end(&mut unpacked)?;
     if unpacked.len() as u64 > MOST_DICTIONARY_BYTES {
-        Err(too_long())
-    } else {
-        Ok(unpacked)
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
     }
+    Ok(unpacked)
 }

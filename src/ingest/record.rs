@@ -241,16 +241,21 @@ impl Record {
         let key = match self.id {
             None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let text = if judged.is_some() {
-                    None
-                } else {
-                    self.hash_of_text()
+                let mut numbered = NumberedKey {
+                    id,
+                    text: None,
+                    key: self.key.as_deref(),
                 };
-                let key = self
+                if judged.is_none() {
+                    numbered.text = self.hash_of_text();
+                }
+                if numbered
                     .key
-                    .as_deref()
-                    .filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
-                Cow::Owned(NumberedKey { id, text, key }.to_bytes())
+                    .is_some_and(|key| key.len() > NumberedKey::MAX_KEY_BYTES)
+                {
+                    numbered.key = None;
+                }
+                Cow::Owned(numbered.to_bytes())
             }
         };
         let Parts {
@@ -283,13 +288,12 @@ impl Record {
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        let (path, id) = (self.path.clone(), self.id.map(Box::new));
         Rejected {
-            path,
+            path: self.path.clone(),
             line: self.line,
             offset: self.offset,
             reason,
-            id,
+            id: self.id.map(Box::new),
         }
     }
 }
@@ -354,10 +358,18 @@ impl<'k> NumberedKey<'k> {
         Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        let has = |there: bool, flag| if there { flag } else { 0 };
+        let mut flags = 0;
+        if self.key.is_some() {
+            flags |= HAS_KEY;
+        }
+        if self.text.is_some() {
+            flags |= HAS_TEXT;
+        }
         let mut bytes = self.id.to_bytes().to_vec();
-        bytes.push(has(self.key.is_some(), HAS_KEY) | has(self.text.is_some(), HAS_TEXT));
-        bytes.extend(self.text.iter().flat_map(|it| it.to_le_bytes()));
+        bytes.push(flags);
+        if let Some(text) = self.text {
+            bytes.extend(text.to_le_bytes());
+        }
         bytes.extend(self.key.unwrap_or_default());
         bytes
     }
@@ -369,7 +381,8 @@ impl<'k> NumberedKey<'k> {
         let mut text = None;
         if flags & HAS_TEXT != 0 {
             let (hash, key) = rest.split_first_chunk()?;
-            (text, rest) = (Some(u128::from_le_bytes(*hash)), key);
+            text = Some(u128::from_le_bytes(*hash));
+            rest = key;
         }
         Some(Self {
             id: RecordId::of_bytes(id),
@@ -389,8 +402,8 @@ mod tests {
         let raw = Raw::of_line_7(InputFormat::Jsonl, content);
         let rejected = Record::parse(raw, &ReadOptions::new())
             .err()
-            .map(|it| it.to_string());
-        assert!(rejected.is_some_and(|it| it.starts_with("in, line 7: the record has no content")));
+            .map(|rejected| rejected.to_string());
+        assert!(rejected.is_some_and(|message| message.starts_with("in, line 7: the record has no content")));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::{mem, thread};
 
 use super::fingerprinting::Fingerprinting;
-use super::format::InputFormat;
+use super::format::{InputFormat, not_readable};
 use super::ingestion::Resumed;
 use super::input::{Input, Mark, Origin, Raw};
 use super::input_queue::Inputs;
@@ -23,9 +23,9 @@ use super::units::{CutDocument, OnText, document_of};
 use super::unpacked::Packing;
 use crate::database::Snapshot;
 use crate::document::Document;
-use crate::error::{Error, Result, path_name};
+use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::{Place, Reached, Sample, Source};
+use crate::source::{Identity, Place, Reached, Sample, Source};
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
@@ -66,7 +66,7 @@ impl Records {
     }
 
     /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(crate) fn ensure_readable(&self) -> Result<()> {
         self.inputs.ensure_readable()
     }
@@ -106,15 +106,17 @@ impl Records {
                 break;
             };
             bytes += raw.bytes();
-            let parsed = (!raw.is_end()).then(|| Record::parse(raw.clone(), self.inputs.options()));
-            self.ahead.push_back(raw);
-            match parsed
-                .and_then(|parsed| parsed.ok().flatten())
-                .and_then(|record| record.brings_fingerprint())
-            {
+            self.ahead.push_back(raw.clone());
+            if raw.is_end() {
+                continue;
+            }
+            // A bad record is reported later, by `next_chunk`.
+            let Ok(Some(record)) = Record::parse(raw, self.inputs.options()) else {
+                continue;
+            };
+            match record.brings_fingerprint() {
                 Some(true) => return Ok(Scheme::External),
                 Some(false) => break,
-                // A bad record is reported later, by `next_chunk`.
                 None => {}
             }
         }
@@ -140,10 +142,8 @@ impl Records {
             let has_ended = raw.is_empty();
             raw.retain(|raw| !raw.is_end());
             let options = self.inputs.options();
-            let turned = parallel::map_each(raw, |raw| {
-                Record::parse(raw, options)?.map(&turn).transpose()
-            });
-            let turned: Vec<_> = turned.into_iter().filter_map(Result::transpose).collect();
+            let turned = parallel::map_each(raw, |raw| parse(raw, options, &turn).transpose());
+            let turned: Vec<_> = turned.into_iter().flatten().collect();
             if has_ended || !turned.is_empty() {
                 return Ok(turned);
             }
@@ -178,15 +178,17 @@ impl Records {
         let names = self.inputs.names();
         let options = self.inputs.options();
         Ok(parallel::map_each(raw, |raw| {
-            // What cannot be read further was read up to the record before.
-            let name = names[raw.input.index].clone().filter(|_| !raw.has_failed());
-            let reached = name.map(|name| reached(name, &raw));
-            let parsed =
-                (!raw.is_end()).then(|| Record::parse(raw, options)?.map(&turn).transpose());
-            ReadRecord {
-                record: parsed.and_then(Result::transpose),
-                reached,
-            }
+            let reached = match &names[raw.input.index] {
+                // What cannot be read further was read up to the record before.
+                Some(name) if !raw.has_failed() => Some(raw.reached(name.clone())),
+                _ => None,
+            };
+            let record = if raw.is_end() {
+                None
+            } else {
+                parse(raw, options, &turn).transpose()
+            };
+            ReadRecord { record, reached }
         }))
     }
 
@@ -204,10 +206,10 @@ impl Records {
     }
 
     fn next_raw(&mut self) -> Result<Vec<Raw>> {
-        match self.ahead.is_empty() {
-            true => self.inputs.next_chunk(CHUNK_LENGTH),
-            false => Ok(self.ahead.drain(..).collect()),
+        if self.ahead.is_empty() {
+            return self.inputs.next_chunk(CHUNK_LENGTH);
         }
+        Ok(mem::take(&mut self.ahead).into())
     }
 }
 
@@ -223,14 +225,15 @@ pub struct ReadRecord<T, E> {
     pub reached: Option<Reached>,
 }
 
-/// How far the source of this name has been read behind a record.
-fn reached(name: Arc<[u8]>, raw: &Raw) -> Reached {
-    let identity = raw.input.identity_at(raw.mark);
-    Reached {
-        name,
-        place: raw.mark.place,
-        identity,
-        ended: raw.is_end(),
+/// Parses a record, and turns it into something else. `None` if it is no document.
+fn parse<T, E: From<Rejected>>(
+    raw: Raw,
+    options: &ReadOptions,
+    turn: impl Fn(Record) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    match Record::parse(raw, options)? {
+        Some(record) => turn(record).map(Some),
+        None => Ok(None),
     }
 }
 
@@ -384,25 +387,19 @@ impl StoredRecords {
         let mut inputs = Inputs::open(paths.into_iter().collect(), options)?;
         let failed = inputs.without_unreadable()?;
         let names = inputs.names();
-        match inputs
-            .paths()
-            .iter()
-            .zip(names.iter())
-            .find(|(_, name)| name.is_none())
-        {
-            None => Ok(Self {
-                inputs,
-                current: None,
-                failed,
-            }),
-            Some((path, _)) => Err(Error::Input {
-                source_name: path_name(path),
-                line: None,
-                reason:
-                    "it can be read only once, but has to be read twice; write it to a file first"
-                        .to_owned(),
-            }),
+        for (path, name) in inputs.paths().iter().zip(names.iter()) {
+            if name.is_none() {
+                return Err(not_readable(
+                    path,
+                    "it can be read only once, but has to be read twice; write it to a file first",
+                ));
+            }
         }
+        Ok(Self {
+            inputs,
+            current: None,
+            failed,
+        })
     }
 
     /// The inputs that cannot be read, and why. They are left out.
@@ -412,10 +409,10 @@ impl StoredRecords {
 
     /// Refuses to go on if there is nothing that can be read.
     pub(crate) fn ensure_any(&mut self) -> Result<()> {
-        match self.inputs.paths().is_empty() && !self.failed.is_empty() {
-            true => Err(self.failed.remove(0).1),
-            false => Ok(()),
+        if self.inputs.paths().is_empty() && !self.failed.is_empty() {
+            return Err(self.failed.remove(0).1);
         }
+        Ok(())
     }
 
     /// The paths of the inputs, with the files of directories in their place.
@@ -434,10 +431,11 @@ impl StoredRecords {
     /// By what a database knows the inputs again.
     pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
         let names = self.inputs.names();
-        Ok(names
-            .iter()
-            .map(|name| name.as_deref().unwrap_or_default().to_vec())
-            .collect())
+        let mut known = Vec::with_capacity(names.len());
+        for name in &*names {
+            known.push(name.as_deref().unwrap_or_default().to_vec());
+        }
+        Ok(known)
     }
 
     /// The progress of reading from the beginning.
@@ -449,11 +447,10 @@ impl StoredRecords {
 
     /// How an input is cut into records, and how it is packed.
     pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
-        Ok(self
-            .inputs
-            .open_input(index)?
-            .map(|it| it.kind())
-            .unwrap_or_default())
+        Ok(match self.inputs.open_input(index)? {
+            Some(input) => input.kind(),
+            None => Default::default(),
+        })
     }
 
     /// Opens an input at a place between two records. True if a byte order mark stands before its first one.
@@ -464,22 +461,16 @@ impl StoredRecords {
     pub(crate) fn begin(&mut self, index: usize, place: Place, source: &Source) -> Result<bool> {
         self.ensure_same(index, source)?;
         if place != Place::default() {
-            let mut identity = source.identity();
-            identity.last = Sample::default();
-            self.inputs.begin_at(
-                index,
-                Mark {
-                    place,
-                    last: identity.last,
-                },
-                identity,
-            );
+            let last = Sample::default();
+            let identity = Identity {
+                last,
+                ..source.identity()
+            };
+            self.inputs.begin_at(index, Mark { place, last }, identity);
         }
         self.current = self.inputs.open_input(index)?;
-        Ok(self
-            .current
-            .as_ref()
-            .is_some_and(Input::is_behind_byte_order_mark))
+        let input = self.current.as_ref();
+        Ok(input.is_some_and(Input::is_behind_byte_order_mark))
     }
 
     /// The line of the next record. In a web archive, its number among the records.
@@ -489,9 +480,10 @@ impl StoredRecords {
 
     /// Copies the next record as it is. False at the end.
     pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
-        self.current
-            .as_mut()
-            .map_or(Ok(false), |input| input.copy_next(to))
+        match &mut self.current {
+            Some(input) => input.copy_next(to),
+            None => Ok(false),
+        }
     }
 
     /// The place before the next record.
@@ -526,7 +518,7 @@ mod tests {
         Ok(records
             .next_chunk(key)?
             .into_iter()
-            .map(|it| it.expect("the records are good"))
+            .map(|key| key.expect("the records are good"))
             .collect())
     }
 

@@ -32,23 +32,20 @@ fn are_samples_all(length: u64) -> bool {
 fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
     let mut hash = Xxh3::new();
     hash.update(&length.to_le_bytes());
-    let sample = |number: u64| match are_samples_all(length) {
-        true => 0,
-        false => {
-            ((u128::from(length - SAMPLE_BYTES) * u128::from(number)) / u128::from(SAMPLES - 1))
-                as u64
-        }
-    };
-    let (count, bytes) = if are_samples_all(length) {
-        (1, length)
-    } else {
-        (SAMPLES, SAMPLE_BYTES)
-    };
-    let mut buffer = vec![0; bytes as usize];
-    for number in 0..count {
-        file.seek(SeekFrom::Start(sample(number)))?;
+    if are_samples_all(length) {
+        let mut buffer = vec![0; length as usize];
+        file.rewind()?;
         file.read_exact(&mut buffer)?;
         hash.update(&buffer);
+    } else {
+        let mut buffer = [0; SAMPLE_BYTES as usize];
+        for number in 0..SAMPLES {
+            let all = u128::from(length - SAMPLE_BYTES) * u128::from(number);
+            let at = (all / u128::from(SAMPLES - 1)) as u64;
+            file.seek(SeekFrom::Start(at))?;
+            file.read_exact(&mut buffer)?;
+            hash.update(&buffer);
+        }
     }
     file.rewind()?;
     Ok(hash.digest())
@@ -57,11 +54,7 @@ fn samples_of(mut file: &File, length: u64) -> io::Result<u64> {
 /// The times of the last change: of the content, and, where there is one, of the entry. The latter cannot be set back.
 /// `None` if that was a moment ago.
 fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
-    let nanos = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => after.as_nanos() as i64,
-        Err(before) => -(before.duration().as_nanos() as i64),
-    };
-    let modified = nanos(metadata.modified().ok()?);
+    let modified = nanos_of(metadata.modified().ok()?);
     #[cfg(unix)]
     let changed = {
         use std::os::unix::fs::MetadataExt as _;
@@ -72,7 +65,15 @@ fn times_of(metadata: &Metadata) -> Option<[i64; 2]> {
     };
     #[cfg(not(unix))]
     let changed = modified;
-    (nanos(SystemTime::now()) - changed > MOMENT_NANOS).then_some([modified, changed])
+    (nanos_of(SystemTime::now()) - changed > MOMENT_NANOS).then_some([modified, changed])
+}
+
+/// The nanoseconds since 1970.
+fn nanos_of(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i64,
+        Err(before) => -(before.duration().as_nanos() as i64),
+    }
 }
 
 /// The stamp of a file that is about to be read from its beginning or from a later place.
@@ -135,9 +136,7 @@ pub(super) fn standing_of(
     if metadata.len() > before {
         return Ok(Standing::Grown);
     }
-    let is_untouched = stamp
-        .times
-        .is_none_or(|times| times_of(&metadata) == Some(times));
+    let is_untouched = stamp.times.is_none() || stamp.times == times_of(&metadata);
     let is_same = match stamp.whole {
         _ if are_samples_all(before) => true,
         _ if is_untouched && stamp.times.is_some() => true,
@@ -162,7 +161,7 @@ pub(super) struct Whole(Arc<Mutex<(Xxh3, u64)>>);
 
 impl Whole {
     /// A reader that counts in the bytes that are read from `inner`.
-    pub(super) fn of(&self, inner: Stored) -> Stored {
+    pub(super) fn count(&self, inner: Stored) -> Stored {
         Box::new(Hashed {
             inner,
             whole: self.clone(),

@@ -87,7 +87,8 @@ impl StoredBytes {
         self.at -= bytes;
         let mut head = kept[kept.len() - bytes as usize..].to_vec();
         head.extend_from_slice(&self.head[self.head_used..]);
-        (self.head, self.head_used) = (head, 0);
+        self.head = head;
+        self.head_used = 0;
     }
 }
 
@@ -96,10 +97,9 @@ impl BufRead for StoredBytes {
         if self.head_used < self.head.len() {
             Ok(&self.head[self.head_used..])
         } else {
-            let is_failure = |error: &io::Error| error.kind() != io::ErrorKind::Interrupted;
-            self.reader
-                .fill_buf()
-                .inspect_err(|error| self.has_failed |= is_failure(error))
+            self.reader.fill_buf().inspect_err(|error| {
+                self.has_failed |= error.kind() != io::ErrorKind::Interrupted;
+            })
         }
     }
 
@@ -122,7 +122,8 @@ impl BufRead for StoredBytes {
         }
         self.head_used += length;
         if self.head_used == self.head.len() {
-            (self.head, self.head_used) = (Vec::new(), 0);
+            self.head = Vec::new();
+            self.head_used = 0;
         }
     }
 }
@@ -238,10 +239,10 @@ impl Stop {
         if self.0.is_none() {
             return Box::new(file);
         }
-        let waits = file.metadata().map_or(true, |it| !it.is_file());
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
         Box::new(Stoppable {
             file,
-            waits,
+            waits: !is_file,
             stop: self.clone(),
         })
     }
@@ -268,13 +269,11 @@ impl Pipe {
     const MUCH: u64 = 16 << 10;
 
     /// `None` if the file is none, or if that cannot be told here.
-    pub(super) fn of(file: &File) -> Option<Self> {
-        let waits = file.metadata().is_ok_and(|it| !it.is_file());
-        if waits {
-            file.try_clone().ok().map(Self)
-        } else {
-            None
+    pub(super) fn new(file: &File) -> Option<Self> {
+        if file.metadata().ok()?.is_file() {
+            return None;
         }
+        file.try_clone().ok().map(Self)
     }
 
     /// The standard input of the process.
@@ -282,11 +281,8 @@ impl Pipe {
         #[cfg(unix)]
         {
             use std::os::fd::AsFd as _;
-            io::stdin()
-                .as_fd()
-                .try_clone_to_owned()
-                .ok()
-                .map(|handle| Self(handle.into()))
+            let handle = io::stdin().as_fd().try_clone_to_owned().ok()?;
+            Some(Self(handle.into()))
         }
         #[cfg(not(unix))]
         None

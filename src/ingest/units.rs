@@ -216,10 +216,12 @@ mod tests {
     fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
         let content = RawContent::Bytes(line.as_bytes().to_vec());
         let raw = Raw::of_line_7(InputFormat::Jsonl, content);
-        let record =
-            Record::parse(raw, &ReadOptions::new().unit(unit)).map_err(|it| it.to_string())?;
+        let record = Record::parse(raw, &ReadOptions::new().unit(unit))
+            .map_err(|rejected| rejected.to_string())?;
         let record = record.expect("a line is a record");
-        let units = record.into_units().map_err(|it| it.to_string())?;
+        let units = record
+            .into_units()
+            .map_err(|rejected| rejected.to_string())?;
         let key =
             |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
         Ok(units.map(|unit| (key(&unit), unit.content)).collect())

@@ -37,17 +37,13 @@ pub(crate) enum Packing {
     Gzip,
     Zstd,
     /// A Parquet file, whose rows are lines of JSON.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
 impl Packing {
     /// Whether it is that of a Parquet file, which has rows in place of bytes.
     pub(crate) fn is_of_rows(self) -> bool {
-        #[cfg(feature = "parquet")]
-        return self == Self::Parquet;
-        #[cfg(not(feature = "parquet"))]
-        false
+        self == Self::Parquet
     }
 }
 
@@ -114,8 +110,7 @@ impl Unpacked {
     }
 
     /// The rows of a Parquet file. Its places are counted from its beginning.
-    #[cfg(feature = "parquet")]
-    pub(super) fn of_rows(rows: Stored, length: u64) -> Self {
+    pub(super) fn from_rows(rows: Stored, length: u64) -> Self {
         Self {
             packing: Packing::Parquet,
             ..Self::from_part(Part::Rows(rows, length), 0)

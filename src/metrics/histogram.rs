@@ -35,31 +35,25 @@ impl Times {
 
     /// Counts many times, for little more than one.
     pub(crate) fn record_all(&self, times: impl IntoIterator<Item = Duration>) {
-        let (mut counts, mut nanos) = ([0; BUCKETS], 0u64);
+        let mut counts = [0; BUCKETS];
+        let mut nanos = 0u64;
         for time in times {
             counts[bucket_of(time)] += 1;
             nanos = nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
-        for (all, count) in self
-            .counts
-            .iter()
-            .zip(counts)
-            .filter(|(_, count)| *count > 0)
-        {
-            all.fetch_add(count, Ordering::Relaxed);
+        for (all, count) in self.counts.iter().zip(counts) {
+            if count > 0 {
+                all.fetch_add(count, Ordering::Relaxed);
+            }
         }
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// What was counted until now.
     pub(crate) fn histogram(&self) -> Histogram {
-        let counts = self
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .collect();
+        let counts = self.counts.iter();
         Histogram {
-            counts,
+            counts: counts.map(|count| count.load(Ordering::Relaxed)).collect(),
             sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
         }
     }
@@ -101,11 +95,13 @@ impl Histogram {
         let count = self.count();
         let rank = ((count as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, count.max(1));
         let mut before = 0;
-        let bucket = self.counts.iter().position(|bucket| {
-            before += bucket;
-            before >= rank
-        });
-        bucket.and_then(|bucket| bound(bucket.min(BOUNDED - 1)))
+        for (bucket, count) in self.counts.iter().enumerate() {
+            before += count;
+            if before >= rank {
+                return bound(bucket.min(BOUNDED - 1));
+            }
+        }
+        None
     }
 
     /// The buckets, the shortest times first: the bound that the times of the bucket do not exceed, and their number.

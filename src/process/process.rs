@@ -113,7 +113,8 @@ mod imp {
 
     /// The first word of a page that the system clears in a forked process. `None` before Linux 4.14.
     fn cleared_page() -> Option<*mut AtomicU64> {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE;
         // SAFETY: the system chooses a place where nothing is.
         let page = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, access, flags) }.ok()?;
         // SAFETY: nobody else knows of the page.

@@ -46,13 +46,13 @@ impl Store {
         let file = view.blocks().file();
         drop(view);
         change(&mut blocks);
-        let pack = |rows: Lists<R>| {
+        let mut packed = Vec::new();
+        for rows in blocks {
             // Whatever is planted fits into one block.
             let mut packer = Packer::new(1 << 14, set.rules.filtered, file);
             packer.waiting = rows;
-            packer.finish()
-        };
-        let packed = blocks.into_iter().flat_map(pack).collect();
+            packed.extend(packer.finish());
+        }
         self.replace_last_level(set, packed)
     }
 
@@ -97,11 +97,8 @@ impl Store {
         self.plant(|edit, blocks| {
             let packed =
                 pack_documents(&block.documents().collect::<Vec<_>>(), 1 << 14, edit.file());
-            let last = documents
-                .iter()
-                .map(|it| it.0)
-                .max()
-                .expect("there are documents");
+            let numbers = documents.iter().map(|(number, _)| *number);
+            let last = numbers.max().expect("there are documents");
             edit.state.counters.next_document = last + 1;
             let level = edit.state.documents.clone();
             let end = level.end()..level.end();

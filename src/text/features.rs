@@ -2,6 +2,7 @@
 //! And the shingles of a text.
 
 use std::collections::HashSet;
+use std::mem;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -41,7 +42,7 @@ pub(super) struct Features {
 impl Features {
     /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
     /// `shingle_seed`. It goes through the tokens once.
-    pub(super) fn of(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
+    pub(super) fn new(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
         let most = text.len() / 6;
         let mut features = Self {
             hashes: Vec::with_capacity(most),
@@ -54,7 +55,7 @@ impl Features {
             two_before: None,
             joined: String::new(),
         };
-        let mut symbols = Symbols::of(text);
+        let mut symbols = Symbols::new(text);
         let Some(shingle_seed) = shingle_seed else {
             for token in tokens(text) {
                 symbols.add(token);
@@ -129,12 +130,13 @@ struct Symbols<'t> {
 }
 
 impl<'t> Symbols<'t> {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         // A token and what parts it from the next take two bytes, or the token takes three.
         let most_tokens = text.len() / 2 + 1;
-        let enough = (1..)
-            .find(|&symbols| !are_few(symbols, most_tokens))
-            .unwrap_or(usize::MAX);
+        let mut enough = 1;
+        while are_few(enough, most_tokens) {
+            enough += 1;
+        }
         Self {
             seen: Vec::with_capacity(enough),
             enough,
@@ -161,6 +163,7 @@ impl<'t> Symbols<'t> {
     fn shingles(&self, text: &str) -> usize {
         let all = self.all_shingles();
         let mut is_there = vec![false; all];
+        let mut count = 0;
         let mut shingle = 0;
         for (at, token) in tokens(text).enumerate() {
             let digit = self
@@ -169,11 +172,11 @@ impl<'t> Symbols<'t> {
                 .position(|seen| *seen == token)
                 .unwrap_or_default();
             shingle = (shingle * self.seen.len() + digit) % all;
-            if at + 1 >= SHINGLE {
-                is_there[shingle] = true;
+            if at + 1 >= SHINGLE && !mem::replace(&mut is_there[shingle], true) {
+                count += 1;
             }
         }
-        is_there.into_iter().filter(|is_there| *is_there).count()
+        count
     }
 }
 
@@ -219,22 +222,14 @@ impl<'t> Collector<'t> {
 
     fn add_pair(&mut self, token: &'t str, hashes: &mut Vec<u64>) {
         let hash = xxh3_64_with_seed(token.as_bytes(), self.seed);
-        if let (
-            Some(
-                first @ Token {
-                    is_unspaced: true, ..
-                },
-            ),
-            Some(second),
-        ) = (self.two_before, self.before)
+        if let Some(first) = self.two_before
+            && first.is_unspaced
+            && let Some(second) = self.before
         {
             hashes.push(hash_of(&[first.hash, second.hash, hash], self.seed));
         }
-        if let Some(
-            first @ Token {
-                is_unspaced: false, ..
-            },
-        ) = self.before
+        if let Some(first) = self.before
+            && !first.is_unspaced
         {
             hashes.push(hash_of(&[first.hash, hash], self.seed));
         }
@@ -252,10 +247,9 @@ impl<'t> Collector<'t> {
 fn hash_of(hashes: &[u64], seed: u64) -> u64 {
     let mut bytes = [[0; 8]; SHINGLE];
     let bytes = &mut bytes[..hashes.len()];
-    bytes
-        .iter_mut()
-        .zip(hashes)
-        .for_each(|(bytes, hash)| *bytes = hash.to_le_bytes());
+    for (bytes, hash) in bytes.iter_mut().zip(hashes) {
+        *bytes = hash.to_le_bytes();
+    }
     xxh3_64_with_seed(bytes.as_flattened(), seed)
 }
 
@@ -273,11 +267,12 @@ pub(super) struct Weighted {
 
 impl Weighted {
     /// These features, hashed with `seed`. The weights of a feature that comes several times are added.
-    pub(super) fn of<F: AsRef<[u8]>>(
+    pub(super) fn new<F: AsRef<[u8]>>(
         features: impl IntoIterator<Item = (F, f64)>,
         seed: u64,
     ) -> Result<Self> {
-        let (mut units, mut sum) = (Vec::new(), 0.0);
+        let mut units = Vec::new();
+        let mut sum = 0.0;
         for (feature, weight) in features {
             sum += weight;
             // What is not a number fails both comparisons.
@@ -318,15 +313,16 @@ impl Weighted {
     /// consistent weighted sampling (Manasse, McSherry, Talwar 2010) for whole weights, without logarithms, which
     /// differ between machines.
     pub(super) fn units(&self, seed: u64) -> Vec<u64> {
-        let unit = |hash: u64, unit: u32| {
-            let mut bytes = [0; 12];
-            bytes[..8].copy_from_slice(&hash.to_le_bytes());
-            bytes[8..].copy_from_slice(&unit.to_le_bytes());
-            xxh3_64_with_seed(&bytes, seed)
-        };
-        self.iter()
-            .flat_map(|(hash, units)| (0..units).map(move |it| unit(hash, it)))
-            .collect()
+        let mut hashes = Vec::new();
+        for &(feature, units) in &self.features {
+            for unit in 0..units {
+                let mut bytes = [0; 12];
+                bytes[..8].copy_from_slice(&feature.to_le_bytes());
+                bytes[8..].copy_from_slice(&unit.to_le_bytes());
+                hashes.push(xxh3_64_with_seed(&bytes, seed));
+            }
+        }
+        hashes
     }
 }
 
@@ -335,11 +331,11 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Features {
-        Features::of(text, FeatureKind::Words, 7, None)
+        Features::new(text, FeatureKind::Words, 7, None)
     }
 
     fn pairs(text: &str) -> Features {
-        Features::of(text, FeatureKind::Pairs, 7, None)
+        Features::new(text, FeatureKind::Pairs, 7, None)
     }
 
     fn hashes(features: &[&str]) -> Vec<u64> {
@@ -405,11 +401,11 @@ mod tests {
 
     #[test]
     fn shingles_are_four_tokens_or_all() {
-        let shingles = |text: &str| Features::of(text, FeatureKind::Words, 1, Some(7)).shingles;
+        let shingles = |text: &str| Features::new(text, FeatureKind::Words, 1, Some(7)).shingles;
         let shingle = |tokens: &[&str]| {
             let hashes: Vec<u64> = tokens
                 .iter()
-                .map(|it| xxh3_64_with_seed(it.as_bytes(), 7))
+                .map(|token| xxh3_64_with_seed(token.as_bytes(), 7))
                 .collect();
             hash_of(&hashes, 7)
         };
@@ -497,7 +493,7 @@ mod tests {
 
     #[test]
     fn weights_of_a_feature_are_added_and_counted_in_sixteenths() -> Result<()> {
-        let made = Weighted::of([("a", 1.0), ("b", 0.5), ("a", 2.0), ("c", 1e-9)], 7)?;
+        let made = Weighted::new([("a", 1.0), ("b", 0.5), ("a", 2.0), ("c", 1e-9)], 7)?;
         let mut units: Vec<u32> = made.iter().map(|(_, units)| units).collect();
         units.sort_unstable();
         assert_eq!((units, made.len()), (vec![1, 8, 48], 3));
@@ -507,9 +503,9 @@ mod tests {
         units.dedup();
         assert_eq!(units.len(), 57, "units differ");
         // What has more weight has the units of what has less.
-        let more = Weighted::of([("a", 4.0)], 7)?.units(9);
+        let more = Weighted::new([("a", 4.0)], 7)?.units(9);
         assert!(
-            Weighted::of([("a", 3.0)], 7)?
+            Weighted::new([("a", 3.0)], 7)?
                 .units(9)
                 .iter()
                 .all(|unit| more.contains(unit))
@@ -520,7 +516,7 @@ mod tests {
     #[test]
     fn impossible_weights_are_refused() {
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY, MOST_WEIGHT + 1.0] {
-            let refused = Weighted::of([("a", 1.0), ("b", weight)], 7).err();
+            let refused = Weighted::new([("a", 1.0), ("b", weight)], 7).err();
             assert!(
                 matches!(refused, Some(Error::FeatureWeight { .. })),
                 "{weight}"
@@ -528,7 +524,7 @@ mod tests {
         }
         let many = (0..=1 << 20).map(|i: u32| (i.to_le_bytes(), 1.0));
         assert!(matches!(
-            Weighted::of(many, 7),
+            Weighted::new(many, 7),
             Err(Error::FeatureWeight { .. })
         ));
     }

@@ -224,7 +224,7 @@ impl Fingerprinter {
         features: impl IntoIterator<Item = (F, f64)>,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
         let seed = self.scheme.feature_seed();
-        let features = Weighted::of(features, seed)?;
+        let features = Weighted::new(features, seed)?;
         if features.len() < self.min_tokens() {
             return Ok(None);
         }
@@ -304,7 +304,8 @@ impl Fingerprinter {
     ///
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        let (text, seed) = (normalize(text), self.scheme.feature_seed());
+        let text = normalize(text);
+        let seed = self.scheme.feature_seed();
         let kind = match self.scheme {
             Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
                 FeatureKind::Pairs
@@ -312,7 +313,7 @@ impl Fingerprinter {
             Scheme::Simhash1 | Scheme::External => FeatureKind::Words,
         };
         let shingle_seed = (self.sketch_size != SketchSize::None).then_some(SHINGLE_SEED);
-        let mut features = Features::of(&text, kind, seed, shingle_seed);
+        let mut features = Features::new(&text, kind, seed, shingle_seed);
         if features.tokens < self.min_tokens() || features.has_few_symbols {
             return None;
         }

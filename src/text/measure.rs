@@ -52,15 +52,19 @@ impl TextMeasure {
         let mut counts: HashMap<&str, [u64; 2], _> =
             HashMap::with_hasher(foldhash::fast::RandomState::default());
         for (index, text) in texts.iter().enumerate() {
-            tokens(text).for_each(|token| counts.entry(token).or_default()[index] += 1);
+            for token in tokens(text) {
+                counts.entry(token).or_default()[index] += 1;
+            }
         }
         self.of_counts(counts.into_values())
     }
 
     /// The value, from the number of times that each distinct word occurs in the one text and in the other.
     pub(crate) fn of_counts(self, counts: impl Iterator<Item = [u64; 2]>) -> f64 {
-        let (mut common, mut distinct) = (0u64, 0u64);
-        let (mut product, mut squares) = (0u64, [0u64; 2]);
+        let mut common = 0u64;
+        let mut distinct = 0u64;
+        let mut product = 0u64;
+        let mut squares = [0u64; 2];
         for [a, b] in counts {
             common += u64::from(a > 0 && b > 0);
             distinct += 1;

@@ -6,19 +6,18 @@ use std::num::NonZeroU32;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::features;
+use super::features::keep_distinct;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 
 /// The fingerprint of a set of features: bit i is one bit of the sample in bin i. Two sets with the Jaccard
 /// similarity J differ in about 32 (1 - J) bits.
 pub(super) fn fingerprint(features: &[u64], seed: u64) -> Fingerprint {
-    let bits = one_bits::<64>(features, seed);
-    Fingerprint::from_bits(
-        bits.iter()
-            .enumerate()
-            .fold(0, |all, (bin, &bit)| all | u64::from(bit) << bin),
-    )
+    let mut bits = 0;
+    for (bin, bit) in one_bits::<64>(features, seed).into_iter().enumerate() {
+        bits |= u64::from(bit) << bin;
+    }
+    Fingerprint::from_bits(bits)
 }
 
 /// One bit of the sample in each bin, for a set of hashed features. A feature may be there several times.
@@ -46,10 +45,10 @@ fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool; BINS] {
         samples[bin] = samples[bin].min(value);
     }
     // If a long text leaves bins empty, it repeats itself. No round needs a feature twice.
-    let features = match samples.contains(&EMPTY) && features.len() > 8 * BINS {
-        true => Cow::Owned(distinct(features)),
-        false => Cow::Borrowed(features),
-    };
+    let mut features = Cow::Borrowed(features);
+    if samples.contains(&EMPTY) && features.len() > 8 * BINS {
+        keep_distinct(features.to_mut());
+    }
     for round in 1..2 * BINS {
         let open = samples.map(|sample| sample == EMPTY);
         if features.is_empty() || !open.contains(&true) {
@@ -68,13 +67,6 @@ fn one_bits<const BINS: usize>(features: &[u64], seed: u64) -> [bool; BINS] {
     samples.map(is_for::<BINS>)
 }
 
-fn distinct(features: &[u64]) -> Vec<u64> {
-    let mut features = features.to_vec();
-    features.sort_unstable();
-    features.dedup();
-    features
-}
-
 /// The bin into which a round throws a feature, and the value that is compared there. The first bits of a hash
 /// are the bin, and come last in the value. The bit before them belongs to the sample.
 #[inline]
@@ -84,14 +76,12 @@ pub(super) fn thrown<const BINS: usize>(feature: u64, round: usize, seed: u64) -
         _ => xxh3_64_with_seed(&feature.to_le_bytes(), seed.wrapping_add(round as u64)),
     };
     let value = hash.rotate_left(BINS.ilog2());
-    (
-        if round < BINS {
-            value as usize % BINS
-        } else {
-            round - BINS
-        },
-        value,
-    )
+    let bin = if round < BINS {
+        value as usize % BINS
+    } else {
+        round - BINS
+    };
+    (bin, value)
 }
 
 /// The bit of a sample, which is the next after those of the bin.
@@ -107,7 +97,7 @@ pub(super) const SHINGLE_SEED: u64 = 0x7369_6d64_6200_7301;
 /// The sketch of this size of a text with these shingles, hashed with [`SHINGLE_SEED`]. `None` for no size, and
 /// for a text without tokens.
 pub(super) fn sketch(mut shingles: Vec<u64>, size: SketchSize) -> Option<Sketch> {
-    features::keep_distinct(&mut shingles);
+    keep_distinct(&mut shingles);
     let count = NonZeroU32::new(u32::try_from(shingles.len()).unwrap_or(u32::MAX))?;
     match size {
         SketchSize::None => None,

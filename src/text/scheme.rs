@@ -58,10 +58,8 @@ impl Scheme {
 
     /// The scheme with this number, or `None` if this release does not know it.
     pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|scheme| scheme.number() == number)
+        let mut all = Self::ALL.iter().copied();
+        all.find(|scheme| scheme.number() == number)
     }
 
     /// The name in messages and on the command line: `external`, `simhash-1`, `minwise-1`,
@@ -80,9 +78,10 @@ impl Scheme {
     /// The method, which is the name without its number: `external`, `simhash`, `minwise`,
     /// `content` or `minwise-short`.
     pub fn method(self) -> &'static str {
-        self.name()
-            .rsplit_once('-')
-            .map_or(self.name(), |(method, _)| method)
+        match self.name().rsplit_once('-') {
+            Some((method, _)) => method,
+            None => self.name(),
+        }
     }
 
     /// Whether texts are compared by sketches of this size too. Then every text that has a fingerprint has a sketch.
@@ -133,16 +132,15 @@ impl FromStr for Scheme {
 
     /// Reads the name of a scheme, or that of a method, which stands for its newest scheme.
     fn from_str(name: &str) -> Result<Self> {
-        let mut newest_first = Self::ALL.iter().rev().copied();
-        newest_first
-            .find(|scheme| scheme.name() == name || scheme.method() == name)
-            .ok_or_else(|| {
-                let known = Self::ALL.iter().map(|scheme| scheme.name()).collect();
-                Error::UnknownSchemeName {
-                    name: name.to_owned(),
-                    known,
-                }
-            })
+        for scheme in Self::ALL.iter().rev() {
+            if scheme.name() == name || scheme.method() == name {
+                return Ok(*scheme);
+            }
+        }
+        Err(Error::UnknownSchemeName {
+            name: name.to_owned(),
+            known: Self::ALL.iter().map(|scheme| scheme.name()).collect(),
+        })
     }
 }
 

@@ -17,7 +17,9 @@ pub(super) enum Tie {
 /// The fingerprint of features, each with its hash and its weight.
 pub(super) fn fingerprint(features: impl Iterator<Item = (u64, u32)>, tie: Tie) -> Fingerprint {
     let mut votes = Votes::new();
-    features.for_each(|(hash, weight)| votes.vote(hash, weight));
+    for (hash, weight) in features {
+        votes.vote(hash, weight);
+    }
     votes.fingerprint(tie)
 }
 
@@ -86,17 +88,13 @@ impl Votes {
     /// The fingerprint. Each bit has the value with more weight.
     fn fingerprint(mut self, tie: Tie) -> Fingerprint {
         self.empty_lanes();
-        let decide = |sum: u64| match (2 * sum).cmp(&self.total) {
-            std::cmp::Ordering::Greater => true,
-            std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Equal => tie != Tie::Zero,
-        };
-        let bits = self
-            .sums
-            .iter()
-            .enumerate()
-            .map(|(bit, &sum)| u64::from(decide(sum)) << bit);
-        Fingerprint::from_bits(bits.sum())
+        let mut bits = 0;
+        for (bit, sum) in self.sums.into_iter().enumerate() {
+            let is_tie = 2 * sum == self.total;
+            let is_one = 2 * sum > self.total || is_tie && tie != Tie::Zero;
+            bits |= u64::from(is_one) << bit;
+        }
+        Fingerprint::from_bits(bits)
     }
 
     fn empty_lanes(&mut self) {
@@ -145,12 +143,11 @@ pub(super) fn sparse_fingerprint(
         for (feature, weight) in features.clone() {
             let (bit, value) = thrown::<BITS>(feature, round, seed);
             if open >> bit & 1 == 1 {
-                let weight = i64::from(weight);
-                sums[bit] += if is_for::<BITS>(value) {
-                    weight
+                if is_for::<BITS>(value) {
+                    sums[bit] += i64::from(weight);
                 } else {
-                    -weight
-                };
+                    sums[bit] -= i64::from(weight);
+                }
                 voted |= 1 << bit;
             }
         }

@@ -114,12 +114,15 @@ fn paragraphs(text: &str) -> impl Iterator<Item = Range<usize>> {
 fn sentences(text: &str, paragraph: Range<usize>, most: usize) -> Vec<Range<usize>> {
     // Annex #29 ends a sentence at each line break. The spaces have as many bytes.
     let line = text[paragraph.clone()].replace(['\n', '\r'], " ");
-    let pieces = line.split_sentence_bound_indices();
-    let ranges = pieces.map(|(at, piece)| paragraph.start + at..paragraph.start + at + piece.len());
-    ranges
-        .filter_map(|range| with_words(text, range))
-        .take(most)
-        .collect()
+    let mut sentences = Vec::new();
+    for (at, piece) in line.split_sentence_bound_indices() {
+        if sentences.len() == most {
+            break;
+        }
+        let start = paragraph.start + at;
+        sentences.extend(with_words(text, start..start + piece.len()));
+    }
+    sentences
 }
 
 /// The range without white space around it, or `None` if it has no letter and no digit.

@@ -70,10 +70,6 @@ pub(super) struct LargeCluster {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Name {
     Key(Vec<u8>),
-    #[cfg_attr(
-        not(feature = "cli"),
-        expect(dead_code, reason = "cleanings are commands of the program")
-    )]
     Place {
         input: Vec<u8>,
         number: u64,

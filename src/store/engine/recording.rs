@@ -69,7 +69,7 @@ pub(crate) struct Recording(Arc<Mutex<(Image, Vec<Event>)>>);
 
 impl Recording {
     /// A storage that holds a file.
-    pub(crate) fn of(image: Image) -> Self {
+    pub(crate) fn new(image: Image) -> Self {
         Self(Arc::new(Mutex::new((image, Vec::new()))))
     }
 

@@ -122,7 +122,7 @@ fn a_killed_file_opens_without_a_repair() {
         let mut builder = redb::Builder::new();
         builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
         let opened = builder
-            .create_with_backend(Recording::of(killed))
+            .create_with_backend(Recording::new(killed))
             .expect("it is whole");
         assert_eq!(is_repaired.load(Ordering::Relaxed), !quick);
         let txn = opened.begin_read().expect("it can be read");

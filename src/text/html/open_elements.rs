@@ -7,7 +7,8 @@ use super::names::{Name, Space, Traits, names};
 use super::showing::{Showing, Shown};
 
 names! {
-    ADDRESS = "address", BUTTON = "button", CAPTION = "caption", DIV = "div", HTML = "html", LI = "li", OL = "ol",
+    ADDRESS = "address", BUTTON = "button", CAPTION = "caption", DIV = "div", H1 = "h1", H2 = "h2", H3 = "h3",
+    H4 = "h4", H5 = "h5", H6 = "h6", HTML = "html", LI = "li", OL = "ol",
     P = "p", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TFOOT = "tfoot", TH = "th",
     THEAD = "thead", TR = "tr", UL = "ul",
 }
@@ -235,7 +236,8 @@ impl OpenElements {
     /// The paragraph that a block ends.
     #[inline]
     pub(super) fn paragraph(&self) -> Option<usize> {
-        Some(usize::from(self.innermost().paragraph)).filter(|&index| index > 0)
+        let index = usize::from(self.innermost().paragraph);
+        (index > 0).then_some(index)
     }
 
     /// The innermost table, or what stands in its place: a template, or the root.
@@ -269,10 +271,8 @@ impl OpenElements {
 
     /// The innermost heading that an end tag reaches.
     pub(super) fn heading_in_scope(&self) -> Option<usize> {
-        ["h1", "h2", "h3", "h4", "h5", "h6"]
-            .iter()
-            .filter_map(|name| self.in_scope(Name::new(name)))
-            .max()
+        let headings = [H1, H2, H3, H4, H5, H6].into_iter();
+        headings.filter_map(|name| self.in_scope(name)).max()
     }
 
     /// The innermost item that an end tag reaches. A list bounds the scope of its items.

@@ -320,30 +320,32 @@ impl Page {
     fn content(self) -> String {
         let runs = self.runs();
         let longest = runs.iter().map(|run| run.words).max().unwrap_or(0);
-        let kept: Vec<Run> = runs
-            .into_iter()
-            .filter(|run| run.words * 2 >= longest)
-            .collect();
-        let words: usize = kept.iter().map(|run| run.words).sum();
         let all: usize = self.blocks.iter().map(|block| block.words as usize).sum();
+        let mut words = 0;
+        let mut content = Vec::new();
+        for run in runs {
+            if run.words * 2 < longest {
+                continue;
+            }
+            words += run.words;
+            for index in run.blocks {
+                if self.is_content(index) {
+                    content.extend_from_slice(&self.text[self.bytes(index)]);
+                }
+            }
+        }
         if words < LEAST_WORDS || words * 10 < all {
             return to_string(self.text);
         }
-        let content = kept
-            .into_iter()
-            .flat_map(|run| run.blocks)
-            .filter(|&index| self.is_content(index));
-        to_string(
-            content
-                .flat_map(|index| &self.text[self.bytes(index)])
-                .copied()
-                .collect(),
-        )
+        to_string(content)
     }
 
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        for index in (0..self.blocks.len()).filter(|&index| self.is_content(index)) {
+        for index in 0..self.blocks.len() {
+            if !self.is_content(index) {
+                continue;
+            }
             let words = self.blocks[index].words as usize;
             match runs.last_mut() {
                 Some(run) if index - run.blocks.end <= GAP => {
@@ -360,29 +362,22 @@ impl Page {
     }
 
     fn is_content(&self, index: usize) -> bool {
-        let before = index
-            .checked_sub(1)
-            .map_or(&NOTHING, |before| &self.blocks[before]);
-        is_content(
-            before,
-            &self.blocks[index],
-            self.blocks.get(index + 1).unwrap_or(&NOTHING),
-        )
+        let before = self.blocks.get(index.wrapping_sub(1)).unwrap_or(&NOTHING);
+        let after = self.blocks.get(index + 1).unwrap_or(&NOTHING);
+        is_content(before, &self.blocks[index], after)
     }
 
     /// Where a block is in the text.
     fn bytes(&self, index: usize) -> Range<usize> {
-        let begin = index
-            .checked_sub(1)
-            .map_or(0, |before| self.blocks[before].end);
-        begin..self.blocks[index].end
+        let before = self.blocks.get(index.wrapping_sub(1)).unwrap_or(&NOTHING);
+        before.end..self.blocks[index].end
     }
 }
 
 /// Whether a block is content, by the rules of Kohlschütter, Fankhauser and Nejdl, which they learned from pages
 /// that people had marked.
 fn is_content(before: &Block, block: &Block, after: &Block) -> bool {
-    let [linked, linked_before] = [block, before].map(|it| u64::from(it.linked) * 9);
+    let [linked, linked_before] = [block, before].map(|block| u64::from(block.linked) * 9);
     if linked > u64::from(block.words) * 3 {
         false
     } else if linked_before > u64::from(before.words) * 5 {

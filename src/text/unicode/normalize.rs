@@ -51,19 +51,19 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     while !rest.is_empty() {
         // Plain ASCII stays the same, except that its last letter may compose with an accent behind it.
         // Nothing before an ASCII character composes with it.
-        let ascii = rest
-            .bytes()
-            .position(|byte| !byte.is_ascii())
-            .map_or(rest.len(), |at| at.saturating_sub(1));
+        let ascii = match rest.bytes().position(|byte| !byte.is_ascii()) {
+            Some(at) => at.saturating_sub(1),
+            None => rest.len(),
+        };
         let (plain, other) = rest.split_at(ascii);
         let start = folded.len();
         folded.push_str(plain);
         folded[start..].make_ascii_lowercase();
         let first = other.chars().next().map_or(0, char::len_utf8);
-        let end = other[first..]
-            .bytes()
-            .position(|byte| byte.is_ascii())
-            .map_or(other.len(), |at| first + at);
+        let end = match other[first..].bytes().position(|byte| byte.is_ascii()) {
+            Some(at) => first + at,
+            None => other.len(),
+        };
         let (other, behind) = other.split_at(end);
         fold_into(other, &mut folded);
         rest = behind;
@@ -94,7 +94,7 @@ fn fold_into(text: &str, folded: &mut String) {
 }
 
 fn stays(c: char) -> bool {
-    stays_by(c, Properties::of(c))
+    stays_by(c, Properties::new(c))
 }
 
 fn stays_by(c: char, properties: Properties) -> bool {
@@ -104,9 +104,9 @@ fn stays_by(c: char, properties: Properties) -> bool {
 
 /// Cuts a text before the first character that stays. With what is true of some character before that.
 fn piece(text: &str) -> (&str, &str, Properties) {
-    let mut all = Properties::of(' ');
+    let mut all = Properties::new(' ');
     for (at, c) in text.char_indices() {
-        let properties = Properties::of(c);
+        let properties = Properties::new(c);
         if stays_by(c, properties) {
             return (&text[..at], &text[at..], all);
         }
@@ -122,7 +122,7 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
     let start = folded.len();
     let mut base_folds = false;
     for c in piece.nfkc() {
-        let properties = Properties::of(c);
+        let properties = Properties::new(c);
         let is_mark_that_matters = properties.changes()
             && (base_folds || properties.folds() || matches!(c, '\u{300}'..='\u{36f}'));
         if is_mark_that_matters || properties.folds_to_several() || properties.is_dropped() {
@@ -140,7 +140,7 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
 /// The plain algorithm, of a piece or of a whole text.
 fn decompose_and_fold(text: &str, folded: &mut String) {
     let mut folding = Folding::default();
-    let seen = text.chars().filter(|&c| !Properties::of(c).is_dropped());
+    let seen = text.chars().filter(|&c| !Properties::new(c).is_dropped());
     folded.extend(seen.nfkd().flat_map(|c| folding.next(c)).nfc());
 }
 
@@ -149,7 +149,7 @@ fn fold(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
     }
-    if !Properties::of(c).folds() {
+    if !Properties::new(c).folds() {
         return c;
     }
     let code = u32::from(c);
@@ -174,7 +174,7 @@ impl Folding {
     }
 
     fn folded(&mut self, c: char) -> [Option<char>; 2] {
-        let properties = Properties::of(c);
+        let properties = Properties::new(c);
         if properties.is_dropped() {
             return [None; 2];
         }
@@ -186,7 +186,7 @@ impl Folding {
             return [Some(first), Some(second)];
         }
         let folded = fold(c);
-        if Properties::of(folded).class() != Class::Mark {
+        if Properties::new(folded).class() != Class::Mark {
             self.base = folded;
         }
         [Some(folded), None]
@@ -318,7 +318,7 @@ mod tests {
         assert_one(&["և", "եւ", "ԵՒ"]);
         assert_one(&["i\u{307}\u{301} į\u{307} j\u{307}", "Í Į J"]);
         assert_one(&["ŉ ǰ ﬁ ǆ", "ʼN J\u{30c} FI Ǆ", "ʼn ǰ Fi ǅ"]);
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
             let [small, capital] = [
                 c.to_lowercase().collect::<String>(),
                 c.to_uppercase().collect(),
@@ -348,7 +348,7 @@ mod tests {
     /// What a character becomes by itself is in a table, apart from the plain algorithm.
     #[test]
     fn every_character_folds_as_in_the_plain_algorithm() {
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
             let mut plain = String::new();
             decompose_and_fold(c.encode_utf8(&mut [0; 4]), &mut plain);
             assert_eq!(normalize(c.encode_utf8(&mut [0; 4])), plain, "{c:?}");
@@ -363,8 +363,8 @@ mod tests {
         let mut beside = String::new();
         for c in '\0'..=char::MAX {
             digest.update(normalize(c.encode_utf8(&mut [0; 4])).as_bytes());
-            digest.update(&[Properties::of(c).bits()]);
-            if Properties::of(c).is_assigned() {
+            digest.update(&[Properties::new(c).bits()]);
+            if Properties::new(c).is_assigned() {
                 // How accents are sorted, and what composes.
                 digest.update(&[unicode_normalization::char::canonical_combining_class(c)]);
                 beside.clear();
@@ -378,13 +378,13 @@ mod tests {
     /// U+0378 has no character in the version that the schemes have.
     #[test]
     fn characters_of_later_versions_stay_and_compose_with_nothing() {
-        assert!(!Properties::of('\u{378}').is_assigned());
+        assert!(!Properties::new('\u{378}').is_assigned());
         assert_eq!(
             normalize("Å\u{378}\u{30a}Ａ\u{378}"),
             "å\u{378}\u{30a}a\u{378}"
         );
         // The crate may know some of them as accents, which would be sorted, or as letters that decompose.
-        let later = ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::of(c).is_assigned());
+        let later = ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::new(c).is_assigned());
         for c in later {
             assert_eq!(normalize(&format!("é{c}\u{301}")), format!("é{c}\u{301}"));
         }
@@ -402,7 +402,7 @@ mod tests {
     fn letters_fold_to_their_lower_case() {
         let version = char::UNICODE_VERSION;
         let mut changed = 0;
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::of(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
             let folded = fold(c);
             changed += usize::from(folded != c && !c.is_ascii());
             let mut lower = c.to_lowercase();

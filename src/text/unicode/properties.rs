@@ -42,7 +42,7 @@ const ASSIGNED: u8 = 0x40;
 const FOLDS: u8 = 0x80;
 
 impl Properties {
-    pub(super) fn of(c: char) -> Self {
+    pub(super) fn new(c: char) -> Self {
         let code = c as usize;
         let block = usize::from(TABLE.blocks[code / BLOCK]);
         Self(TABLE.properties[block][code % BLOCK])
@@ -134,10 +134,12 @@ const fn make<const DISTINCT: usize>() -> (Table<DISTINCT>, usize) {
     let mut distinct = 0;
     let mut uniform = [NONE; 256];
     // The run of the first code point of the block, and the first folding that may reach into it.
-    let (mut run, mut folding) = (0, 0);
+    let mut run = 0;
+    let mut folding = 0;
     let mut block = 0;
     while block < BLOCKS {
-        let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
+        let start = block * BLOCK;
+        let end = start + BLOCK;
         while first_of(run + 1) <= start {
             run += 1;
         }
@@ -208,7 +210,11 @@ mod tests {
             } else {
                 0
             };
-            assert_eq!(Properties::of(c), Properties(value_of(run) | fold), "{c:?}");
+            assert_eq!(
+                Properties::new(c),
+                Properties(value_of(run) | fold),
+                "{c:?}"
+            );
         }
     }
 
@@ -217,7 +223,7 @@ mod tests {
     #[test]
     fn as_many_characters_are_assigned_as_the_version_has() {
         let assigned = ('\0'..=char::MAX)
-            .filter(|&c| Properties::of(c).is_assigned())
+            .filter(|&c| Properties::new(c).is_assigned())
             .count();
         assert_eq!(assigned, 159_801 + 65 + 137_468);
     }

@@ -36,7 +36,7 @@ impl<'a> Words<'a> {
                 continue;
             }
             let c = self.text[at..].chars().next()?;
-            match Properties::of(c).class() {
+            match Properties::new(c).class() {
                 Class::Parting | Class::Mark => at += c.len_utf8(),
                 class @ (Class::Word | Class::Katakana | Class::Single) => {
                     return Some((at, class));
@@ -63,7 +63,7 @@ impl<'a> Words<'a> {
             let Some(c) = self.text[end..].chars().next() else {
                 return end;
             };
-            match Properties::of(c).class() {
+            match Properties::new(c).class() {
                 Class::Mark => {}
                 other if other == class && class != Class::Single => {}
                 _ => return end,
@@ -93,7 +93,7 @@ pub(crate) fn tokens(text: &str) -> impl Iterator<Item = &str> {
 pub(in crate::text) fn is_unspaced(token: &str) -> bool {
     // All of these take three bytes or more, once they are normalised. Most tokens do not.
     token.bytes().next().is_some_and(|first| first >= 0xE0)
-        && token.starts_with(|c| Properties::of(c).class() == Class::Single)
+        && token.starts_with(|c| Properties::new(c).class() == Class::Single)
 }
 
 /// How many bytes from the first one on are ASCII letters and digits.
@@ -150,7 +150,7 @@ mod tests {
         let mut words: Vec<String> = Vec::new();
         let mut last = Class::Parting;
         for c in text.chars() {
-            let class = Properties::of(c).class();
+            let class = Properties::new(c).class();
             match (last, class) {
                 (_, Class::Parting) => last = class,
                 (Class::Parting, Class::Mark) => {}
@@ -214,7 +214,7 @@ mod tests {
         let (mut checked, mut joined) = (0, 0);
         for (characters, is_boundary) in lines.lines().filter_map(official) {
             for at in 1..characters.len() {
-                let classes = [at - 1, at].map(|at| Properties::of(characters[at]).class());
+                let classes = [at - 1, at].map(|at| Properties::new(characters[at]).class());
                 if classes.contains(&Class::Parting) || classes[0] == Class::Mark {
                     continue;
                 }
@@ -253,7 +253,7 @@ mod tests {
         let mut text = String::new();
         let mut tried = 0;
         for c in '\0'..=char::MAX {
-            let properties = Properties::of(c);
+            let properties = Properties::new(c);
             if matches!(properties.class(), Class::Parting) {
                 continue;
             }
@@ -270,9 +270,9 @@ mod tests {
     /// What parts words is no letter and no number, but for apostrophes.
     #[test]
     fn what_parts_words_is_no_letter() {
-        let is_letter = |c: &char| c.is_alphanumeric() && Properties::of(*c).is_assigned();
+        let is_letter = |c: &char| c.is_alphanumeric() && Properties::new(*c).is_assigned();
         let parting = ('\0'..=char::MAX).filter(is_letter).filter(|&c| {
-            let properties = Properties::of(c);
+            let properties = Properties::new(c);
             properties.class() == Class::Parting && !properties.is_dropped()
         });
         assert_eq!(parting.collect::<String>(), "ʹʺʻʼʽʾʿˈˮߴߵꞋꞌ");
