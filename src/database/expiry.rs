@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::document::Document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::Conditions;
 use crate::unix_seconds::UnixSeconds;
 
@@ -87,11 +87,14 @@ impl Snapshot {
             return Ok(0);
         };
         let mut count = 0;
-        _ = stored.to_expire(&conditions, &mut |document| {
+        let listed = stored.to_expire(&conditions, &mut |document| {
             count += 1;
-            each(document)
-        })?;
-        Ok(count)
+            Error::if_broken(each(document))
+        });
+        match listed {
+            Ok(()) | Err(Error::Interrupted) => Ok(count),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -150,6 +153,8 @@ impl Database {
         let Some(conditions) = expiry.conditions()? else {
             return Ok(0);
         };
-        self.store.expire(&conditions, &mut progress)
+        self.store.expire(&conditions, &mut |removed| {
+            Error::if_broken(progress(removed))
+        })
     }
 }

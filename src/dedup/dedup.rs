@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::reporting::{Removals, Reporter};
-use super::stop::Stop;
+use super::events::{Removals, Reporter};
 use crate::database::{Clustering, CreateOptions};
 use crate::error::{Error, Result};
-use crate::ingest::{ReadOptions, Records};
+use crate::ingest::{ReadOptions, Records, Stop};
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
 
@@ -24,7 +23,7 @@ pub struct Dedup {
     pub(super) sketch_size: Option<SketchSize>,
     pub(super) again: bool,
     pub(super) drops_unjudged: bool,
-    stop: Stop,
+    pub(super) stop: Stop,
 }
 
 impl Dedup {
@@ -48,7 +47,7 @@ impl Dedup {
             sketch_size: None,
             again: false,
             drops_unjudged: false,
-            stop: Stop::never(),
+            stop: Stop::default(),
         }
     }
 
@@ -186,16 +185,15 @@ impl Dedup {
         }
     }
 
-    pub(super) fn stop(&self) -> &Stop {
-        &self.stop
+    /// The files that the run makes.
+    pub(super) fn results(&self) -> Vec<&Path> {
+        let mut results = vec![self.output.as_path()];
+        results.extend(self.removed.as_deref());
+        results.extend(self.report_path());
+        results
     }
 
-    /// The files that the run makes.
-    pub(super) fn results(&self) -> impl Iterator<Item = &Path> {
-        let report = self.report.as_ref().map(|it| &it.0);
-        [Some(&self.output), self.removed.as_ref(), report]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
+    pub(super) fn report_path(&self) -> Option<&Path> {
+        self.report.as_ref().map(|(path, _)| path.as_path())
     }
 }

@@ -1,14 +1,18 @@
-//! What a cleaning tells while it runs, and at its end.
+//! The events and the totals of a cleaning, and what a caller may make of the removed records before it ends.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::ingest::Rejected;
+use crate::error::{Error, Result};
+use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected, Stop};
 
-/// What [`Dedup::run`](super::Dedup::run) tells.
+/// An event of [`Dedup::run`](super::Dedup::run).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DedupEvent<'e> {
@@ -31,6 +35,9 @@ pub enum DedupEvent<'e> {
         all: u64,
     },
 }
+
+/// Called with each event.
+pub(super) type Observe<'o> = &'o mut dyn FnMut(DedupEvent<'_>);
 
 /// The steps of a cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +93,104 @@ impl DedupEvent<'_> {
             step: DedupStep::Comparing,
             done,
             all,
+        }
+    }
+}
+
+/// A cleaning that is about to end: what was removed, for a report.
+#[derive(Debug)]
+pub struct Removals<'r> {
+    pub(super) inputs: &'r [PathBuf],
+    pub(super) options: &'r ReadOptions,
+    pub(super) rule: Fingerprinting,
+    pub(super) stop: &'r Stop,
+    pub(super) list: &'r Path,
+    pub(super) totals: &'r DedupTotals,
+}
+
+/// Makes a report.
+#[derive(Clone)]
+pub(super) struct Reporter(Arc<Make>);
+
+type Make = dyn Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync;
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reporter(..)")
+    }
+}
+
+impl Reporter {
+    pub(super) fn new(
+        make: impl Fn(&Removals<'_>) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(make))
+    }
+
+    pub(super) fn make(&self, removals: &Removals<'_>) -> Result<Vec<u8>> {
+        (self.0)(removals)
+    }
+}
+
+impl Removals<'_> {
+    /// What came of the cleaning, without the time that it took.
+    pub fn totals(&self) -> &DedupTotals {
+        self.totals
+    }
+
+    /// The file that lists the removed records, as [`Dedup::removed`](super::Dedup::removed) tells. It is there only for
+    /// now.
+    pub fn list(&self) -> &Path {
+        self.list
+    }
+
+    /// The texts of some records, by their places: the inputs and numbers that the list has. Records without a text
+    /// are left out.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Input`](crate::Error::Input) if an input cannot be read.
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended the cleaning.
+    ///
+    /// # Cost
+    ///
+    /// The inputs of these records are read once.
+    pub fn texts(
+        &self,
+        places: &HashSet<(Vec<u8>, u64)>,
+    ) -> Result<HashMap<(Vec<u8>, u64), String>> {
+        let mut texts = HashMap::new();
+        if places.is_empty() {
+            return Ok(texts);
+        }
+        let names: HashSet<&[u8]> = places.iter().map(|place| place.0.as_slice()).collect();
+        let mut inputs = Vec::new();
+        for path in self.inputs {
+            if names.contains(path.as_os_str().as_encoded_bytes()) {
+                inputs.push(path.clone());
+            }
+        }
+        let mut records = Records::open(inputs, self.options.clone())?;
+        let paths = records.paths().to_vec();
+        loop {
+            let chunk = records.next_chunk(|record: Record| {
+                let Some(RecordId { input, number }) = record.id() else {
+                    return Ok(None);
+                };
+                let path = paths[input as usize].as_os_str().as_encoded_bytes();
+                let place = (path.to_vec(), number);
+                if !places.contains(&place) {
+                    return Ok(None);
+                }
+                let text = record.text(self.rule).map(Cow::into_owned);
+                Ok::<_, Rejected>(text.map(|text| (place, text)))
+            })?;
+            if chunk.is_empty() {
+                return Ok(texts);
+            }
+            self.stop.ensure_wanted()?;
+            // What cannot be read has no text.
+            texts.extend(chunk.into_iter().filter_map(Result::ok).flatten());
         }
     }
 }

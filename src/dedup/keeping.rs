@@ -4,15 +4,13 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::dedup::Dedup;
-use super::delivery::cannot_write;
-use super::events::{DedupEvent, DedupStep};
-use super::removed::Removed;
-use super::stop::Stop;
+use super::events::{DedupEvent, DedupStep, Observe};
+use super::verdicts::Removed;
 use super::work::{IDS, Work};
 use crate::database::{Database, OpenOptions, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result, path_name};
-use crate::ingest::{NumberedKey, RecordId, Records, StoredRecords};
+use crate::ingest::{NumberedKey, RecordId, Records, Stop, StoredRecords};
 use crate::source::{Numbers, Source};
 
 /// The documents that are committed together.
@@ -26,25 +24,24 @@ pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Databas
         }
         opened => opened,
     }?;
-    opened
-        .iter()
-        .try_for_each(|known| known.ensure_created_with(&dedup.options_asked_for()))?;
+    if let Some(known) = &opened {
+        known.ensure_created_with(&dedup.options_asked_for())?;
+    }
     Ok(opened)
 }
 
 /// Opens the database that was named, if one was.
 pub(super) fn known(dedup: &Dedup) -> Result<Option<Database>> {
-    dedup
-        .database
-        .as_ref()
-        .map(|path| Database::open(path, &OpenOptions::new()))
-        .transpose()
+    match &dedup.database {
+        Some(path) => Database::open(path, &OpenOptions::new()).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Refuses inputs that were cleaned against the database before.
 pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
-    let (snapshot, names) = (known.snapshot()?, records.names()?);
-    for (index, name) in names.iter().enumerate() {
+    let snapshot = known.snapshot()?;
+    for (index, name) in records.names()?.iter().enumerate() {
         let Some(source) = snapshot.source(name)? else {
             continue;
         };
@@ -71,11 +68,10 @@ pub(super) fn keep(
     database: &Database,
     known: &Database,
     stop: &Stop,
-    observe: &mut impl FnMut(DedupEvent<'_>),
+    observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let ids = work.path(IDS);
-    let mut removed = Removed::open(&ids)?;
+    let mut removed = Removed::open(&work.path(IDS))?;
     let all = snapshot.stats()?.documents;
     let mut txn = known.begin_write()?;
     for (done, document) in (1u64..).zip(snapshot.documents()) {
@@ -83,16 +79,9 @@ pub(super) fn keep(
         let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
             continue;
         };
-        if !removed
-            .has(numbered.id)
-            .map_err(|source| cannot_write(&ids, &source))?
-        {
-            insert(
-                &mut txn,
-                &document,
-                numbered,
-                &records.paths()[numbered.id.input as usize],
-            )?;
+        if !removed.has(numbered.id)? {
+            let path = &records.paths()[numbered.id.input as usize];
+            insert(&mut txn, &document, numbered, path)?;
         }
         if done % TOGETHER as u64 == 0 {
             txn.commit()?;
@@ -111,7 +100,8 @@ pub(super) fn keep(
             continue;
         }
         // The numbers are those of another database.
-        (record.numbers, record.earlier) = (Numbers::default(), Numbers::default());
+        record.numbers = Numbers::default();
+        record.earlier = Numbers::default();
         txn.set_source(&Source { name, record })?;
     }
     txn.commit()

@@ -34,11 +34,12 @@ pub(super) struct OutputFile {
 impl Layout {
     pub(super) fn new(dedup: &Dedup, records: &mut StoredRecords) -> Result<Self> {
         let paths = records.paths().to_vec();
-        let kinds = (0..paths.len())
-            .map(|index| records.kind_of(index))
-            .collect::<Result<Vec<_>>>()?;
-        let is_directory = |path: &&PathBuf| dedup.options.place_of(path).is_dir();
-        let directories: Vec<&PathBuf> = dedup.inputs.iter().filter(is_directory).collect();
+        let mut kinds = Vec::with_capacity(paths.len());
+        for index in 0..paths.len() {
+            kinds.push(records.kind_of(index)?);
+        }
+        let mut directories = dedup.inputs.clone();
+        directories.retain(|path| dedup.options.place_of(path).is_dir());
         let is_tree = dedup.output.is_dir()
             || ends_in_slash(&dedup.output)
             || !directories.is_empty()
@@ -55,13 +56,10 @@ impl Layout {
         };
         // What cannot be copied is told before the work, and not at its end.
         #[cfg(feature = "parquet")]
-        for (index, _) in layout
-            .kinds
-            .iter()
-            .enumerate()
-            .filter(|(_, kind)| kind.1.is_of_rows())
-        {
-            crate::parquet::ensure_copyable(&records.place_of(index))?;
+        for (index, (_, packing)) in layout.kinds.iter().enumerate() {
+            if packing.is_of_rows() {
+                crate::parquet::ensure_copyable(&records.place_of(index))?;
+            }
         }
         Ok(layout)
     }
@@ -84,7 +82,7 @@ impl Layout {
     }
 
     /// A file for each input, of the same name.
-    fn tree(&self, dedup: &Dedup, directories: &[&PathBuf]) -> Result<Vec<OutputFile>> {
+    fn tree(&self, dedup: &Dedup, directories: &[PathBuf]) -> Result<Vec<OutputFile>> {
         let mut taken: HashMap<PathBuf, usize> = HashMap::with_capacity(self.paths.len());
         let mut files = Vec::with_capacity(self.paths.len());
         for (index, path) in self.paths.iter().enumerate() {
@@ -116,19 +114,17 @@ impl Layout {
         let Some(&(format, first)) = self.kinds.first() else {
             return Ok(Vec::new());
         };
-        if let Some(other) = (0..self.kinds.len()).find(|&it| {
-            self.kinds[it].0 != format || self.kinds[it].1.is_of_rows() != first.is_of_rows()
-        }) {
-            let reason = format!(
-                "it is of another format than {}, so they cannot be in one file: let the output be a directory",
-                self.paths[0].display()
-            );
-            let source_name = path_name(&self.paths[other]);
-            return Err(Error::Input {
-                source_name,
-                line: None,
-                reason,
-            });
+        for (path, (other, packing)) in self.paths.iter().zip(&self.kinds) {
+            if *other != format || packing.is_of_rows() != first.is_of_rows() {
+                return Err(Error::Input {
+                    source_name: path_name(path),
+                    line: None,
+                    reason: format!(
+                        "it is of another format than {}, so they cannot be in one file: let the output be a directory",
+                        self.paths[0].display()
+                    ),
+                });
+            }
         }
         let extension = dedup.output.extension().and_then(OsStr::to_str);
         if (extension == Some("parquet")) != first.is_of_rows() && extension.is_some_and(is_known) {
@@ -158,16 +154,20 @@ impl Layout {
 
 /// The name of an input below the output: its path below the directory that was given, or its own name. If there are
 /// `several` inputs, the name of the directory comes first.
-fn name_below(path: &Path, directories: &[&PathBuf], several: bool) -> PathBuf {
-    let below = directories.iter().find_map(|directory| {
-        let below = path.strip_prefix(directory).ok()?;
-        let name = directory.file_name().filter(|_| several);
-        Some(Path::new(name.unwrap_or_default()).join(below))
-    });
-    below.unwrap_or_else(|| {
-        path.file_name()
-            .map_or_else(|| path.to_owned(), PathBuf::from)
-    })
+fn name_below(path: &Path, directories: &[PathBuf], several: bool) -> PathBuf {
+    for directory in directories {
+        let Ok(below) = path.strip_prefix(directory) else {
+            continue;
+        };
+        return match directory.file_name() {
+            Some(name) if several => Path::new(name).join(below),
+            _ => below.to_owned(),
+        };
+    }
+    match path.file_name() {
+        Some(name) => name.into(),
+        None => path.to_owned(),
+    }
 }
 
 /// Whether the end of a name says what is in a file.

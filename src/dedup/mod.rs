@@ -25,21 +25,15 @@
     reason = "the folder is named after what it shows first"
 )]
 mod dedup;
-mod delivery;
 mod events;
-mod groups;
 mod keeping;
 mod layout;
 mod packing;
-mod removed;
-mod reporting;
 mod running;
-mod stop;
 mod verdicts;
 mod work;
 mod writing;
 
 pub use dedup::Dedup;
-pub use events::{DedupEvent, DedupStep, DedupTotals};
-pub use groups::{DedupGroup, GroupedRecord};
-pub use reporting::Removals;
+pub use events::{DedupEvent, DedupStep, DedupTotals, Removals};
+pub use running::{DedupGroup, GroupedRecord};

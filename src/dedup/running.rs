@@ -1,4 +1,4 @@
-//! The run of a cleaning, step by step.
+//! The run of a cleaning, step by step, and the list of groups that cleans nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::dedup::Dedup;
-use super::events::{DedupEvent, DedupStep, DedupTotals};
+use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals};
 use super::keeping;
 use super::layout::Layout;
-use super::removed::Unjudged;
-use super::reporting::Removals;
-use super::verdicts;
-use super::work::{REMOVED, REPORT, UNJUDGED, Work, write_durably};
+use super::verdicts::{self, Unjudged};
+use super::work::{REMOVED, REPORT, UNJUDGED, Work, cannot_write, write_durably};
 use super::writing;
-use crate::database::Database;
+use crate::database::{Cluster, ClusterEvent, Database};
 use crate::error::{Error, Result};
-use crate::ingest::{Event, Fingerprinting, Ingest, NumberedKey, Records, StoredRecords};
+use crate::ingest::{
+    Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, Records,
+    StoredRecords,
+};
 
 /// The records that are committed together.
 const BATCH: usize = 5_000;
@@ -61,16 +62,11 @@ impl Dedup {
         // Before anything is stored in the database that was named. What is stored there is removed from what comes
         // later, so it has to be in an output.
         work.deliver(self)?;
-        if let Some(known) = keeping::known(self)?.filter(|_| !work.state.is_stored) {
+        if let Some(known) = keeping::known(self)?
+            && !work.state.is_stored
+        {
             let database = work.known_records()?;
-            keeping::keep(
-                &work,
-                &records,
-                &database,
-                &known,
-                self.stop(),
-                &mut observe,
-            )?;
+            keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)?;
         }
         // What is in the folder is not needed from here on.
         work.state.is_stored = true;
@@ -87,7 +83,7 @@ impl Dedup {
         &self,
         work: &mut Work,
         records: &mut StoredRecords,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        observe: Observe<'_>,
     ) -> Result<()> {
         let mut layout = Layout::new(self, records)?;
         let (database, known, left_out) = self.read(work, records, observe)?;
@@ -95,11 +91,12 @@ impl Dedup {
             let mut totals =
                 verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
             totals.failed = (records.failed().len() + left_out.len()) as u64;
-            (work.state.decided, work.state.left_out) = (Some(totals), left_out);
+            work.state.decided = Some(totals);
+            work.state.left_out = left_out;
             work.save()?;
         }
         layout.leave_out(&work.state.left_out);
-        writing::write(work, &layout, records, &database, self.stop(), observe)?;
+        writing::write(work, &layout, records, &database, &self.stop, observe)?;
         self.make_report(work, records, &database)?;
         work.ensure_unchanged(records)?;
         work.state.is_written = true;
@@ -115,7 +112,7 @@ impl Dedup {
             inputs: records.paths(),
             options: &self.reading(),
             rule: Fingerprinting::new(database.scheme(), self.scheme)?,
-            stop: self.stop(),
+            stop: &self.stop,
             list: &work.path(REMOVED),
             totals: &work.state.decided.unwrap_or_default(),
         })?;
@@ -127,14 +124,14 @@ impl Dedup {
         &self,
         work: &Work,
         records: &mut StoredRecords,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        observe: Observe<'_>,
     ) -> Result<(Database, Option<Database>, BTreeSet<usize>)> {
         // Directories were listed once. If they were listed again, files could be there that were not before.
         let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
         let known = keeping::open(self, &mut unread)?;
-        if let Some(known) = known
-            .as_ref()
-            .filter(|_| !self.again && work.state.decided.is_none())
+        if let Some(known) = &known
+            && !self.again
+            && work.state.decided.is_none()
         {
             keeping::ensure_new(known, records)?;
         }
@@ -142,9 +139,9 @@ impl Dedup {
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
         for (index, name) in records.names()?.iter().enumerate() {
-            snapshot
-                .source(name)?
-                .map_or(Ok(()), |source| records.ensure_same(index, &source))?;
+            if let Some(source) = snapshot.source(name)? {
+                records.ensure_same(index, &source)?;
+            }
         }
         drop(snapshot);
         let unjudged = Unjudged::at(work.path(UNJUDGED));
@@ -153,10 +150,7 @@ impl Dedup {
     }
 
     /// Opens the inputs, and tells which cannot be read. These are left out.
-    pub(super) fn open_inputs(
-        &self,
-        observe: &mut impl FnMut(DedupEvent<'_>),
-    ) -> Result<StoredRecords> {
+    fn open_inputs(&self, observe: Observe<'_>) -> Result<StoredRecords> {
         let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
         let none = records.ensure_any();
         for (path, error) in records.failed() {
@@ -168,16 +162,13 @@ impl Dedup {
     /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of these
     /// no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places of the
     /// records that cannot be judged.
-    pub(super) fn ingest(
+    fn ingest(
         &self,
         database: &Database,
         unread: Records,
-        mut unjudged: Option<Unjudged>,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        unjudged: Option<Unjudged>,
+        observe: Observe<'_>,
     ) -> Result<BTreeSet<usize>> {
-        let paths = unread.paths().to_vec();
-        let (mut left_out, mut failed) = (BTreeSet::new(), Ok(()));
-        let (progress, stop) = (unread.progress(), self.stop().clone());
         // Records that cannot be judged survive, also where an input has no others.
         let mut ingest = Ingest::new(database)
             .asks(false)
@@ -186,66 +177,102 @@ impl Dedup {
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);
         }
-        let mut kept = Ok(());
+        let mut reading = Reading {
+            paths: unread.paths().to_vec(),
+            progress: unread.progress(),
+            unjudged,
+            left_out: BTreeSet::new(),
+            observe,
+        };
+        let stop = self.stop.clone();
+        let mut outcome = Ok(());
         ingest
-            .stop_when(move || stop.ensure_wanted().is_err())
+            .stop_when(move || stop.is_asked())
             .run(unread, |event| {
-                match event {
-                    Event::Rejected(rejected) => {
-                        if let Some((unjudged, id)) = unjudged.as_mut().zip(rejected.id.as_deref())
-                        {
-                            unjudged.add(*id);
-                        }
-                        observe(DedupEvent::Rejected(rejected));
-                    }
-                    Event::Reported => kept = unjudged.as_mut().map_or(Ok(()), Unjudged::keep),
-                    Event::Failed {
-                        path,
-                        error,
-                        is_lasting: true,
-                    } => {
-                        left_out.extend(paths.iter().position(|it| it == path));
-                        observe(DedupEvent::Failed { path, error });
-                    }
-                    // It was readable just now, and may be so again.
-                    Event::Failed {
-                        error:
-                            Error::Input {
-                                source_name,
-                                line,
-                                reason,
-                            },
-                        ..
-                    } => {
-                        let (source_name, line, reason) =
-                            (source_name.clone(), *line, reason.clone());
-                        failed = Err(Error::Input {
-                            source_name,
-                            line,
-                            reason,
-                        });
-                        return ControlFlow::Break(());
-                    }
-                    Event::Committed { .. } => observe(DedupEvent::Progress {
-                        step: DedupStep::Reading,
-                        done: progress.bytes_read(),
-                        all: progress.bytes_total().unwrap_or_default(),
-                    }),
-                    _ => {}
-                }
-                if kept.is_err() {
-                    ControlFlow::Break(())
-                } else {
-                    self.stop().flow()
-                }
+                go_on(&mut outcome, || {
+                    reading.event(event)?;
+                    self.stop.ensure_wanted()
+                })
             })?;
-        kept?;
-        failed?;
-        self.stop().ensure_wanted()?;
-        if !left_out.is_empty() {
-            remove_inputs(database, &left_out)?;
+        outcome?;
+        self.stop.ensure_wanted()?;
+        if !reading.left_out.is_empty() {
+            remove_inputs(database, &reading.left_out)?;
         }
-        Ok(left_out)
+        Ok(reading.left_out)
+    }
+}
+
+/// Does what an event asks for, unless that has failed before. The failure ends what has told of the event.
+fn go_on(outcome: &mut Result<()>, work: impl FnOnce() -> Result<()>) -> ControlFlow<()> {
+    if outcome.is_ok() {
+        *outcome = work();
+    }
+    match outcome {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// The inputs while their documents are stored.
+struct Reading<'r> {
+    paths: Vec<PathBuf>,
+    progress: Progress,
+    unjudged: Option<Unjudged>,
+    /// The indices of those that cannot be read to their ends.
+    left_out: BTreeSet<usize>,
+    observe: Observe<'r>,
+}
+
+impl Reading<'_> {
+    fn event(&mut self, event: Event<'_>) -> Result<()> {
+        match event {
+            Event::Rejected(rejected) => {
+                if let Some(unjudged) = &mut self.unjudged
+                    && let Some(id) = rejected.id.as_deref()
+                {
+                    unjudged.add(*id);
+                }
+                (self.observe)(DedupEvent::Rejected(rejected));
+            }
+            Event::Reported => {
+                if let Some(unjudged) = &mut self.unjudged {
+                    unjudged.keep()?;
+                }
+            }
+            Event::Failed {
+                path,
+                error,
+                is_lasting: true,
+            } => {
+                let index = self.paths.iter().position(|known| known == path);
+                self.left_out.extend(index);
+                (self.observe)(DedupEvent::Failed { path, error });
+            }
+            // It was readable just now, and may be so again.
+            Event::Failed {
+                error:
+                    Error::Input {
+                        source_name,
+                        line,
+                        reason,
+                    },
+                ..
+            } => {
+                return Err(Error::Input {
+                    source_name: source_name.clone(),
+                    line: *line,
+                    reason: reason.clone(),
+                });
+            }
+            Event::Committed { .. } => (self.observe)(DedupEvent::Progress {
+                step: DedupStep::Reading,
+                done: self.progress.bytes_read(),
+                all: self.progress.bytes_total().unwrap_or_default(),
+            }),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -255,10 +282,104 @@ fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
     let mut txn = database.begin_write()?;
     for document in snapshot.documents() {
         let document = document?;
-        let numbered = NumberedKey::of_bytes(document.key());
-        if numbered.is_some_and(|it| inputs.contains(&(it.id.input as usize))) {
+        if let Some(numbered) = NumberedKey::of_bytes(document.key())
+            && inputs.contains(&(numbered.id.input as usize))
+        {
             txn.delete(document.key())?;
         }
     }
     txn.commit()
+}
+
+/// Records that are near-duplicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DedupGroup {
+    /// The index of the record that survives.
+    pub survivor: usize,
+    /// All records, in the order of the inputs. There are at least two.
+    pub records: Vec<GroupedRecord>,
+}
+
+/// A record of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupedRecord {
+    /// The path of its input.
+    pub input: PathBuf,
+    /// Its line, or its number in a web archive. `None` if the input is one record.
+    pub number: Option<u64>,
+    /// Its key, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// The number of bits in which its fingerprint differs from that of the survivor.
+    pub distance: u32,
+}
+
+impl Dedup {
+    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run), but the output is not looked at.
+    ///
+    /// # Cost
+    ///
+    /// That of storing all documents, in a folder for temporary files, and of
+    /// [`Snapshot::clusters`](crate::Snapshot::clusters).
+    pub fn groups(
+        &self,
+        mut observe: impl FnMut(DedupEvent<'_>),
+        mut each: impl FnMut(DedupGroup) -> Result<()>,
+    ) -> Result<()> {
+        self.ensure_whole_records()?;
+        let mut stored = self.open_inputs(&mut observe)?;
+        let mut kinds = Vec::new();
+        for index in 0..stored.paths().len() {
+            kinds.push(stored.kind_of(index)?);
+        }
+        let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
+        let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
+        let options = self.options_of_new(&mut unread)?;
+        let database = Database::create(folder.path().join("records.simdb"), &options)?;
+        self.ingest(&database, unread, None, &mut observe)?;
+        let mut outcome = Ok(());
+        database.snapshot()?.clusters(&self.clustering, |event| {
+            go_on(&mut outcome, || {
+                match event {
+                    ClusterEvent::Cluster(cluster) => each(group_of(&cluster, &stored, &kinds))?,
+                    ClusterEvent::Progress { done, all } => {
+                        observe(DedupEvent::comparing(done, all));
+                    }
+                }
+                self.stop.ensure_wanted()
+            })
+        })?;
+        outcome?;
+        self.stop.ensure_wanted()
+    }
+}
+
+/// The records of a cluster.
+fn group_of(
+    cluster: &Cluster,
+    stored: &StoredRecords,
+    kinds: &[(InputFormat, Packing)],
+) -> DedupGroup {
+    let mut records = Vec::with_capacity(cluster.documents.len());
+    for document in &cluster.documents {
+        let Some(NumberedKey { id, key, .. }) = NumberedKey::of_bytes(&document.key) else {
+            continue;
+        };
+        let index = id.input as usize;
+        records.push(GroupedRecord {
+            input: stored.paths()[index].clone(),
+            number: (kinds[index].0 != InputFormat::Text).then_some(id.number),
+            key: key.map(<[u8]>::to_vec),
+            distance: document.distance,
+        });
+    }
+    DedupGroup {
+        survivor: cluster.survivor,
+        records,
+    }
 }

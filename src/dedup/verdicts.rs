@@ -1,18 +1,20 @@
-//! Verdicts: which records are removed, and in favour of which.
+//! Verdicts: which records are removed, and in favour of which. The places of all records that do not get into the
+//! output, read in their order.
 
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
 use std::mem;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
 use super::dedup::Dedup;
-use super::events::{DedupEvent, DedupTotals};
+use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
-use super::removed::Unjudged;
-use super::work::{IDS, REMOVED, UNJUDGED, Work, write_durably};
+use super::work::{IDS, REMOVED, UNJUDGED, Work, cannot_write, write_durably};
 use crate::database::{Database, Duplicate, DuplicateEvent};
 use crate::error::Result;
 use crate::ingest::{NumberedKey, RecordId};
@@ -36,19 +38,19 @@ struct Row {
     similarity: Option<f32>,
 }
 
-/// Decides which records are removed, and writes their places, and what is told of them, into the folder of the work.
+/// Decides which records are removed, and writes their places and the list of them into the folder of the work.
 pub(super) fn decide(
     dedup: &Dedup,
     work: &Work,
     layout: &Layout,
     database: &Database,
     known: Option<&Database>,
-    observe: &mut impl FnMut(DedupEvent<'_>),
+    observe: Observe<'_>,
 ) -> Result<DedupTotals> {
     let snapshot = database.snapshot()?;
     let known = known.map(Database::snapshot).transpose()?;
-    let (mut verdicts, mut totals) = (Verdicts::default(), DedupTotals::default());
-    let stop = dedup.stop();
+    let mut verdicts = Verdicts::default();
+    let mut totals = DedupTotals::default();
     snapshot.duplicates_with_reference(known.as_ref(), &dedup.clustering, &mut |event| {
         match event {
             DuplicateEvent::Duplicate {
@@ -61,19 +63,17 @@ pub(super) fn decide(
             }
             DuplicateEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
         }
-        stop.ensure_wanted()
+        dedup.stop.ensure_wanted()
     })?;
     totals.removed_as_equal += verdicts.add_short(database)?;
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;
     totals.too_short = snapshot.stats()?.too_short;
-    for source in snapshot
-        .sources()?
-        .iter()
-        .filter(|it| it.failed().is_none())
-    {
-        totals.records += source.totals().documents + source.totals().rejected;
-        totals.rejected += source.totals().rejected;
+    for source in snapshot.sources()? {
+        if source.failed().is_none() {
+            totals.records += source.totals().documents + source.totals().rejected;
+            totals.rejected += source.totals().rejected;
+        }
     }
     let mut left_out: Vec<RecordId> = verdicts.rows.iter().map(|row| row.id).collect();
     if dedup.drops_unjudged {
@@ -83,16 +83,17 @@ pub(super) fn decide(
         left_out.sort_unstable();
     }
     write_durably(&work.path(IDS), |out| {
-        left_out
-            .iter()
-            .try_for_each(|id| out.write_all(&id.to_bytes()))
+        for id in &left_out {
+            out.write_all(&id.to_bytes())?;
+        }
+        Ok(())
     })?;
     if dedup.removed.is_some() || dedup.report.is_some() {
         write_durably(&work.path(REMOVED), |out| {
-            verdicts
-                .rows
-                .iter()
-                .try_for_each(|row| writeln!(out, "{}", verdicts.object(row, layout)))
+            for row in &verdicts.rows {
+                writeln!(out, "{}", verdicts.object(row, layout))?;
+            }
+            Ok(())
         })?;
     }
     Ok(totals)
@@ -110,15 +111,13 @@ impl Verdicts {
             }
             _ => (None, Some(self.keep(&duplicate.survivor))),
         };
-        let similarity = duplicate.similarity.map(|it| it as f32);
-        let Duplicate { distance, .. } = *duplicate;
         self.rows.push(Row {
             id: own.id,
             key,
             survivor,
             survivor_key,
-            distance,
-            similarity,
+            distance: duplicate.distance,
+            similarity: duplicate.similarity.map(|similarity| similarity as f32),
         });
     }
 
@@ -137,20 +136,22 @@ impl Verdicts {
                 short.push((text, id, key));
             }
         })?;
-        short.sort_unstable_by_key(|it| (it.0, it.1));
+        short.sort_unstable_by_key(|&(text, id, _)| (text, id));
         let before = self.rows.len();
         for group in short.chunk_by_mut(|a, b| a.0 == b.0) {
             let Some(((_, survivor, survivor_key), others)) = group.split_first_mut() else {
                 continue;
             };
-            self.rows.extend(others.iter_mut().map(|(_, id, key)| Row {
-                id: *id,
-                key: mem::take(key),
-                survivor: Some(*survivor),
-                survivor_key: survivor_key.clone(),
-                distance: 0,
-                similarity: None,
-            }));
+            for (_, id, key) in others {
+                self.rows.push(Row {
+                    id: *id,
+                    key: mem::take(key),
+                    survivor: Some(*survivor),
+                    survivor_key: survivor_key.clone(),
+                    distance: 0,
+                    similarity: None,
+                });
+            }
         }
         Ok((self.rows.len() - before) as u64)
     }
@@ -161,34 +162,37 @@ impl Verdicts {
         start..self.keys.len()
     }
 
-    /// What is told of a removed record.
+    /// The line of a removed record.
     fn object(&self, row: &Row, layout: &Layout) -> Value {
-        let part = |id: Option<RecordId>, key: &Option<Range<usize>>| {
-            let mut object = Map::new();
-            if let Some(id) = id {
-                let (path, unit) = layout.place_of(id);
-                add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
-                object.insert(unit.to_owned(), id.number.into());
-            }
-            if let Some(key) = key {
-                add_bytes(&mut object, "key", &self.keys[key.clone()]);
-            }
-            object
-        };
-        let mut object = part(Some(row.id), &row.key);
-        object.insert(
-            "survivor".to_owned(),
-            Value::Object(part(row.survivor, &row.survivor_key)),
-        );
+        let mut object = self.place(Some(row.id), row.key.clone(), layout);
+        let survivor = self.place(row.survivor, row.survivor_key.clone(), layout);
+        object.insert("survivor".to_owned(), Value::Object(survivor));
         object.insert("distance".to_owned(), row.distance.into());
         if let Some(similarity) = row.similarity {
             // As many digits as the estimate is worth.
-            object.insert(
-                "similarity".to_owned(),
-                ((f64::from(similarity) * 100.0).round() / 100.0).into(),
-            );
+            let rounded = (f64::from(similarity) * 100.0).round() / 100.0;
+            object.insert("similarity".to_owned(), rounded.into());
         }
         Value::Object(object)
+    }
+
+    /// The place and the key of a record.
+    fn place(
+        &self,
+        id: Option<RecordId>,
+        key: Option<Range<usize>>,
+        layout: &Layout,
+    ) -> Map<String, Value> {
+        let mut object = Map::new();
+        if let Some(id) = id {
+            let (path, unit) = layout.place_of(id);
+            add_bytes(&mut object, "input", path.as_os_str().as_encoded_bytes());
+            object.insert(unit.to_owned(), id.number.into());
+        }
+        if let Some(key) = key {
+            add_bytes(&mut object, "key", &self.keys[key]);
+        }
+        object
     }
 }
 
@@ -198,4 +202,100 @@ fn add_bytes(object: &mut Map<String, Value>, field: &str, name: &[u8]) {
         Ok(text) => object.insert(field.to_owned(), text.into()),
         Err(_) => object.insert(format!("{field}_base64"), BASE64.encode(name).into()),
     };
+}
+
+/// The places of the records that could not be judged, kept while the inputs are read.
+pub(super) struct Unjudged {
+    path: PathBuf,
+    /// Those that are not in the file yet.
+    new: Vec<u8>,
+}
+
+impl Unjudged {
+    /// The list in this file, which is made when there is something to write.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            new: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, id: RecordId) {
+        self.new.extend(id.to_bytes());
+    }
+
+    /// Writes the new ones durably. It has to be done before it is committed that their records were read. A run that is
+    /// killed in between writes them again when it goes on.
+    pub(super) fn keep(&mut self) -> Result<()> {
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .and_then(|mut file| {
+                // A run that was killed may have left a part of one at the end.
+                let whole =
+                    file.metadata()?.len() / RecordId::BYTES as u64 * RecordId::BYTES as u64;
+                file.set_len(whole)?;
+                file.write_all(&self.new)?;
+                file.sync_data()
+            });
+        self.new.clear();
+        written.map_err(cannot_write(&self.path))
+    }
+
+    /// All of them, in order.
+    pub(super) fn all(&self) -> Result<Vec<RecordId>> {
+        let bytes = match fs::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(cannot_write(&self.path))?,
+        };
+        let (whole, _) = bytes.as_chunks::<{ RecordId::BYTES }>();
+        let mut ids: Vec<RecordId> = whole.iter().map(RecordId::of_bytes).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+}
+
+/// The places of the removed records. Asked for in order, they are read as they are needed.
+pub(super) struct Removed {
+    path: PathBuf,
+    ids: BufReader<File>,
+    /// The first one that was not passed yet.
+    next: Option<RecordId>,
+}
+
+impl Removed {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(cannot_write(path))?;
+        let mut removed = Self {
+            path: path.to_owned(),
+            ids: BufReader::with_capacity(256 << 10, file),
+            next: None,
+        };
+        removed.next = removed.read()?;
+        Ok(removed)
+    }
+
+    /// Whether a record is removed. Each that is asked for is behind the one before.
+    pub(super) fn has(&mut self, id: RecordId) -> Result<bool> {
+        while self.next.is_some_and(|next| next < id) {
+            self.next = self.read()?;
+        }
+        Ok(self.next == Some(id))
+    }
+
+    fn read(&mut self) -> Result<Option<RecordId>> {
+        let mut bytes = [0; RecordId::BYTES];
+        match self.ids.read_exact(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            read => {
+                read.map_err(cannot_write(&self.path))?;
+                Ok(Some(RecordId::of_bytes(&bytes)))
+            }
+        }
+    }
 }

@@ -1,22 +1,24 @@
-//! The folder of a cleaning that is under way: what was done so far, and what goes into place at the end.
+//! The folder of a cleaning that is under way: what was done so far, and how results get into their places at the end.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
-use super::delivery::{as_output, cannot_write, deliver, ensure_places};
 use super::events::DedupTotals;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
-use crate::files::replace;
+use crate::files::{Existing, NewFile, are_same_bytes, replace, sync_directory};
 use crate::ingest::{Records, StoredRecords};
+use crate::sketch::SketchSize;
 use crate::source::Place;
 use crate::text::Scheme;
 
@@ -71,10 +73,8 @@ impl Work {
     /// Opens the folder of a run that was stopped, or makes a new one.
     pub(super) fn begin(dedup: &Dedup, records: &StoredRecords) -> Result<Self> {
         let folder = Self::folder_of(&dedup.output);
-        let command = command_of(dedup, records.paths());
-        let failed =
-            |source: &io::Error| Error::output(&folder, &format!("cannot be made: {source}"));
-        match state_of(&folder).map_err(|source| failed(&source))? {
+        let command = xxh3_64_with_seed(&command_bytes(dedup, records.paths()), 0);
+        match state_of(&folder).map_err(cannot_make(&folder))? {
             Some(Some(state)) if state.command == command => {
                 let work = Self { folder, state };
                 if !work.state.is_written {
@@ -84,7 +84,7 @@ impl Work {
             }
             // A command that was wrong, and now is right.
             Some(Some(_)) if has_nothing(&folder) => {
-                fs::remove_dir_all(&folder).map_err(|source| cannot_write(&folder, &source))?;
+                fs::remove_dir_all(&folder).map_err(cannot_write(&folder))?;
             }
             Some(_) if is_at_work(&folder) => {
                 return Err(Error::output(&folder, "another run is at work in it"));
@@ -98,7 +98,7 @@ impl Work {
             }
             // A run was stopped when it had made no more than its folder, or when it had removed all but that.
             None if has_no_work(&folder) => {
-                remove_begun(&folder).map_err(|source| failed(&source))?
+                remove_begun(&folder).map_err(cannot_make(&folder))?;
             }
             None if folder.exists() => {
                 let reason = "something else is in the place of the folder for the work";
@@ -107,7 +107,7 @@ impl Work {
             None => {}
         }
         ensure_places(dedup)?;
-        fs::create_dir(&folder).map_err(|source| failed(&source))?;
+        fs::create_dir(&folder).map_err(cannot_make(&folder))?;
         let work = Self {
             folder,
             state: State {
@@ -126,10 +126,7 @@ impl Work {
     /// Refuses inputs that were changed since the run began.
     pub(super) fn ensure_unchanged(&self, records: &StoredRecords) -> Result<()> {
         let path = self.path(STAMPS);
-        let before = fs::read(&path).map_err(|source| Error::Io {
-            path,
-            source: source.into(),
-        })?;
+        let before = fs::read(&path).map_err(Error::io(&path))?;
         let now = stamps_of(records)?;
         let same = before
             .chunks(STAMP_BYTES)
@@ -152,8 +149,7 @@ impl Work {
     /// Keeps the state.
     pub(super) fn save(&self) -> Result<()> {
         let path = self.path(STATE);
-        let state =
-            serde_json::to_vec(&self.state).map_err(|error| cannot_write(&path, &error.into()))?;
+        let state = serde_json::to_vec(&self.state).map_err(cannot_write(&path))?;
         replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
@@ -193,31 +189,33 @@ impl Work {
     /// Brings the results into their places.
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
         let results = [
-            (self.path(OUTPUT), Some(&dedup.output)),
-            (self.path(REMOVED), dedup.removed.as_ref()),
-            (self.path(REPORT), dedup.report.as_ref().map(|it| &it.0)),
+            (OUTPUT, Some(dedup.output.as_path())),
+            (REMOVED, dedup.removed.as_deref()),
+            (REPORT, dedup.report_path()),
         ];
-        // What is not in the folder is in its place already.
-        let results = results.into_iter().filter(|(from, _)| from.exists());
-        results
-            .filter_map(|(from, to)| Some((from, to?)))
-            .try_for_each(|(from, to)| deliver(&from, to))
+        for (name, place) in results {
+            let made = self.path(name);
+            // What is not in the folder is in its place already.
+            if let Some(place) = place
+                && made.exists()
+            {
+                deliver(&made, place)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the folder, if nothing of the run is in it that would be lost.
     pub(super) fn remove_if_empty(dedup: &Dedup) {
         let folder = Self::folder_of(&dedup.output);
-        if state_of(&folder).is_ok_and(|it| it.is_some_and(|it| it.is_some()))
-            && has_nothing(&folder)
-        {
+        if matches!(state_of(&folder), Ok(Some(Some(_)))) && has_nothing(&folder) {
             _ = fs::remove_dir_all(&folder);
         }
     }
 
     /// Removes the folder.
     pub(super) fn end(self) -> Result<DedupTotals> {
-        self.remove()
-            .map_err(|source| cannot_write(&self.folder, &source))?;
+        self.remove().map_err(cannot_write(&self.folder))?;
         Ok(self.state.decided.unwrap_or_default())
     }
 
@@ -228,12 +226,11 @@ impl Work {
             if entry.file_name() == STATE {
                 continue;
             }
-            let is_folder = entry.file_type()?.is_dir();
-            if is_folder {
-                fs::remove_dir_all(entry.path())
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
             } else {
-                fs::remove_file(entry.path())
-            }?;
+                fs::remove_file(entry.path())?;
+            }
         }
         fs::remove_dir_all(&self.folder)
     }
@@ -261,48 +258,50 @@ pub(super) fn write_durably(
         write(&mut out)?;
         out.into_inner()?.sync_all()
     });
-    written.map_err(|source| cannot_write(path, &source))
+    written.map_err(cannot_write(path))
 }
 
-/// The hash of all that the result depends on.
-fn command_of(dedup: &Dedup, inputs: &[PathBuf]) -> u64 {
-    let Dedup {
-        output,
-        options,
-        clustering,
-        database,
-        removed,
-        scheme,
-        sketch_size,
-        ..
-    } = dedup;
-    let Dedup {
-        again,
-        drops_unjudged,
-        ..
-    } = dedup;
-    let report = dedup.report.as_ref().map(|it| &it.0);
-    let scheme = scheme.as_ref().map(Scheme::to_string);
-    let results = (output, removed, report);
-    let settings = format!(
-        "{inputs:?} {results:?} {options:?} {clustering:?} {database:?} {scheme:?} {sketch_size:?} {again} \
-         {drops_unjudged}"
-    );
-    xxh3_64_with_seed(settings.as_bytes(), 0)
-}
+/// The version of the bytes of a command.
+const COMMAND_VERSION: u8 = 1;
 
-/// What a folder says of its run. Nothing if it is no such folder; and nothing that can be read, if it is of another
-/// release or of somebody else.
-fn state_of(folder: &Path) -> io::Result<Option<Option<State>>> {
-    match fs::read(folder.join(STATE)) {
-        Ok(bytes) => Ok(Some(
-            serde_json::from_slice(&bytes)
-                .ok()
-                .filter(|it: &State| it.version == VERSION),
-        )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+/// All that the result depends on, as bytes: a list in JSON, in an order of its own. A run goes on only if these bytes
+/// are the same.
+fn command_bytes(dedup: &Dedup, inputs: &[PathBuf]) -> Vec<u8> {
+    let mut names = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        names.push(path_bytes(input));
     }
+    let command = json!([
+        COMMAND_VERSION,
+        names,
+        path_bytes(&dedup.output),
+        dedup.removed.as_deref().map(path_bytes),
+        dedup.report_path().map(path_bytes),
+        dedup.database.as_deref().map(path_bytes),
+        dedup.scheme.as_ref().map(Scheme::to_string),
+        dedup.sketch_size.map(SketchSize::bytes),
+        dedup.again,
+        dedup.drops_unjudged,
+        dedup.options.to_json(),
+        dedup.clustering.to_json(),
+    ]);
+    command.to_string().into_bytes()
+}
+
+/// The bytes of a path, which need not be UTF-8.
+fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+/// The state in a folder. Nothing if it is no such folder; and nothing that can be read, if it is of another release or
+/// of somebody else.
+fn state_of(folder: &Path) -> io::Result<Option<Option<State>>> {
+    let bytes = match fs::read(folder.join(STATE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let state: Option<State> = serde_json::from_slice(&bytes).ok();
+    Ok(Some(state.filter(|state| state.version == VERSION)))
 }
 
 /// The bytes of a stamp: the length of an input and the time of its last change.
@@ -310,29 +309,32 @@ const STAMP_BYTES: usize = 24;
 
 /// By what it is seen that an input was changed, for each input.
 fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
-    let stamp = |index: usize| {
+    let mut stamps = Vec::with_capacity(records.paths().len());
+    for index in 0..records.paths().len() {
         let path = records.place_of(index);
-        let metadata = fs::metadata(&path).map_err(|source| Error::Io {
-            path,
-            source: source.into(),
-        })?;
-        let modified = metadata
-            .modified()
-            .ok()
-            .and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let metadata = fs::metadata(&path).map_err(Error::io(&path))?;
+        let modified = metadata.modified().ok();
+        let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let mut stamp = [0; STAMP_BYTES];
         stamp[..8].copy_from_slice(&metadata.len().to_le_bytes());
         stamp[8..].copy_from_slice(&modified.unwrap_or_default().as_nanos().to_le_bytes());
-        Ok(stamp)
-    };
-    (0..records.paths().len()).map(stamp).collect()
+        stamps.push(stamp);
+    }
+    Ok(stamps)
 }
 
 /// Whether a folder has nothing but what a run makes before it has a state, so no work.
 fn has_no_work(folder: &Path) -> bool {
-    let is_begun = |name: &OsStr| [STAMPS, NEW_STATE].iter().any(|known| name == *known);
-    fs::read_dir(folder)
-        .is_ok_and(|mut it| it.all(|entry| entry.is_ok_and(|it| is_begun(&it.file_name()))))
+    let Ok(entries) = fs::read_dir(folder) else {
+        return false;
+    };
+    for entry in entries {
+        let Ok(entry) = entry else { return false };
+        if entry.file_name() != STAMPS && entry.file_name() != NEW_STATE {
+            return false;
+        }
+    }
+    true
 }
 
 /// Removes a folder that has no work.
@@ -357,13 +359,219 @@ fn is_at_work(folder: &Path) -> bool {
 /// Whether a run has ended before it stored anything.
 fn has_nothing(folder: &Path) -> bool {
     match Database::open(folder.join(RECORDS), &OpenOptions::new()) {
-        Ok(database) => {
-            let stats = database
-                .snapshot()
-                .and_then(|it| Ok((it.stats()?.documents, it.sources()?.len())));
-            stats.is_ok_and(|stats| stats == (0, 0))
-        }
+        Ok(database) => is_empty_database(&database).unwrap_or(false),
         Err(Error::NotFound { .. }) => true,
         Err(_) => false,
+    }
+}
+
+fn is_empty_database(database: &Database) -> Result<bool> {
+    let snapshot = database.snapshot()?;
+    Ok(snapshot.stats()?.documents == 0 && snapshot.sources()?.is_empty())
+}
+
+/// Refuses results that could not get into their places at the end.
+fn ensure_places(dedup: &Dedup) -> Result<()> {
+    if dedup.output == Path::new("-") {
+        let reason = "the output is written to a file, since a run that was stopped goes on with it: name one";
+        return Err(Error::output(&dedup.output, reason));
+    }
+    let mut directories = Vec::new();
+    for input in &dedup.inputs {
+        let place = dedup.options.place_of(input);
+        if place.is_dir()
+            && let Ok(canonical) = place.canonicalize()
+        {
+            directories.push((input, canonical));
+        }
+    }
+    let mut taken: Vec<PathBuf> = Vec::new();
+    for result in dedup.results() {
+        ensure_absent(result)?;
+        ensure_no_mount_point(result)?;
+        let folder = folder_of(result);
+        let folder = folder.canonicalize().map_err(cannot_make(result))?;
+        // That a file can be made there is known when one is made.
+        tempfile::tempfile_in(&folder).map_err(cannot_make(result))?;
+        for (input, directory) in &directories {
+            if folder.starts_with(directory) {
+                let reason = format!(
+                    "it would be in {}, which is an input, and be read itself when a stopped run goes on: name a \
+                     place outside",
+                    input.display()
+                );
+                return Err(Error::output(result, &reason));
+            }
+        }
+        let place = folder.join(result.file_name().unwrap_or_default());
+        if taken.contains(&place) {
+            return Err(Error::output(
+                result,
+                "two results cannot have the same name",
+            ));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
+/// Brings a file or a directory into its place.
+fn deliver(from: &Path, to: &Path) -> Result<()> {
+    // A copy to another disk may have been whole when the run was stopped.
+    if are_same_bytes(from, to) {
+        return fs::remove_file(from).map_err(cannot_write(from));
+    }
+    ensure_absent(to)?;
+    match put_in_place(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            move_across(from, to).map_err(|error| as_output(to, error))
+        }
+        put => put.map_err(cannot_write(to)),
+    }
+}
+
+/// Refuses to write over something.
+fn ensure_absent(path: &Path) -> Result<()> {
+    // With a slash at its end, a link would be followed.
+    let path: PathBuf = path.components().collect();
+    match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_dir() && is_empty(&path) => Ok(()),
+        Ok(metadata) if metadata.is_dir() => Err(Error::output(
+            &path,
+            "is a directory that is not empty, and nothing is written over: name another",
+        )),
+        Ok(_) => Err(Error::output(
+            &path,
+            "exists, and is not written over: delete it, or name another",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(cannot_write(&path)(source)),
+    }
+}
+
+/// A disk cannot be replaced by a directory.
+fn ensure_no_mount_point(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        if let Ok(own) = fs::metadata(path)
+            && let Ok(above) = fs::metadata(folder_of(path))
+            && own.dev() != above.dev()
+        {
+            return Err(Error::output(
+                path,
+                "is where a disk is mounted: name a directory on it",
+            ));
+        }
+    }
+    let _ = path;
+    Ok(())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The folder in which a file or a directory stands.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
+    if to.is_dir() {
+        // It is empty. The one that takes its place has the same rights.
+        fs::set_permissions(from, fs::metadata(to)?.permissions())?;
+        fs::remove_dir(to)?;
+    }
+    fs::rename(from, to)?;
+    sync_directory(folder_of(to))
+}
+
+/// Copies a file to another disk, and removes it here.
+fn move_across(from: &Path, to: &Path) -> Result<()> {
+    let copy = NewFile::create(folder_of(to))?;
+    let copied = File::open(from).and_then(|mut file| {
+        io::copy(&mut file, &mut &*copy.file)?;
+        copy.file.set_permissions(file.metadata()?.permissions())
+    });
+    copied.map_err(Error::io(to))?;
+    copy.finish(to, Existing::Refuse)?;
+    fs::remove_file(from).map_err(Error::io(from))
+}
+
+/// The same error as an output that cannot be written.
+fn as_output(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Io { source, .. } => cannot_write(path)(source),
+        error => error,
+    }
+}
+
+/// The error of a result or a folder that cannot be made: `map_err(cannot_make(path))`.
+fn cannot_make(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::output(path, &format!("cannot be made: {source}"))
+}
+
+/// The error of a result that cannot be written: `map_err(cannot_write(path))`.
+pub(super) fn cannot_write<E: Display>(path: &Path) -> impl Fn(E) -> Error {
+    move |source| Error::output(path, &format!("cannot be written: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::{Clustering, Near, Survivor};
+    use crate::ingest::{InputFormat, ReadOptions};
+    use crate::text::Unit;
+
+    /// The command was the debug output of the settings. So a release with another field could not go on with what one
+    /// without it had begun.
+    #[test]
+    fn the_bytes_of_a_command_stay_as_they_are() {
+        let text = |dedup: &Dedup, inputs: &[PathBuf]| {
+            String::from_utf8_lossy(&command_bytes(dedup, inputs)).into_owned()
+        };
+        assert_eq!(
+            text(&Dedup::new(["in"], "o"), &["a".into()]),
+            "[1,[[97]],[111],null,null,null,null,null,false,false,\
+             [\"auto\",67108864,null,null,null,\"document\",[],[],null],\
+             [null,null,null,null,null,false]]"
+        );
+        let options = ReadOptions::new()
+            .format(InputFormat::Jsonl)
+            .max_record_bytes(9)
+            .key_field("k")
+            .text_field("t")
+            .html_field("h")
+            .unit(Unit::Paragraph)
+            .glob("*.x")
+            .ignore_field("rank")
+            .directory("d");
+        let near = Near::within(3)
+            .min_similarity(0.5)
+            .since(7)
+            .scopes(["b", "a"]);
+        let clustering = Clustering::new()
+            .near(near)
+            .survivor([Survivor::Rank, Survivor::ShortestKey])
+            .connected(true);
+        let dedup = Dedup::new(["in"], "o")
+            .options(options)
+            .clustering(clustering)
+            .database("d")
+            .removed("r")
+            .report("p", |_| Ok(Vec::new()))
+            .scheme(Scheme::External)
+            .again(true)
+            .drop_unjudged(true);
+        assert_eq!(
+            text(&dedup, &["a".into(), "b".into()]),
+            "[1,[[97],[98]],[111],[114],[112],[100],\"external\",null,true,true,\
+             [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100]],\
+             [3,0.5,7,[\"b\",\"a\"],[\"rank\",\"shortest-key\"],true]]"
+        );
     }
 }

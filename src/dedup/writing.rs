@@ -9,19 +9,17 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::delivery::cannot_write;
-use super::events::{DedupEvent, DedupStep};
+use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
 use super::packing::{self, Content, Packer, Piece};
-use super::removed::Removed;
-use super::stop::Stop;
-use super::work::{IDS, Work, Written};
+use super::verdicts::Removed;
+use super::work::{IDS, Work, Written, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 use crate::files::sync_directory;
 #[cfg(feature = "parquet")]
 use crate::ingest::Packing;
-use crate::ingest::{Progress, RecordId, StoredRecords};
+use crate::ingest::{Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
 use crate::parquet::RowCopy;
@@ -39,10 +37,11 @@ pub(super) fn write(
     records: &mut StoredRecords,
     database: &Database,
     stop: &Stop,
-    observe: &mut impl FnMut(DedupEvent<'_>),
+    observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let (mut sources, mut known) = (Vec::new(), HashSet::new());
+    let mut sources = Vec::new();
+    let mut known = HashSet::new();
     for (index, name) in records.names()?.into_iter().enumerate() {
         // An input that is given twice is read once.
         let is_repeated = !known.insert(name.clone());
@@ -86,7 +85,7 @@ pub(super) fn write(
             }
             false => writing.copy_records(file, &mut survivors, observe)?,
         }
-        writing.tell(observe)?;
+        writing.report(observe)?;
     }
     writing.save(None)
 }
@@ -111,36 +110,19 @@ struct Writing<'w> {
 impl Writing<'_> {
     /// Copies an input that is one record.
     fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
-        let Survivors {
-            records,
-            removed,
-            sources,
-        } = survivors;
         let index = file.inputs.start;
-        let failed = |source: &io::Error| cannot_write(&file.path, source);
-        let id = RecordId {
-            input: index as u32,
-            number: 1,
-        };
-        let is_removed = removed.has(id).map_err(|source| failed(&source))?;
-        if let Some(source) = sources[index].as_ref().filter(|_| !is_removed) {
+        let is_removed = survivors.is_removed(index, 1)?;
+        if let Some(source) = &survivors.sources[index]
+            && !is_removed
+        {
+            let records = &mut *survivors.records;
             records.ensure_same(index, source)?;
             let to = self.work.path(&file.path);
-            // A copy that was stopped may be one that nobody can write to.
-            let removed = match fs::remove_file(&to) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => make_folder_of(&to),
-            };
-            let copied = removed.and_then(|()| fs::copy(records.place_of(index), &to));
-            copied.map_err(|source| failed(&source))?;
+            copy_anew(&records.place_of(index), &to).map_err(cannot_write(&file.path))?;
             self.unsynced.push(to);
             records.ensure_same(index, source)?;
         }
-        self.work.state.written = Written {
-            input: index + 1,
-            ..Written::default()
-        };
-        self.save_now_and_then(None)
+        self.end_file(file)
     }
 
     /// Copies the rows of some Parquet files into one. If that is stopped, it begins anew.
@@ -149,45 +131,31 @@ impl Writing<'_> {
         &mut self,
         file: &OutputFile,
         survivors: &mut Survivors<'_>,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        observe: Observe<'_>,
     ) -> Result<()> {
         let path = self.work.path(&file.path);
-        make_folder_of(&path).map_err(|source| cannot_write(&path, &source))?;
+        make_folder_of(&path).map_err(cannot_write(&path))?;
         let mut copy = RowCopy::new(&path);
-        let Survivors {
-            records,
-            removed,
-            sources,
-        } = survivors;
         for index in file.inputs.clone() {
-            let Some(source) = &sources[index] else {
+            let Some(source) = survivors.sources[index].clone() else {
                 continue;
             };
-            records.ensure_same(index, source)?;
-            let survives = |number| {
-                let id = RecordId {
-                    input: index as u32,
-                    number,
-                };
-                let is_removed = removed
-                    .has(id)
-                    .map_err(|source| cannot_write(Path::new(IDS), &source))?;
-                Ok(!is_removed)
-            };
+            survivors.records.ensure_same(index, &source)?;
+            let place = survivors.records.place_of(index);
             let progress = self.progress.clone();
-            copy.add(&records.place_of(index), survives, |bytes| {
-                progress.pass_over(bytes);
-                self.tell(observe)
-            })?;
-            records.ensure_same(index, source)?;
+            copy.add(
+                &place,
+                |number| Ok(!survivors.is_removed(index, number)?),
+                |bytes| {
+                    progress.pass_over(bytes);
+                    self.report(observe)
+                },
+            )?;
+            survivors.records.ensure_same(index, &source)?;
         }
         copy.finish()?;
         self.unsynced.push(path);
-        self.work.state.written = Written {
-            input: file.inputs.end,
-            ..Written::default()
-        };
-        self.save_now_and_then(None)
+        self.end_file(file)
     }
 
     /// Copies the records of some inputs into one file.
@@ -195,16 +163,14 @@ impl Writing<'_> {
         &mut self,
         file: &OutputFile,
         survivors: &mut Survivors<'_>,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        observe: Observe<'_>,
     ) -> Result<()> {
         let path = self.work.path(&file.path);
-        let Written { length, .. } = self.work.state.written;
-        let opened = make_folder_of(&path).and_then(|()| open_behind(&path, length));
-        let mut out = opened.map_err(|source| cannot_write(&path, &source))?;
+        let from = self.work.state.written;
+        let mut out = open_behind(&path, from.length).map_err(cannot_write(&path))?;
         self.unsynced.push(path.clone());
         let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
         thread::scope(|scope| {
-            let from = self.work.state.written;
             let sent = Sent::new(sender, from, file.packs_each);
             let thread = thread::Builder::new().name("simdb-read".to_owned());
             let cut = thread.spawn_scoped(scope, move || survivors.cut(file, from, sent));
@@ -217,16 +183,17 @@ impl Writing<'_> {
             // An input that fails ends the pieces. The end of the pieces ends the reading.
             written.and(cut)
         })?;
-        let ended = if self.work.state.written.length == 0 {
-            packing::empty(file.packing).and_then(|bytes| out.write_all(&bytes))
-        } else {
-            Ok(())
-        };
-        ended
-            .and_then(|()| out.sync_all())
-            .map_err(|source| cannot_write(&path, &source))?;
-        let written = &mut self.work.state.written;
-        *written = Written {
+        if self.work.state.written.length == 0 {
+            let empty = packing::empty(file.packing).map_err(cannot_write(&path))?;
+            out.write_all(&empty).map_err(cannot_write(&path))?;
+        }
+        out.sync_all().map_err(cannot_write(&path))?;
+        self.end_file(file)
+    }
+
+    /// Notes that a file is copied whole.
+    fn end_file(&mut self, file: &OutputFile) -> Result<()> {
+        self.work.state.written = Written {
             input: file.inputs.end,
             ..Written::default()
         };
@@ -240,7 +207,7 @@ impl Writing<'_> {
         path: &Path,
         out: &mut File,
         pieces: &Receiver<Piece>,
-        observe: &mut impl FnMut(DedupEvent<'_>),
+        observe: Observe<'_>,
     ) -> Result<()> {
         let mut packer = Packer::new(file.packing);
         loop {
@@ -254,14 +221,9 @@ impl Writing<'_> {
                 .chain(pieces.try_iter().take(2 * parallel::cores()))
                 .collect();
             for packed in packer.pack(together) {
-                let Piece {
-                    bytes: packed,
-                    behind,
-                    ..
-                } = packed.map_err(|source| cannot_write(path, &source))?;
-                let written = out.write_all(&packed).map(|()| packed.len());
-                let length = written.map_err(|source| cannot_write(path, &source))? as u64;
-                let before = self.work.state.written.length + length;
+                let Piece { bytes, behind, .. } = packed.map_err(cannot_write(path))?;
+                out.write_all(&bytes).map_err(cannot_write(path))?;
+                let before = self.work.state.written.length + bytes.len() as u64;
                 self.work.state.written.length = before;
                 if let Some(behind) = behind {
                     self.work.state.written = Written {
@@ -271,7 +233,7 @@ impl Writing<'_> {
                     self.save_now_and_then(Some(out))?;
                 }
             }
-            self.tell(observe)?;
+            self.report(observe)?;
         }
     }
 
@@ -286,40 +248,55 @@ impl Writing<'_> {
     /// Keeps the state, once all that was written is durable.
     fn save(&mut self, out: Option<&File>) -> Result<()> {
         let top = self.work.path("");
-        let mut folders = BTreeSet::new();
-        let mut synced = out.map_or(Ok(()), File::sync_data);
-        for path in self.unsynced.drain(..) {
-            synced = synced.and_then(|()| File::open(&path)?.sync_all());
-            // Those above it may be new too.
-            let above = path
-                .ancestors()
-                .skip(1)
-                .take_while(|it| it.starts_with(&top));
-            folders.extend(above.map(Path::to_owned));
-        }
-        let synced = synced.and_then(|()| folders.iter().try_for_each(|it| sync_directory(it)));
-        synced.map_err(|source| cannot_write(&top, &source))?;
+        self.sync(out, &top).map_err(cannot_write(&top))?;
         self.work.save()?;
         self.saved = Instant::now();
         Ok(())
     }
 
-    /// Tells how far the work is. An error if nobody wants the rest.
-    fn tell(&self, observe: &mut impl FnMut(DedupEvent<'_>)) -> Result<()> {
-        let (done, all) = (
-            self.progress.bytes_read(),
-            self.progress.bytes_total().unwrap_or_default(),
-        );
+    /// Makes what was written below `top` durable.
+    fn sync(&mut self, out: Option<&File>, top: &Path) -> io::Result<()> {
+        if let Some(out) = out {
+            out.sync_data()?;
+        }
+        let mut folders = BTreeSet::new();
+        for path in self.unsynced.drain(..) {
+            File::open(&path)?.sync_all()?;
+            // Those above it may be new too.
+            let mut folder = path.parent();
+            while let Some(above) = folder
+                && above.starts_with(top)
+            {
+                folders.insert(above.to_owned());
+                folder = above.parent();
+            }
+        }
+        for folder in folders {
+            sync_directory(&folder)?;
+        }
+        Ok(())
+    }
+
+    /// Reports how far the work is. An error if nobody wants the rest.
+    fn report(&self, observe: Observe<'_>) -> Result<()> {
         observe(DedupEvent::Progress {
             step: DedupStep::Writing,
-            done,
-            all,
+            done: self.progress.bytes_read(),
+            all: self.progress.bytes_total().unwrap_or_default(),
         });
         self.stop.ensure_wanted()
     }
 }
 
 impl Survivors<'_> {
+    /// Whether a record is removed. Each that is asked for is behind the one before.
+    fn is_removed(&mut self, input: usize, number: u64) -> Result<bool> {
+        self.removed.has(RecordId {
+            input: input as u32,
+            number,
+        })
+    }
+
     /// Cuts the inputs of a file into records, and sends those that survive.
     fn cut(&mut self, file: &OutputFile, from: Written, mut sent: Sent) -> Result<()> {
         for input in from.input.max(file.inputs.start)..file.inputs.end {
@@ -371,15 +348,8 @@ impl Survivors<'_> {
 
     /// Copies the next record, or passes over it. False at the end of the input.
     fn copy_next(&mut self, input: usize, sent: &mut Sent) -> Result<bool> {
-        let id = RecordId {
-            input: input as u32,
-            number: self.records.next_number(),
-        };
-        let is_removed = self
-            .removed
-            .has(id)
-            .map_err(|source| cannot_write(Path::new(IDS), &source))?;
-        let copied = match is_removed {
+        let number = self.records.next_number();
+        let copied = match self.is_removed(input, number)? {
             true => self.records.copy_next(&mut io::sink()),
             false => self.records.copy_next(sent),
         };
@@ -406,14 +376,13 @@ struct Sent {
 
 impl Sent {
     fn new(sender: SyncSender<Piece>, from: Written, packs_each: bool) -> Self {
-        let Written { is_in_line, .. } = from;
         Self {
             sender,
             piece: Vec::new(),
             ends: Vec::new(),
             packs_each,
             is_long: false,
-            is_in_line,
+            is_in_line: from.is_in_line,
             needs_line_end: false,
             is_closed: false,
         }
@@ -458,14 +427,12 @@ impl Sent {
             &mut self.piece,
             Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 3)),
         );
-        self.is_closed |= self
-            .sender
-            .send(Piece {
-                bytes,
-                content,
-                behind,
-            })
-            .is_err();
+        let sent = self.sender.send(Piece {
+            bytes,
+            content,
+            behind,
+        });
+        self.is_closed |= sent.is_err();
     }
 }
 
@@ -497,11 +464,25 @@ impl Write for Sent {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn make_folder_of(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)
+    match path.parent() {
+        Some(folder) => fs::create_dir_all(folder),
+        None => Ok(()),
+    }
 }
 
-/// Opens a file to write behind its first bytes. What is behind these was not told as written, and is cut off.
+/// Copies a file in the place of a copy that was stopped, which may be one that nobody can write to.
+fn copy_anew(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    make_folder_of(to)?;
+    fs::copy(from, to).map(drop)
+}
+
+/// Opens a file to write behind its first bytes. What is behind these was not kept as written, and is cut off.
 fn open_behind(path: &Path, length: u64) -> io::Result<File> {
+    make_folder_of(path)?;
     let mut file = OpenOptions::new()
         .create(true)
         .write(true)

@@ -158,6 +158,31 @@ impl ReadOptions {
         self
     }
 
+    /// The options that a caller sets, as a list whose order stays as it is. A new one comes at its end.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let format = match self.format {
+            InputFormat::Auto => "auto",
+            InputFormat::Jsonl => "jsonl",
+            InputFormat::Tsv => "tsv",
+            InputFormat::Text => "text",
+            InputFormat::Lines => "lines",
+            InputFormat::Fingerprints => "fingerprints",
+            InputFormat::Warc => "warc",
+        };
+        let directory = self.directory.as_ref();
+        serde_json::json!([
+            format,
+            self.max_record_bytes,
+            self.key_field,
+            self.html_field,
+            self.text_field,
+            self.unit.to_string(),
+            self.globs,
+            self.ignored,
+            directory.map(|directory| directory.as_os_str().as_encoded_bytes()),
+        ])
+    }
+
     /// Whether a field of this name is not read.
     pub(super) fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|ignored| ignored == name)

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(unix)]
 use std::time::Duration;
 
+use crate::error::{Error, Result};
+
 /// An input as it is stored.
 pub(super) type Stored = Box<dyn Read + Send>;
 
@@ -208,6 +210,15 @@ impl Stop {
 
     pub(crate) fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|stop| stop())
+    }
+
+    /// Refuses to go on if nobody wants the rest.
+    pub(crate) fn ensure_wanted(&self) -> Result<()> {
+        if self.is_asked() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Opens a file to read it. If it is a pipe to which nobody writes yet, this waits for nobody.

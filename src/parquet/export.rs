@@ -8,10 +8,10 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::Columns;
-use super::header::Header;
-use super::output::{Output, write_failed};
-use super::schema::{FINGERPRINT, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape};
+use super::output::{Output, existing, write_failed};
+use super::schema::{
+    Columns, FINGERPRINT, Header, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape,
+};
 use crate::database::Snapshot;
 use crate::error::{Error, Result};
 use crate::files::{Existing, are_same_file};
@@ -78,11 +78,7 @@ impl<'s> Export<'s> {
     /// Whether the new file may take the place of an old one. Default: false; then an old one is an error.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
-        self.existing = if replace {
-            Existing::Replace
-        } else {
-            Existing::Refuse
-        };
+        self.existing = existing(replace);
         self
     }
 
@@ -115,11 +111,13 @@ impl<'s> Export<'s> {
             ));
         }
         let stats = self.snapshot.stats()?;
-        let header = Header::of(&stats);
+        let header = Header::new(&stats);
         let mut shape = Shape::new(stats.sketch_size != SketchSize::None, self.payloads);
         loop {
-            let report = &mut |done| progress(done, stats.documents);
-            match self.write(path.as_ref(), shape, &header, report)? {
+            let written = self.write(path.as_ref(), shape, &header, &mut |done| {
+                Error::if_broken(progress(done, stats.documents))
+            })?;
+            match written {
                 Written::Whole(exported) => return Ok(exported),
                 Written::Needs(wider) => shape = wider,
             }
@@ -131,12 +129,12 @@ impl<'s> Export<'s> {
         path: &Path,
         shape: Shape,
         header: &Header,
-        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Written> {
         let mut output = Output::create(path, self.existing, shape.schema(), properties(header))?;
         let mut columns = Columns::new(shape);
-        let (mut documents, mut left_out) = (0u64, 0);
-        let failed = |error: arrow_schema::ArrowError| write_failed(path, error);
+        let mut documents = 0u64;
+        let mut left_out = 0;
         for document in self.snapshot.documents() {
             let document = document?;
             let needed = shape.with(&document);
@@ -147,13 +145,13 @@ impl<'s> Export<'s> {
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
             if columns.rows() >= TOGETHER || columns.bytes() >= BYTES_TOGETHER {
-                output.write(&columns.take().map_err(failed)?)?;
-                if progress(documents).is_break() {
-                    return Err(Error::Interrupted);
-                }
+                let batch = columns.take();
+                output.write(&batch.map_err(write_failed(path))?)?;
+                progress(documents)?;
             }
         }
-        output.write(&columns.take().map_err(failed)?)?;
+        let batch = columns.take();
+        output.write(&batch.map_err(write_failed(path))?)?;
         let bytes = output.keep()?;
         Ok(Written::Whole(Exported {
             documents,
@@ -172,7 +170,6 @@ enum Written {
 
 /// How the columns are written.
 fn properties(header: &Header) -> WriterProperties {
-    let column = |name: &str| ColumnPath::from(name);
     let by_id = SortingColumn {
         column_idx: 0,
         descending: false,
@@ -187,23 +184,24 @@ fn properties(header: &Header) -> WriterProperties {
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_dictionary_enabled(false)
-        .set_column_dictionary_enabled(column(SCOPE), true)
+        .set_column_dictionary_enabled(ColumnPath::from(SCOPE), true)
         // Ids and most times grow from row to row.
-        .set_column_encoding(column(ID), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(column(SEEN), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(column(SHINGLES), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(ColumnPath::from(ID), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(ColumnPath::from(SEEN), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(ColumnPath::from(SHINGLES), Encoding::DELTA_BINARY_PACKED)
         // Fingerprints and sketches are as random as can be.
-        .set_column_compression(column(FINGERPRINT), Compression::UNCOMPRESSED)
-        .set_column_compression(column(SKETCH), Compression::UNCOMPRESSED)
+        .set_column_compression(ColumnPath::from(FINGERPRINT), Compression::UNCOMPRESSED)
+        .set_column_compression(ColumnPath::from(SKETCH), Compression::UNCOMPRESSED)
         // A range of rows is looked up by the id.
-        .set_column_statistics_enabled(column(ID), EnabledStatistics::Page);
+        .set_column_statistics_enabled(ColumnPath::from(ID), EnabledStatistics::Page);
     for name in [SKETCH, PAYLOAD] {
-        properties =
-            properties.set_column_statistics_enabled(column(name), EnabledStatistics::None);
+        properties = properties
+            .set_column_statistics_enabled(ColumnPath::from(name), EnabledStatistics::None);
     }
     // Keys and fingerprints are in no order, so only a filter tells in which groups they are not.
     for name in [KEY, FINGERPRINT] {
-        properties = properties.set_column_bloom_filter_max_ndv(column(name), GROUP_ROWS as u64);
+        properties =
+            properties.set_column_bloom_filter_max_ndv(ColumnPath::from(name), GROUP_ROWS as u64);
     }
     properties.build()
 }

@@ -1,17 +1,18 @@
-//! Import: documents out of Parquet files.
+//! Import: documents out of Parquet files. A column whose value is in the name of a directory, such
+//! as `scope=news/part-0.parquet`, is read too. Spark, Hive and others write them so.
 
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 
-use super::header::Header;
-use super::inputs::{Batches, bad_input, files_of, open};
-use super::partition;
-use super::schema::{
-    FINGERPRINT, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
+use super::inputs::{
+    Batches, Kind, bad_input, bytes, ensure_types, files_of, fingerprint, names_of, number, open,
+    refused, seconds,
 };
-use super::typed::{Kind, bytes, ensure_types, fingerprint, number, seconds};
+use super::schema::{
+    FINGERPRINT, Header, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
+};
 use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
@@ -86,7 +87,7 @@ impl Import {
             }
             for file in files {
                 import.add(&file)?;
-                let scope = scope_of(path, &file).map_err(|reason| bad_input(&file, reason))?;
+                let scope = scope_of(path, &file).map_err(refused(&file))?;
                 import.files.push(ImportFile { path: file, scope });
             }
         }
@@ -98,7 +99,8 @@ impl Import {
     fn ensure_one_make(&self) -> Result<()> {
         match (&self.header, &self.foreign) {
             (Some((header, exported)), Some(foreign)) if header.scheme != Scheme::External => {
-                let (exported, scheme) = (exported.display(), header.scheme);
+                let exported = exported.display();
+                let scheme = header.scheme;
                 let reason = format!(
                     "it does not say the scheme of its fingerprints, and {exported} says {scheme}: import it on its own, \
                      with --scheme {scheme} if its fingerprints were made so"
@@ -113,29 +115,22 @@ impl Import {
         let builder = open(path)?;
         for name in [KEY, FINGERPRINT] {
             if builder.schema().field_with_name(name).is_err() {
-                let names: Vec<&str> = builder
-                    .schema()
-                    .fields()
-                    .iter()
-                    .map(|it| it.name().as_str())
-                    .collect();
-                let reason = format!("it has no column `{name}`; it has {}", names.join(", "));
+                let names = names_of(builder.schema());
+                let reason = format!("it has no column `{name}`; it has {names}");
                 return Err(bad_input(path, reason));
             }
         }
-        ensure_types(builder.schema(), &COLUMNS).map_err(|reason| bad_input(path, reason))?;
+        ensure_types(builder.schema(), &COLUMNS).map_err(refused(path))?;
         self.has_sketches |= builder.schema().field_with_name(SKETCH).is_ok();
         let metadata = builder.metadata().file_metadata();
         self.rows += u64::try_from(metadata.num_rows()).unwrap_or(0);
-        let texts = metadata.key_value_metadata().map_or(&[][..], |it| it);
-        let header = Header::read(texts).map_err(|reason| bad_input(path, reason))?;
+        let texts = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
+        let header = Header::read(texts).map_err(refused(path))?;
         match (&self.header, header) {
             (_, None) => self.foreign = self.foreign.take().or_else(|| Some(path.to_owned())),
             (None, Some(header)) => self.header = Some((header, path.to_owned())),
             (Some((first, place)), Some(other)) => {
-                other
-                    .ensure_like(first, place)
-                    .map_err(|reason| bad_input(path, reason))?;
+                other.ensure_like(first, place).map_err(refused(path))?;
             }
         }
         Ok(())
@@ -191,10 +186,10 @@ impl Import {
     /// The errors are [`Error::Input`](crate::Error::Input) with the file and the row, and
     /// [`Error::Io`](crate::Error::Io).
     pub fn documents(&self) -> ImportedDocuments {
-        let exported = self
-            .header
-            .as_ref()
-            .map(|(header, _)| (header.scheme, header.sketch_size));
+        let exported = match &self.header {
+            Some((header, _)) => Some((header.scheme, header.sketch_size)),
+            None => None,
+        };
         ImportedDocuments {
             files: self.files.clone().into_iter(),
             stored_in: self.stored_in.or(exported),
@@ -233,8 +228,8 @@ struct Reading {
 impl Reading {
     fn open(file: ImportFile) -> Result<Self> {
         let builder = open(&file.path)?;
-        let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.iter().map(|it| it.0));
-        let batches = Batches::of(
+        let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
+        let batches = Batches::new(
             &file.path,
             builder.with_batch_size(TOGETHER).with_projection(mask),
         )?;
@@ -249,7 +244,9 @@ impl Reading {
 
     fn next(&mut self, stored_in: Option<(Scheme, SketchSize)>) -> Option<Result<Document>> {
         loop {
-            if let Some(batch) = self.batch.as_ref().filter(|it| self.row < it.num_rows()) {
+            if let Some(batch) = &self.batch
+                && self.row < batch.num_rows()
+            {
                 let read = document(batch, self.row, self.file.scope.as_deref(), stored_in);
                 self.row += 1;
                 let place = self.before + self.row;
@@ -257,7 +254,7 @@ impl Reading {
                     bad_input(&self.file.path, format!("row {place}: {reason}"))
                 }));
             }
-            self.before += self.batch.take().map_or(0, |it| it.num_rows());
+            self.before += self.batch.take().map_or(0, |batch| batch.num_rows());
             self.row = 0;
             match self.batches.next()? {
                 Ok(batch) => self.batch = Some(batch),
@@ -272,7 +269,9 @@ impl Iterator for ImportedDocuments {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.failed {
-            if let Some(next) = self.reading.as_mut().and_then(|it| it.next(self.stored_in)) {
+            if let Some(reading) = &mut self.reading
+                && let Some(next) = reading.next(self.stored_in)
+            {
                 self.failed = next.is_err();
                 return Some(next);
             }
@@ -291,14 +290,14 @@ impl Iterator for ImportedDocuments {
 /// The scope of all documents of a file in a directory that was given, by the names of the directories in it. The other
 /// columns are refused there: they would be lost.
 fn scope_of(root: &Path, file: &Path) -> Result<Option<String>, String> {
-    for (name, _) in COLUMNS.iter().filter(|it| it.0 != SCOPE) {
-        if partition::value_of(name, root, file)?.is_some() {
+    for (name, _) in COLUMNS {
+        if name != SCOPE && value_of(name, root, file)?.is_some() {
             return Err(format!(
                 "`{name}` is in the name of its directory, where only `{SCOPE}` is read: write it as a column"
             ));
         }
     }
-    Ok(partition::value_of(SCOPE, root, file)?.map(Option::unwrap_or_default))
+    Ok(value_of(SCOPE, root, file)?.map(Option::unwrap_or_default))
 }
 
 /// The document of a row, or what is wrong with it. `scope` is that of its file, if it has one.
@@ -310,10 +309,11 @@ fn document(
 ) -> Result<Document, String> {
     let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
     let fingerprint = fingerprint(batch, FINGERPRINT, row);
-    let of_row = || std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default());
-    let scope = scope
-        .map_or_else(of_row, Ok)
-        .map_err(|_| "its scope is not UTF-8")?;
+    let scope = match scope {
+        Some(scope) => Ok(scope),
+        None => std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default()),
+    };
+    let scope = scope.map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch(batch, row)?)
         .with_rank(rank(batch, row)?)
@@ -327,13 +327,11 @@ fn document(
         Some(seen) => document.with_seen(seen),
         None => document,
     };
-    let fits = stored_in.map_or(Ok(()), |(scheme, size)| {
-        scheme.check_sketch(size, &document)
-    });
-    document
-        .validate()
-        .and(fits)
-        .map_err(|error| error.to_string())?;
+    document.validate().map_err(|error| error.to_string())?;
+    if let Some((scheme, size)) = stored_in {
+        let fits = scheme.check_sketch(size, &document);
+        fits.map_err(|error| error.to_string())?;
+    }
     Ok(document)
 }
 
@@ -355,7 +353,8 @@ fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
     for (number_of_rank, name) in numbers.iter_mut().zip(RANKS) {
         *number_of_rank = number(batch, name, row)?;
     }
-    let known = numbers.iter().take_while(|it| it.is_some()).count();
+    let missing = numbers.iter().position(Option::is_none);
+    let known = missing.unwrap_or(numbers.len());
     if numbers[known..].iter().any(Option::is_some) {
         return Err(format!(
             "`{}` is null, and a later number of the rank is not",
@@ -363,4 +362,84 @@ fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
         ));
     }
     Ok(numbers.into_iter().flatten().collect())
+}
+
+/// Stands for null.
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// The value of a column in the names of the directories below `root` in which a file is. The innermost counts. `None` if
+/// none names it, and `Some(None)` for null.
+fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<Option<String>>, String> {
+    let Some(directory) = file.strip_prefix(root).ok().and_then(Path::parent) else {
+        return Ok(None);
+    };
+    for part in directory.iter().rev() {
+        let part = part.as_encoded_bytes();
+        let Some(equals) = part.iter().position(|&byte| byte == b'=') else {
+            continue;
+        };
+        if percent_decoded(&part[..equals]).as_deref() != Some(column.as_bytes()) {
+            continue;
+        }
+        let value = &part[equals + 1..];
+        if value == NULL.as_bytes() {
+            return Ok(Some(None));
+        }
+        return match percent_decoded(value).map(String::from_utf8) {
+            Some(Ok(text)) => Ok(Some(Some(text))),
+            _ => Err(format!(
+                "the `{column}` in the name of its directory is not UTF-8"
+            )),
+        };
+    }
+    Ok(None)
+}
+
+/// Bytes with `%20` for a space. `None` if no two hexadecimal digits follow a `%`.
+fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.iter();
+    while let Some(&byte) = rest.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let high = char::from(*rest.next()?).to_digit(16)?;
+        let low = char::from(*rest.next()?).to_digit(16)?;
+        decoded.push((high * 16 + low) as u8);
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_from_the_directories_below_the_root_only() {
+        let of = |file: &str| value_of("scope", Path::new("/scope=x/in"), Path::new(file));
+        let text = |text: &str| Ok(Some(Some(text.to_owned())));
+        assert_eq!(of("/scope=x/in/a.parquet"), Ok(None));
+        assert_eq!(of("/scope=x/in/scope=y.parquet"), Ok(None));
+        assert_eq!(
+            of("/scope=x/in/scope=a%2Fb%20%C3%A9=/a.parquet"),
+            text("a/b é=")
+        );
+        assert_eq!(
+            of("/scope=x/in/scope=1/year=2024/scope=é/a.parquet"),
+            text("é")
+        );
+        assert_eq!(of("/scope=x/in/scope=/a.parquet"), text(""));
+        assert_eq!(
+            of("/scope=x/in/scope=__HIVE_DEFAULT_PARTITION__/a.parquet"),
+            Ok(Some(None))
+        );
+        for odd in ["%ff", "%f", "%zz"] {
+            let file = format!("/scope=x/in/scope={odd}/a.parquet");
+            assert!(
+                value_of("scope", Path::new("/scope=x/in"), Path::new(&file)).is_err(),
+                "{odd}"
+            );
+        }
+    }
 }

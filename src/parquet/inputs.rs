@@ -1,11 +1,16 @@
 //! Inputs: Parquet files, and the directories of them that Spark writes. Nothing in a file makes a reader panic.
+//! Columns are read as the types that are needed, whatever whole numbers, bytes and times another program has written.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -16,6 +21,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
 use crate::store::caught;
 
 /// What is said of a file that cannot be understood.
@@ -28,13 +34,9 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |source: io::Error| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    };
     let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        entries.push(entry.map_err(failed)?.path());
+    for entry in fs::read_dir(path).map_err(Error::io(path))? {
+        entries.push(entry.map_err(Error::io(path))?.path());
     }
     entries.sort_unstable();
     let mut files = Vec::new();
@@ -45,7 +47,7 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>> {
         }
         if entry.is_dir() {
             files.extend(files_of(&entry)?);
-        } else if entry.extension().is_some_and(|it| it == "parquet") {
+        } else if entry.extension() == Some("parquet".as_ref()) {
             files.push(entry);
         }
     }
@@ -81,12 +83,9 @@ fn open_with(
     path: &Path,
     load: impl FnOnce(&File) -> Result<ArrowReaderMetadata, ParquetError>,
 ) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })?;
+    let file = File::open(path).map_err(Error::io(path))?;
     let metadata = guarded(path, || load(&file))?;
-    ensure_packing(metadata.metadata()).map_err(|reason| bad_input(path, reason))?;
+    ensure_packing(metadata.metadata()).map_err(refused(path))?;
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(
         file, metadata,
     ))
@@ -100,28 +99,19 @@ fn with_times_in_seconds(metadata: &ArrowReaderMetadata) -> Option<SchemaRef> {
         .schema_descr()
         .root_schema()
         .get_fields();
-    let in_seconds = |field: &Arc<Field>| {
-        let is_int96 = |name| columns.iter().any(|it| it.name() == name && is_int96(it));
+    let mut fields: Vec<Arc<Field>> = metadata.schema().fields().to_vec();
+    let mut any = false;
+    for field in &mut fields {
         let is_time = field.data_type() == &DataType::Timestamp(TimeUnit::Nanosecond, None);
-        let seconds = || {
-            field
-                .as_ref()
-                .clone()
-                .with_data_type(DataType::Timestamp(TimeUnit::Second, None))
-        };
-        (is_time && is_int96(field.name())).then(|| Arc::new(seconds()))
-    };
-    let fields = metadata.schema().fields();
-    fields.iter().any(|it| in_seconds(it).is_some()).then(|| {
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|it| in_seconds(it).unwrap_or_else(|| it.clone()))
-            .collect();
-        Arc::new(Schema::new_with_metadata(
-            fields,
-            metadata.schema().metadata().clone(),
-        ))
-    })
+        let column = columns.iter().find(|column| column.name() == field.name());
+        if is_time && column.is_some_and(|column| is_int96(column)) {
+            let seconds = DataType::Timestamp(TimeUnit::Second, None);
+            *field = Arc::new(field.as_ref().clone().with_data_type(seconds));
+            any = true;
+        }
+    }
+    let metadata = metadata.schema().metadata().clone();
+    any.then(|| Arc::new(Schema::new_with_metadata(fields, metadata)))
 }
 
 /// Whether a column is of the type INT96, in which many programs still write times.
@@ -158,7 +148,7 @@ pub(super) struct Batches {
 
 impl Batches {
     /// Begins to read. `path` is that of the file.
-    pub(super) fn of(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
+    pub(super) fn new(path: &Path, builder: ParquetRecordBatchReaderBuilder<File>) -> Result<Self> {
         let reader = guarded(path, || builder.build())?;
         Ok(Self {
             path: path.to_owned(),
@@ -188,6 +178,11 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Re
     }
 }
 
+/// The error of a file that is not as it should be: `map_err(refused(path))`.
+pub(super) fn refused(path: &Path) -> impl Fn(String) -> Error {
+    move |reason| bad_input(path, reason)
+}
+
 /// A file is not as it should be.
 pub(super) fn bad_input(path: &Path, reason: String) -> Error {
     Error::Input {
@@ -207,4 +202,146 @@ fn read_failed(path: &Path, error: &ParquetError) -> Error {
         _ => DAMAGED,
     };
     bad_input(path, format!("{advice} ({error})"))
+}
+
+/// What a column has to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The bits of a fingerprint.
+    Bits,
+    Number,
+    Bytes,
+    Time,
+}
+
+impl Kind {
+    fn takes(self, kind: &DataType) -> bool {
+        match self {
+            Self::Bits => matches!(kind, DataType::Int64 | DataType::UInt64),
+            Self::Number => kind.is_integer(),
+            Self::Bytes => matches!(
+                kind,
+                DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_)
+            ),
+            Self::Time => matches!(kind, DataType::Timestamp(..) | DataType::Int64),
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Bits => "INT64, the bit pattern of a fingerprint (in SQL: CAST(... AS BIGINT))",
+            Self::Number => "a whole number, such as INT64,",
+            Self::Bytes => "STRING or BINARY",
+            Self::Time => "TIMESTAMP, or INT64 with Unix seconds",
+        }
+    }
+}
+
+/// Refuses a schema in which a column has a type that its kind cannot be read from.
+pub(super) fn ensure_types(schema: &Schema, columns: &[(&str, Kind)]) -> Result<(), String> {
+    for (name, kind) in columns {
+        if let Ok(field) = schema.field_with_name(name)
+            && !kind.takes(field.data_type())
+        {
+            let found = field.data_type();
+            let wanted = kind.wanted();
+            return Err(format!(
+                "its column `{name}` is of the type {found}; {wanted} is needed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The names of all columns of a file, for a message.
+pub(super) fn names_of(schema: &Schema) -> String {
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| &**field.name())
+        .collect();
+    names.join(", ")
+}
+
+/// The column of this name, if it has a value in a row.
+fn column_with<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b ArrayRef> {
+    let column = batch.column_by_name(name)?;
+    column.is_valid(row).then_some(column)
+}
+
+/// The whole number of a row in a column, of any width. `None` if there is none, or no such column.
+pub(super) fn whole(batch: &RecordBatch, name: &str, row: usize) -> Option<i128> {
+    let column = column_with(batch, name, row)?;
+    match column.data_type() {
+        DataType::Int64 => Some(column.as_primitive::<Int64Type>().value(row).into()),
+        DataType::UInt64 => Some(column.as_primitive::<UInt64Type>().value(row).into()),
+        DataType::Int32 => Some(column.as_primitive::<Int32Type>().value(row).into()),
+        DataType::UInt32 => Some(column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::Int16 => Some(column.as_primitive::<Int16Type>().value(row).into()),
+        DataType::UInt16 => Some(column.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::Int8 => Some(column.as_primitive::<Int8Type>().value(row).into()),
+        DataType::UInt8 => Some(column.as_primitive::<UInt8Type>().value(row).into()),
+        _ => None,
+    }
+}
+
+/// The number of a row in a column. `None` if there is none, or no such column. One that is too large is an error.
+pub(super) fn number(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<i64>, String> {
+    match whole(batch, name, row) {
+        None => Ok(None),
+        Some(number) => match i64::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(format!(
+                "its `{name}` is {number}, which is more than INT64 holds"
+            )),
+        },
+    }
+}
+
+/// The fingerprint of a row in a column of bit patterns. `None` if there is none, or no such column.
+pub(super) fn fingerprint(batch: &RecordBatch, name: &str, row: usize) -> Option<Fingerprint> {
+    let column = column_with(batch, name, row)?;
+    let bits = match column.data_type() {
+        DataType::Int64 => column
+            .as_primitive::<Int64Type>()
+            .value(row)
+            .cast_unsigned(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row),
+        _ => return None,
+    };
+    Some(Fingerprint::from_bits(bits))
+}
+
+/// The bytes of a row in a column. `None` if there are none, or no such column.
+pub(super) fn bytes<'b>(batch: &'b RecordBatch, name: &str, row: usize) -> Option<&'b [u8]> {
+    let column = column_with(batch, name, row)?;
+    match column.data_type() {
+        DataType::Utf8 => Some(column.as_string::<i32>().value(row).as_bytes()),
+        DataType::Binary => Some(column.as_binary::<i32>().value(row)),
+        DataType::FixedSizeBinary(_) => Some(column.as_fixed_size_binary().value(row)),
+        _ => None,
+    }
+}
+
+/// The Unix seconds of a row in a column of times, rounded down. `None` if there are none, or no such column.
+pub(super) fn seconds(batch: &RecordBatch, name: &str, row: usize) -> Option<i64> {
+    let column = column_with(batch, name, row)?;
+    let DataType::Timestamp(unit, _) = column.data_type() else {
+        return number(batch, name, row).ok().flatten();
+    };
+    Some(match unit {
+        TimeUnit::Second => column.as_primitive::<TimestampSecondType>().value(row),
+        TimeUnit::Millisecond => column
+            .as_primitive::<TimestampMillisecondType>()
+            .value(row)
+            .div_euclid(1_000),
+        TimeUnit::Microsecond => column
+            .as_primitive::<TimestampMicrosecondType>()
+            .value(row)
+            .div_euclid(1_000_000),
+        TimeUnit::Nanosecond => column
+            .as_primitive::<TimestampNanosecondType>()
+            .value(row)
+            .div_euclid(1_000_000_000),
+    })
 }

@@ -26,21 +26,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod columns;
 mod export;
-mod header;
 mod import;
 mod inputs;
 mod output;
 mod pair_clusters;
 mod pair_file;
-mod partition;
 #[cfg(feature = "ingest")]
 mod row_copy;
 #[cfg(feature = "ingest")]
 mod row_lines;
 mod schema;
-mod typed;
 
 pub use export::{Export, Exported};
 pub use import::{Import, ImportedDocuments};

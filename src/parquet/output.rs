@@ -14,6 +14,15 @@ use parquet::file::properties::WriterProperties;
 use crate::error::{Error, Result};
 use crate::files::{Existing, NewFile, directory_of};
 
+/// What is done with a file that stands there, as callers say it.
+pub(super) fn existing(replace: bool) -> Existing {
+    if replace {
+        Existing::Replace
+    } else {
+        Existing::Refuse
+    }
+}
+
 /// A file that is being written.
 pub(super) struct Output {
     path: PathBuf,
@@ -30,8 +39,8 @@ impl Output {
         properties: WriterProperties,
     ) -> Result<Self> {
         // What is no Parquet is seen before the work.
-        let may_stand = || is_parquet(path) || path.symlink_metadata().is_err();
-        if existing == Existing::Refuse && !may_stand() {
+        let may_stand = is_parquet(path) || path.symlink_metadata().is_err();
+        if existing == Existing::Refuse && !may_stand {
             return Err(Error::AlreadyExists {
                 path: path.to_owned(),
             });
@@ -48,7 +57,7 @@ impl Output {
             .with_skip_arrow_metadata(true);
         let second = file.file.try_clone().map_err(Error::io(&path))?;
         let writer = ArrowWriter::try_new_with_options(second, schema, options);
-        let writer = writer.map_err(|error| write_failed(&path, error))?;
+        let writer = writer.map_err(write_failed(&path))?;
         Ok(Self {
             path,
             existing,
@@ -58,9 +67,7 @@ impl Output {
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer
-            .write(batch)
-            .map_err(|error| write_failed(&self.path, error))
+        self.writer.write(batch).map_err(write_failed(&self.path))
     }
 
     /// Ends the file, makes it durable and gives it its name. Returns its length.
@@ -71,9 +78,7 @@ impl Output {
             file,
             mut writer,
         } = self;
-        writer
-            .finish()
-            .map_err(|error| write_failed(&path, error))?;
+        writer.finish().map_err(write_failed(&path))?;
         drop(writer);
         let bytes = file.file.metadata().map_err(Error::io(&path))?.len();
         file.finish(&path, existing)?;
@@ -84,23 +89,22 @@ impl Output {
 /// Whether a file begins as Parquet does.
 fn is_parquet(path: &Path) -> bool {
     let mut magic = [0; 4];
-    File::open(path)
-        .and_then(|mut file| file.read_exact(&mut magic))
-        .is_ok()
-        && magic == *b"PAR1"
+    let Ok(mut file) = File::open(path) else {
+        return false;
+    };
+    file.read_exact(&mut magic).is_ok() && magic == *b"PAR1"
 }
 
-/// A file cannot be written.
-pub(super) fn write_failed(path: &Path, error: impl Into<ParquetError>) -> Error {
-    let source = match error.into() {
-        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(cause) => io::Error::other(cause),
-        },
-        error => io::Error::other(error),
-    };
-    Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
+/// The error of a file that cannot be written: `map_err(write_failed(path))`.
+pub(super) fn write_failed<E: Into<ParquetError>>(path: &Path) -> impl Fn(E) -> Error {
+    move |error| {
+        let source = match error.into() {
+            ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+                Ok(error) => *error,
+                Err(cause) => io::Error::other(cause),
+            },
+            error => io::Error::other(error),
+        };
+        Error::io(path)(source)
     }
 }

@@ -11,12 +11,12 @@ use parquet::arrow::ProjectionMask;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::inputs::{Batches, bad_input, files_of, open};
-use super::output::{Output, write_failed};
-use super::typed::{Kind, ensure_types, fingerprint, number};
+use super::inputs::{
+    Batches, Kind, bad_input, ensure_types, files_of, fingerprint, number, open, refused,
+};
+use super::output::{Output, existing, write_failed};
 use crate::database::{GivenClusters, GivenPairs};
 use crate::error::{Error, Result};
-use crate::files::Existing;
 use crate::fingerprint::Fingerprint;
 
 /// The columns that are read.
@@ -80,8 +80,7 @@ impl PairClusters {
                         return Err(bad_input(file, reason));
                     }
                 }
-                ensure_types(builder.schema(), &COLUMNS)
-                    .map_err(|reason| bad_input(file, reason))?;
+                ensure_types(builder.schema(), &COLUMNS).map_err(refused(file))?;
                 all.rows +=
                     u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
             }
@@ -121,12 +120,14 @@ impl PairClusters {
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<FoundClusters> {
-        let (mut pairs, mut read) = (GivenPairs::default(), 0);
+        let mut pairs = GivenPairs::default();
+        let mut read = 0;
         for path in &self.files {
             let builder = open(path)?;
-            let columns = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|it| it.0));
+            let columns =
+                ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
             let mut row_of_file = 0u64;
-            for batch in Batches::of(
+            for batch in Batches::new(
                 path,
                 builder.with_projection(columns).with_batch_size(TOGETHER),
             )? {
@@ -143,9 +144,7 @@ impl PairClusters {
                 }
                 row_of_file += batch.num_rows() as u64;
                 read += batch.num_rows() as u64;
-                if progress(read, self.rows).is_break() {
-                    return Err(Error::Interrupted);
-                }
+                Error::if_broken(progress(read, self.rows))?;
             }
         }
         pairs.into_clusters(self.connected).map(FoundClusters)
@@ -157,17 +156,20 @@ fn pair_of(
     batch: &RecordBatch,
     row: usize,
 ) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
-    let missing = |name| format!("the row has no `{name}`");
-    let [a, b] = [COLUMNS[0].0, COLUMNS[1].0]
-        .map(|name| fingerprint(batch, name, row).ok_or_else(|| missing(name)));
-    let (a, b, name) = (a?, b?, COLUMNS[2].0);
-    let distance = number(batch, name, row)?.ok_or_else(|| missing(name))?;
-    match a.distance(b) {
-        met if i64::from(met) == distance => Ok((a, b, met)),
-        met => Err(format!(
-            "its fingerprints {a} and {b} differ in {met} bits, and not in {distance}"
-        )),
+    let a = fingerprint(batch, COLUMNS[0].0, row).ok_or_else(|| missing(COLUMNS[0].0))?;
+    let b = fingerprint(batch, COLUMNS[1].0, row).ok_or_else(|| missing(COLUMNS[1].0))?;
+    let given = number(batch, COLUMNS[2].0, row)?.ok_or_else(|| missing(COLUMNS[2].0))?;
+    let distance = a.distance(b);
+    if i64::from(distance) != given {
+        return Err(format!(
+            "its fingerprints {a} and {b} differ in {distance} bits, and not in {given}"
+        ));
     }
+    Ok((a, b, distance))
+}
+
+fn missing(name: &str) -> String {
+    format!("the row has no `{name}`")
 }
 
 /// The clusters of files of pairs, from [`PairClusters::find`].
@@ -177,8 +179,8 @@ pub struct FoundClusters(GivenClusters);
 impl FoundClusters {
     /// The clusters. The one whose centre has most neighbours comes first.
     pub fn iter(&self) -> impl Iterator<Item = FingerprintCluster> {
-        self.0.iter().map(|it| FingerprintCluster {
-            fingerprints: it.collect(),
+        self.0.iter().map(|cluster| FingerprintCluster {
+            fingerprints: cluster.collect(),
         })
     }
 
@@ -199,18 +201,13 @@ impl FoundClusters {
     /// written.
     pub fn write(&self, path: impl AsRef<Path>, replace: bool) -> Result<u64> {
         let path = path.as_ref();
-        let existing = if replace {
-            Existing::Replace
-        } else {
-            Existing::Refuse
-        };
         let properties = WriterProperties::builder()
             .set_created_by(concat!("simdb ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_max_row_group_row_count(Some(GROUP_ROWS))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .build();
         let schema = schema();
-        let mut output = Output::create(path, existing, schema.clone(), properties)?;
+        let mut output = Output::create(path, existing(replace), schema.clone(), properties)?;
         let mut columns = Columns::default();
         let mut rows = 0;
         for (number, cluster) in (1..).zip(self.0.iter()) {
@@ -247,10 +244,9 @@ impl Columns {
             fingerprint.bits().cast_signed(),
             survivor.bits().cast_signed(),
         ];
-        self.numbers
-            .iter_mut()
-            .zip(values)
-            .for_each(|(column, value)| column.append_value(value));
+        for (column, value) in self.numbers.iter_mut().zip(values) {
+            column.append_value(value);
+        }
         self.distance
             .append_value(fingerprint.distance(survivor).cast_signed());
         self.rows += 1;
@@ -259,27 +255,20 @@ impl Columns {
 
     fn finish(&mut self, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
         self.rows = 0;
-        let [number, fingerprint, survivor] = self
-            .numbers
-            .each_mut()
-            .map(|it| Arc::new(it.finish()) as ArrayRef);
-        let columns = vec![
-            number,
-            fingerprint,
-            survivor,
-            Arc::new(self.distance.finish()),
-        ];
-        RecordBatch::try_new(schema.clone(), columns).map_err(|error| write_failed(path, error))
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for column in &mut self.numbers {
+            columns.push(Arc::new(column.finish()));
+        }
+        columns.push(Arc::new(self.distance.finish()));
+        RecordBatch::try_new(schema.clone(), columns).map_err(write_failed(path))
     }
 }
 
 fn schema() -> SchemaRef {
-    let number = |name: &str| Field::new(name, DataType::Int64, false);
-    let distance = Field::new("distance", DataType::Int32, false);
     Arc::new(Schema::new(vec![
-        number("cluster"),
-        number("fp"),
-        number("survivor"),
-        distance,
+        Field::new("cluster", DataType::Int64, false),
+        Field::new("fp", DataType::Int64, false),
+        Field::new("survivor", DataType::Int64, false),
+        Field::new("distance", DataType::Int32, false),
     ]))
 }

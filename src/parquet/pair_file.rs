@@ -11,10 +11,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::output::{Output, write_failed};
+use super::inputs::refused;
+use super::output::{Output, existing, write_failed};
 use crate::database::{FingerprintGroup, Pair};
-use crate::error::{Error, Result};
-use crate::files::Existing;
+use crate::error::Result;
 
 /// The pairs that are handed over together.
 const TOGETHER: usize = 1 << 13;
@@ -119,12 +119,7 @@ impl PairFile {
     /// can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
-        let existing = if replace {
-            Existing::Replace
-        } else {
-            Existing::Refuse
-        };
-        let output = Output::create(path, existing, schema(keys), properties())?;
+        let output = Output::create(path, existing(replace), schema(keys), properties())?;
         Ok(Self {
             output,
             path: path.to_owned(),
@@ -169,27 +164,17 @@ impl PairFile {
         distance: u32,
         similarity: Option<f64>,
     ) -> Result<()> {
-        let bits = |it: &FingerprintGroup| it.fingerprint.bits().cast_signed();
-        if self.order == Sides::Ordered && bits(sides[0]) > bits(sides[1]) {
+        if self.order == Sides::Ordered && bits_of(sides[0]) > bits_of(sides[1]) {
             sides.reverse();
         }
         for (column, side) in self.keys.iter_mut().zip(sides) {
-            column
-                .push(&side.newest_key)
-                .map_err(|reason| Error::Input {
-                    source_name: self.path.display().to_string(),
-                    line: None,
-                    reason,
-                })?;
+            let added = column.push(&side.newest_key);
+            added.map_err(refused(&self.path))?;
         }
-        let count = |it: &FingerprintGroup| i64::try_from(it.documents).unwrap_or(i64::MAX);
-        let [a, b] = sides;
-        for (column, number) in self
-            .numbers
-            .iter_mut()
-            .zip([bits(a), bits(b), count(a), count(b)])
-        {
-            column.append_value(number);
+        for (index, side) in sides.into_iter().enumerate() {
+            let documents = i64::try_from(side.documents).unwrap_or(i64::MAX);
+            self.numbers[index].append_value(bits_of(side));
+            self.numbers[2 + index].append_value(documents);
         }
         self.distance.append_value(distance.cast_signed());
         self.similarity.append_option(similarity);
@@ -201,31 +186,24 @@ impl PairFile {
     }
 
     fn hand_over(&mut self) -> Result<()> {
-        let [fp_a, fp_b, documents_a, documents_b] = self
-            .numbers
-            .each_mut()
-            .map(|it| Arc::new(it.finish()) as ArrayRef);
-        let [key_a, key_b] = self.keys.each_mut().map(Keys::finish);
-        let distance = Arc::new(self.distance.finish());
-        let similarity = Arc::new(self.similarity.finish());
-        let binary = key_a.data_type() == &DataType::Binary;
-        let kind = if binary {
-            KeyColumns::Binary
-        } else {
-            KeyColumns::Text
-        };
-        let columns = vec![
-            fp_a,
-            fp_b,
-            distance,
-            documents_a,
-            documents_b,
-            key_a,
-            key_b,
-            similarity,
+        let [fp_a, fp_b, documents_a, documents_b] = &mut self.numbers;
+        let [key_a, key_b] = &mut self.keys;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(fp_a.finish()),
+            Arc::new(fp_b.finish()),
+            Arc::new(self.distance.finish()),
+            Arc::new(documents_a.finish()),
+            Arc::new(documents_b.finish()),
+            key_a.finish(),
+            key_b.finish(),
+            Arc::new(self.similarity.finish()),
         ];
-        let batch = RecordBatch::try_new(schema(kind), columns)
-            .map_err(|error| write_failed(&self.path, error))?;
+        let kind = match self.keys[0] {
+            Keys::Text(_) => KeyColumns::Text,
+            Keys::Binary(_) => KeyColumns::Binary,
+        };
+        let batch =
+            RecordBatch::try_new(schema(kind), columns).map_err(write_failed(&self.path))?;
         self.output.write(&batch)
     }
 
@@ -242,18 +220,22 @@ impl PairFile {
     }
 }
 
+/// The bits of a fingerprint as they are written.
+fn bits_of(group: &FingerprintGroup) -> i64 {
+    group.fingerprint.bits().cast_signed()
+}
+
 fn schema(keys: KeyColumns) -> SchemaRef {
-    let number = |name: &str| Field::new(name, DataType::Int64, false);
     let key = match keys {
         KeyColumns::Text => DataType::Utf8,
         KeyColumns::Binary => DataType::Binary,
     };
     Arc::new(Schema::new(vec![
-        number("fp_a"),
-        number("fp_b"),
+        Field::new("fp_a", DataType::Int64, false),
+        Field::new("fp_b", DataType::Int64, false),
         Field::new("distance", DataType::Int32, false),
-        number("documents_a"),
-        number("documents_b"),
+        Field::new("documents_a", DataType::Int64, false),
+        Field::new("documents_b", DataType::Int64, false),
         Field::new("key_a", key.clone(), false),
         Field::new("key_b", key, false),
         Field::new("similarity", DataType::Float64, true),

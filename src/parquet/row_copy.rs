@@ -51,7 +51,7 @@ impl RowCopy {
         mut keeps: impl FnMut(u64) -> Result<bool>,
         mut copied: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
-        let bytes = from.metadata().map_or(0, |it| it.len());
+        let bytes = from.metadata().map_or(0, |metadata| metadata.len());
         let builder = open_as_written(from)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mut begun = match self.begun.take() {
@@ -65,8 +65,9 @@ impl RowCopy {
             );
             return Err(bad_input(from, reason));
         }
-        let (mut row, mut told) = (0, 0);
-        for batch in Batches::of(from, builder.with_batch_size(TOGETHER))? {
+        let mut row = 0;
+        let mut reported = 0;
+        for batch in Batches::new(from, builder.with_batch_size(TOGETHER))? {
             let batch = batch?;
             let mut wanted = Vec::with_capacity(batch.num_rows());
             for _ in 0..batch.num_rows() {
@@ -77,21 +78,18 @@ impl RowCopy {
             let written = kept
                 .map_err(ParquetError::from)
                 .and_then(|kept| begun.writer.write(&kept));
-            written.map_err(|error| write_failed(&self.to, error))?;
+            written.map_err(write_failed(&self.to))?;
             let share = (u128::from(bytes) * u128::from(row) / u128::from(rows.max(1))) as u64;
-            copied(share - told)?;
-            told = share;
+            copied(share - reported)?;
+            reported = share;
         }
         self.begun = Some(begun);
-        copied(bytes - told)
+        copied(bytes - reported)
     }
 
     /// What the first file has begun.
     fn begin(&self, from: &Path, builder: &ParquetRecordBatchReaderBuilder<File>) -> Result<Begun> {
-        let file = File::create(&self.to).map_err(|source| Error::Io {
-            path: self.to.clone(),
-            source: source.into(),
-        })?;
+        let file = File::create(&self.to).map_err(Error::io(&self.to))?;
         let schema = builder.parquet_schema().clone();
         // What other programs keep of the types of Arrow is among the metadata that are copied.
         let options = ArrowWriterOptions::new()
@@ -99,7 +97,7 @@ impl RowCopy {
             .with_properties(properties_of(builder.metadata()))
             .with_parquet_schema(schema.clone());
         let writer = ArrowWriter::try_new_with_options(file, builder.schema().clone(), options);
-        let writer = writer.map_err(|error| write_failed(&self.to, error))?;
+        let writer = writer.map_err(write_failed(&self.to))?;
         Ok(Begun {
             writer,
             from: from.to_owned(),
@@ -112,11 +110,8 @@ impl RowCopy {
         let Some(Begun { writer, .. }) = self.begun else {
             return Ok(());
         };
-        let file = writer
-            .into_inner()
-            .map_err(|error| write_failed(&self.to, error))?;
-        file.sync_all()
-            .map_err(|error| write_failed(&self.to, error))
+        let file = writer.into_inner().map_err(write_failed(&self.to))?;
+        file.sync_all().map_err(write_failed(&self.to))
     }
 }
 

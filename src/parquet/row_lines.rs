@@ -5,11 +5,10 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use arrow_array::{Array as _, RecordBatch};
-use arrow_schema::{DataType, FieldRef, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ProjectionMask;
 
-use super::inputs::{Batches, bad_input, open};
-use super::typed::{bytes, seconds, whole};
+use super::inputs::{Batches, bytes, names_of, open, refused, seconds, whole};
 use crate::error::{Error, Result};
 
 /// How every Parquet file begins.
@@ -23,11 +22,11 @@ pub(crate) struct RowLines {
     batches: Batches,
     lines: Vec<u8>,
     used: usize,
-    /// Is told how many bytes of the file were read since it was told before.
+    /// Called with the bytes of the file that were read since it was called before.
     read: Box<dyn FnMut(u64) + Send>,
     rows: u64,
     all_rows: u64,
-    told: u64,
+    reported: u64,
     all_bytes: u64,
 }
 
@@ -40,28 +39,29 @@ impl RowLines {
         read: impl FnMut(u64) + Send + 'static,
     ) -> Result<Self> {
         let builder = open(path)?;
-        ensure_readable(builder.schema(), &use_of).map_err(|reason| bad_input(path, reason))?;
-        let fields = builder.schema().fields().iter().enumerate();
-        let wanted = fields
-            .filter(|(_, field)| use_of(field.name()).is_some())
-            .map(|(index, _)| index);
+        ensure_readable(builder.schema(), &use_of).map_err(refused(path))?;
+        let mut wanted = Vec::new();
+        for (index, field) in builder.schema().fields().iter().enumerate() {
+            if use_of(field.name()).is_some() {
+                wanted.push(index);
+            }
+        }
         let columns = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let metadata = builder.metadata();
         let all_rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
-        let all_bytes = path.metadata().map_or(0, |it| it.len());
-        let batches = Batches::of(
+        let all_bytes = path.metadata().map_or(0, |metadata| metadata.len());
+        let batches = Batches::new(
             path,
             builder.with_projection(columns).with_batch_size(TOGETHER),
         )?;
-        let (lines, read) = (Vec::new(), Box::new(read));
         Ok(Self {
             batches,
-            lines,
+            lines: Vec::new(),
             used: 0,
-            read,
+            read: Box::new(read),
             rows: 0,
             all_rows,
-            told: 0,
+            reported: 0,
             all_bytes,
         })
     }
@@ -69,7 +69,7 @@ impl RowLines {
     /// Makes the next lines. False at the end.
     fn next_lines(&mut self) -> io::Result<bool> {
         let Some(batch) = self.batches.next() else {
-            self.tell(self.all_bytes);
+            self.report(self.all_bytes);
             return Ok(false);
         };
         let batch = batch.map_err(|error| match error {
@@ -77,24 +77,22 @@ impl RowLines {
             Error::Input { reason, .. } => io::Error::new(io::ErrorKind::InvalidData, reason),
             error => io::Error::other(error),
         })?;
-        (self.used, self.rows) = (0, self.rows + batch.num_rows() as u64);
+        self.used = 0;
+        self.rows += batch.num_rows() as u64;
         self.lines.clear();
         for row in 0..batch.num_rows() {
             write_line(&batch, row, &mut self.lines)?;
         }
         let share =
             u128::from(self.all_bytes) * u128::from(self.rows) / u128::from(self.all_rows.max(1));
-        self.tell(
-            u64::try_from(share)
-                .unwrap_or(self.all_bytes)
-                .min(self.all_bytes),
-        );
+        let share = u64::try_from(share).unwrap_or(self.all_bytes);
+        self.report(share.min(self.all_bytes));
         Ok(true)
     }
 
-    fn tell(&mut self, bytes: u64) {
-        (self.read)(bytes - self.told);
-        self.told = bytes;
+    fn report(&mut self, bytes: u64) {
+        (self.read)(bytes - self.reported);
+        self.reported = bytes;
     }
 }
 
@@ -112,59 +110,65 @@ pub(crate) enum Use {
 
 /// Refuses columns of which each row would be rejected for the same reason.
 fn ensure_readable(schema: &Schema, use_of: &impl Fn(&str) -> Option<Use>) -> Result<(), String> {
-    let fields = || {
-        schema
-            .fields()
-            .iter()
-            .filter_map(|field| Some((field, use_of(field.name())?)))
-    };
-    let contents = || fields().filter(|(_, its)| matches!(its, Use::Content | Use::NamedContent));
-    let keys = || fields().filter(|(_, its)| *its == Use::Key);
-    let unread = |(field, its): &(&FieldRef, Use)| match its {
-        Use::Key => !is_text(field.data_type()) && !field.data_type().is_integer(),
-        _ => !is_text(field.data_type()),
-    };
-    let names = || {
-        schema
-            .fields()
-            .iter()
-            .map(|field| field.name().as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    if contents().next().is_none() {
+    let mut contents = Vec::new();
+    let mut keys = Vec::new();
+    for field in schema.fields() {
+        match use_of(field.name()) {
+            Some(Use::Key) => keys.push(field.as_ref()),
+            Some(Use::Content) => contents.push((field.as_ref(), false)),
+            Some(Use::NamedContent) => contents.push((field.as_ref(), true)),
+            Some(Use::Other) | None => {}
+        }
+    }
+    if contents.is_empty() {
         return Err(format!(
             "it has no column `text` or `html`; `--text-field` names another of {}",
-            names()
+            names_of(schema)
         ));
     }
-    let named = contents().find(|it| it.1 == Use::NamedContent && unread(it));
-    if let Some((field, _)) = named.or_else(|| {
-        contents()
-            .next()
-            .filter(|_| contents().all(|it| unread(&it)))
-    }) {
+    if let Some(field) = unread_content(&contents) {
         return Err(format!(
             "its column `{}` is {}, which is not read; texts are wanted (STRING): `--text-field` names another of {}",
             field.name(),
-            told(field.data_type()),
-            names()
+            in_words(field.data_type()),
+            names_of(schema)
         ));
     }
-    match keys().next().filter(|_| keys().all(|it| unread(&it))) {
-        None => Ok(()),
-        Some((field, _)) => Err(format!(
+    match keys.first() {
+        Some(field) if !keys.iter().any(|key| is_key(key.data_type())) => Err(format!(
             "its column `{}` is {}, which is not read; a key is a text or a whole number (STRING, INT64): \
              `--key-field` names another of {}",
             field.name(),
-            told(field.data_type()),
-            names()
+            in_words(field.data_type()),
+            names_of(schema)
         )),
+        _ => Ok(()),
     }
 }
 
+/// A column that was to be a text and is none: one that the caller has named, or the first, if none is a text.
+fn unread_content<'f>(contents: &[(&'f Field, bool)]) -> Option<&'f Field> {
+    let mut any_text = false;
+    for &(field, is_named) in contents {
+        let is_text = is_text(field.data_type());
+        if is_named && !is_text {
+            return Some(field);
+        }
+        any_text |= is_text;
+    }
+    match contents.first() {
+        Some(&(first, _)) if !any_text => Some(first),
+        _ => None,
+    }
+}
+
+/// Whether a column can hold keys.
+fn is_key(kind: &DataType) -> bool {
+    is_text(kind) || kind.is_integer()
+}
+
 /// A type in words.
-fn told(kind: &DataType) -> String {
+fn in_words(kind: &DataType) -> String {
     let word = match kind {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => "a list",
         DataType::Struct(_) => "a structure",
@@ -236,7 +240,8 @@ impl Read for RowLines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.used == self.lines.len() {
             if !self.next_lines()? {
-                (self.lines, self.used) = (Vec::new(), 0);
+                self.lines = Vec::new();
+                self.used = 0;
                 return Ok(0);
             }
         }

@@ -44,6 +44,12 @@ impl ScopeNames {
         }))
     }
 
+    /// The names, in the order in which they were given.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.0.names.iter().map(|name| &**name).collect()
+    }
+
     /// Whether this is one of the names.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.names.iter().any(|own| **own == *name)

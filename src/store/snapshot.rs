@@ -1,7 +1,6 @@
 //! StoredSnapshot: what was committed at one moment.
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -152,12 +151,8 @@ impl StoredSnapshot {
         dense::backup(&self.view, path, sizes, progress)
     }
 
-    /// Goes through the documents that an expiry would remove, until `each` breaks.
-    pub(crate) fn to_expire(
-        &self,
-        conditions: &Conditions,
-        each: ToExpire<'_>,
-    ) -> Result<ControlFlow<()>> {
+    /// Goes through the documents that an expiry would remove, until `each` fails.
+    pub(crate) fn to_expire(&self, conditions: &Conditions, each: ToExpire<'_>) -> Result<()> {
         expiry::list(&self.view, conditions, each)
     }
 

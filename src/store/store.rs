@@ -22,7 +22,7 @@ use crate::store::engine::{Access, Changes, OpenFile, guarded};
 use crate::store::engine::{Engine, FirstRows, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
-use crate::store::merging::{Worker, fold_log, settle};
+use crate::store::merging::{Worker, fold_log, wait_until_idle};
 use crate::store::sizes::Sizes;
 
 /// An open file, and the thread that merges its levels. What needs no such thread is a method of [`Shared`].
@@ -229,7 +229,7 @@ impl Store {
     }
 
     /// Removes the documents that meet the conditions, in steps that are transactions of their own, until
-    /// there are none or `removed` breaks. Returns their number.
+    /// there are none or `removed` interrupts. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
         let watch = Watch::begin(Operation::Expiry, &self.path);
@@ -260,6 +260,6 @@ impl Store {
 
     /// Waits until no merge is due. For tests and measurements.
     pub(crate) fn settle(&self) -> Result<()> {
-        settle(self.shared()?)
+        wait_until_idle(self.shared()?)
     }
 }

@@ -16,7 +16,7 @@ use crate::store::file::{
     Appended, Change, Edit, KEYS, Operation, Settings, Shared, SourceRows, Turn, View, Written,
     WrittenFingerprints, permuted,
 };
-use crate::store::merging::{Fold, keep_pace, wait_for_room_for_a_level};
+use crate::store::merging::{Fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
 /// A transaction does not go through the log if it has more operations than this multiple of those that may
@@ -196,7 +196,7 @@ impl Transaction {
         let Some(operations) = operations else {
             return commit_as_levels(shared, view, written);
         };
-        keep_pace(shared, operations.len())?;
+        throttle(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(
             &view,

@@ -8,7 +8,11 @@ use crate::database::near::Near;
 use crate::database::pairs::PairQuery;
 use crate::document::Document;
 use crate::error::Result;
+#[cfg(feature = "ingest")]
+use crate::store::ScopeNames;
 use crate::store::{DocumentNumber, Reader};
+#[cfg(feature = "ingest")]
+use crate::unix_seconds::UnixSeconds;
 
 /// How near-duplicates are put together, and which of each cluster survives.
 ///
@@ -101,6 +105,30 @@ impl Clustering {
             fields.extend(["payload", "payload_base64"]);
         }
         fields
+    }
+
+    /// The settings as a list whose order stays as it is. A new one comes at its end.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut survivor = self.survivor.as_ref().map(|_| Vec::new());
+        for by in self.survivor.iter().flatten() {
+            let name = match by {
+                Survivor::Rank => "rank",
+                Survivor::Earliest => "earliest",
+                Survivor::Latest => "latest",
+                Survivor::Longest => "longest",
+                Survivor::ShortestKey => "shortest-key",
+            };
+            survivor.get_or_insert_default().push(name);
+        }
+        serde_json::json!([
+            self.near.max_distance,
+            self.near.min_similarity,
+            self.near.since.map(UnixSeconds::unchecked),
+            self.near.scopes.as_ref().map(ScopeNames::names),
+            survivor,
+            self.connected,
+        ])
     }
 
     /// Whether the caller has not said which document survives.

@@ -5,25 +5,24 @@
 //! (`product.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
 //!
 //! Every block that a directory has is read on the way. What the tables of the engine have besides is found
-//! in `strays.rs`.
+//! by `find_strays`: blocks that no directory has, chunks that no level has, pages beside the log. They change
+//! no answer now, but a chunk would if the number of its level came back. A compaction leaves them behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::differences;
 use super::findings::Findings;
-use super::found::Found;
 use super::hidden::Hidden;
-use super::parts::{CheckProgress, Parts, Ticks};
 use super::product::Secret;
-use super::strays;
-use super::tally::Products;
-use super::walk::Walk;
+use super::tally::{self, Products};
+use super::walk::{CheckProgress, Found, Parts, Ticks, Walk};
 use crate::error::{Error, Result};
+use crate::store::blocks::Row;
+use crate::store::engine::{ChunkKey, LevelName};
 use crate::store::file::{
-    KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
+    DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
-use crate::store::sorted_set::Life;
+use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
 const MOST_COLLECTED: u64 = 2 << 20;
@@ -57,28 +56,29 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
             findings,
         });
     }
-    let (parts, ticks, secret) = (Parts::of(view)?, Ticks::new(progress), Secret::new());
-    let walk = |hidden| Walk {
+    let parts = Parts::new(view)?;
+    let ticks = Ticks::new(progress);
+    let secret = Secret::new();
+    let nothing = Hidden::nothing(tables);
+    let mut walk = Walk {
         view,
         parts: &parts,
-        hidden,
+        hidden: &nothing,
         ticks: &ticks,
     };
-    let nothing = Hidden::nothing(tables);
-    let (mut products, found) = walk(&nothing).run(|| Products::new(tables, secret))?;
+    let (mut products, found) = walk.run(|| Products::new(tables, secret))?;
+    walk.hidden = &found.hidden;
     if !found.hidden.is_empty() {
         // Both sides of the comparison leave out what damaged blocks hide.
-        products = walk(&found.hidden).run(|| Products::new(tables, secret))?.0;
+        products = walk.run(|| Products::new(tables, secret))?.0;
     }
-    strays::find(view, &mut findings)?;
+    find_strays(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
-    view.sources()
-        .map(drop)
-        .or_else(|error| findings.add_error(usize::MAX, "sources", error))?;
+    findings.add_failure("sources", view.sources().map(drop))?;
     check_keys(view, &found, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
-        let (collected, _) = walk(&found.hidden).run(|| empty.emptied())?;
-        differences::find(view, collected, &mut findings);
+        let (collected, _) = walk.run(|| empty.emptied())?;
+        tally::add_differences(view, collected, &mut findings);
     }
     check_counts(view, &found, &products, &mut findings);
     findings.merge(found.findings);
@@ -91,15 +91,14 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
 
 /// Reads all directories.
 fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
-    let add = |findings: &mut Findings, read: Result<()>| {
-        read.or_else(|error| findings.add_error(usize::MAX, "directory", error))
-    };
     let state = view.state();
-    add(findings, state.documents.read_all(view.document_blocks()))?;
+    let read = state.documents.read_all(view.document_blocks());
+    findings.add_failure("directory", read)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
-            for it in &state.sets[set].levels {
-                add(findings, it.level.read_all(view.blocks().of_table(set.table())))?;
+            for SetLevel { level, .. } in &state.sets[set].levels {
+                let read = level.read_all(view.blocks().of_table(set.table()));
+                findings.add_failure("directory", read)?;
             }
         });
     }
@@ -114,7 +113,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     seen[0] = true;
     let mut damaged = Vec::new();
     let file = view.settings().file;
-    view.scopes(|name, record| {
+    let read = view.scopes(|name, record| {
         match decode_scope(file, name, record) {
             Ok(number) if !counters.has_given(number) => {
                 findings.add("scopes", name, "its number was never given");
@@ -127,8 +126,8 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
             Err(_) => findings.count(1),
         }
         Ok(())
-    })
-    .or_else(|error| findings.add_error(usize::MAX, "scopes", error))?;
+    });
+    findings.add_failure("scopes", read)?;
     let lost = seen.iter().filter(|seen| !**seen).count() as u64;
     if damaged.is_empty() && lost > 0 {
         findings.add(
@@ -137,9 +136,10 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
             format!("{lost} scopes that were given a number are missing"),
         );
     }
-    damaged
-        .into_iter()
-        .try_for_each(|error| findings.add_error(usize::MAX, "scopes", error))
+    for error in damaged {
+        findings.add_failure("scopes", Err(error))?;
+    }
+    Ok(())
 }
 
 /// Compares the keys of documents whose hashes are equal.
@@ -228,4 +228,120 @@ fn check_directory<R: SetRow>(
             products.stored_rows(set),
         );
     }
+}
+
+const STRAY: &str = "nothing refers to it; a compaction removes it";
+
+/// For the id of each level, whether it has a chunk and a summary that end with a row.
+type Directories<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> (bool, bool) + 'a>>;
+
+/// Finds all rows that nothing refers to.
+fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
+    let state = view.state();
+    let mut directories = Directories::new();
+    find_stray_blocks(
+        view,
+        DOCUMENTS,
+        &[(0, &*state.documents)],
+        &mut directories,
+        findings,
+    )?;
+    for set in state.sets.sets() {
+        by_row!(set, set => {
+            let mut levels = Vec::new();
+            for set in &state.sets[set].levels {
+                levels.push((set.number, &*set.level));
+            }
+            find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
+        });
+    }
+    let mut stray = Vec::new();
+    let read = view.tables().chunk_keys(|key| {
+        if !ends_at(&directories, key).0 {
+            stray.push(name_of(key));
+        }
+    });
+    add_strays("directory", read, stray, findings)?;
+    let mut stray = Vec::new();
+    let read = view.tables().summary_keys(|key| {
+        if !ends_at(&directories, key).1 {
+            stray.push(name_of(key));
+        }
+    });
+    add_strays("summaries", read, stray, findings)?;
+    let mut stray = Vec::new();
+    let read = view.tables().log_page_numbers(|page| {
+        // Pages before the first one may wait to be removed.
+        if !(state.oldest_page..state.next_page).contains(&page) {
+            stray.push(page.to_string());
+        }
+    });
+    add_strays("log", read, stray, findings)
+}
+
+/// Whether a chunk, and whether a summary, of this key is one of a level.
+fn ends_at(directories: &Directories<'_>, (id, last): ChunkKey) -> (bool, bool) {
+    match directories.get(&id) {
+        Some(ends) => ends(last),
+        None => (false, false),
+    }
+}
+
+fn name_of((id, last): ChunkKey) -> String {
+    format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff)
+}
+
+/// Finds the blocks of a table that none of its levels has. `name` is any level of the table.
+fn find_stray_blocks<'a, R: Row>(
+    view: &View,
+    name: LevelName,
+    levels: &[(u8, &'a Level<R>)],
+    directories: &mut Directories<'a>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let table = name.table;
+    for &(number, level) in levels {
+        let ends = move |last| {
+            let last = R::from_number(last);
+            (level.has_chunk(last), level.has_summary(last))
+        };
+        directories.insert(LevelName { table, number }.id(), Box::new(ends));
+    }
+    let of = view.blocks().of_table(table);
+    let wanted: usize = levels.iter().map(|(_, level)| level.blocks()).sum();
+    let mut stray = Vec::new();
+    let read = view.tables().block_count(table).and_then(|count| {
+        // Blocks that are missing were found when they were read.
+        if count <= wanted as u64 {
+            return Ok(());
+        }
+        view.tables().block_keys(table, |number, last| {
+            let row = R::from_number(last);
+            let level = levels.iter().find(|(other, _)| *other == number);
+            // All chunks were read before. So this does not fail.
+            let is_there = level.is_some_and(|(_, level)| {
+                level
+                    .find(row, of)
+                    .and_then(|position| level.entry(position, of))
+                    .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
+            });
+            if !is_there {
+                stray.push(format!("{table}, level {number}, block up to {last:x}"));
+            }
+        })
+    });
+    add_strays(table.name, read, stray, findings)
+}
+
+/// Adds strays of a table, and the damage that ended the search for them.
+fn add_strays(
+    table: &'static str,
+    read: Result<()>,
+    stray: Vec<String>,
+    findings: &mut Findings,
+) -> Result<()> {
+    for key in stray {
+        findings.add(table, key, STRAY);
+    }
+    findings.add_failure(table, read)
 }

@@ -30,7 +30,7 @@ impl Findings {
 
     /// The findings that are listed.
     pub(crate) fn into_listed(self) -> impl Iterator<Item = Finding> {
-        self.listed.into_iter().map(|it| it.1)
+        self.listed.into_iter().map(|(_, finding)| finding)
     }
 
     /// Whether no more findings will be listed.
@@ -75,14 +75,14 @@ impl Findings {
     pub(super) fn add_difference(
         &mut self,
         table: &'static str,
-        what: &str,
+        count: &str,
         stored: u64,
         expected: u64,
     ) {
         if stored != expected {
             self.add(
                 table,
-                what,
+                count,
                 format!("{stored}, where {expected} would be right"),
             );
         }
@@ -129,5 +129,13 @@ impl Findings {
         };
         self.add_in(part, finding);
         Ok(())
+    }
+
+    /// Adds the damage that ended a reading, behind all others. Any other error is returned.
+    pub(super) fn add_failure(&mut self, table: &'static str, read: Result<()>) -> Result<()> {
+        match read {
+            Ok(()) => Ok(()),
+            Err(error) => self.add_error(usize::MAX, table, error),
+        }
     }
 }

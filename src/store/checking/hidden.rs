@@ -2,8 +2,7 @@
 //! follows from them. So a damaged block is one finding, and everything else is still compared.
 
 use crate::fingerprint::Fingerprint;
-use crate::plan::Permutation;
-use crate::plan::Permuted;
+use crate::plan::{Permutation, Permuted};
 use crate::store::blocks::Row;
 use crate::store::file::{POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets, by_row, number_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -28,7 +27,7 @@ struct Ranges<R>(Vec<(R, R)>);
 
 impl<R: Row> Ranges<R> {
     /// Puts the ranges in order, and joins those that overlap.
-    fn settle(&mut self) {
+    fn sort(&mut self) {
         self.0.sort_unstable();
         self.0.dedup_by(|next, before| {
             let joined = next.0 <= before.1;
@@ -39,7 +38,7 @@ impl<R: Row> Ranges<R> {
         });
     }
 
-    /// Whether a range has one of the rows from `first` to `last`. The ranges must be settled.
+    /// Whether a range has one of the rows from `first` to `last`. The ranges must be in order.
     fn touches(&self, first: R, last: R) -> bool {
         let next = self.0.partition_point(|range| range.1 < first);
         self.0.get(next).is_some_and(|range| range.0 <= last)
@@ -88,12 +87,12 @@ impl Hidden {
         self.is_empty &= other.is_empty;
     }
 
-    /// Makes ready for questions.
-    pub(super) fn settle(&mut self) {
-        self.rows
-            .iter_mut()
-            .for_each(|rows| by_row!(rows, rows => rows.settle()));
-        self.numbers.settle();
+    /// Puts all ranges in order, for questions.
+    pub(super) fn sort(&mut self) {
+        for rows in self.rows.iter_mut() {
+            by_row!(rows, rows => rows.sort());
+        }
+        self.numbers.sort();
     }
 
     /// Whether it is not known if a set has a row.
@@ -103,13 +102,11 @@ impl Hidden {
 
     /// Whether it is not known if a fingerprint has documents.
     pub(super) fn hides_fingerprint(&self, fingerprint: Fingerprint) -> bool {
-        let row = |scope: ScopeNumber, number: DocumentNumber| {
-            u128::join(fingerprint.bits(), [scope.0.into(), number.0])
-        };
-        let (first, last) = (
-            row(ScopeNumber::EMPTY, DocumentNumber::MIN),
-            row(ScopeNumber::ANY, DocumentNumber::MAX),
-        );
+        let bits = fingerprint.bits();
+        let first = [ScopeNumber::EMPTY.0.into(), DocumentNumber::MIN.0];
+        let last = [ScopeNumber::ANY.0.into(), DocumentNumber::MAX.0];
+        let first = u128::join(bits, first);
+        let last = u128::join(bits, last);
         self.rows[POSTINGS].touches(first, last)
     }
 

@@ -1,16 +1,12 @@
 //! Checking a file: whether every set has the rows that follow from the documents, and no others.
 
 mod check;
-mod differences;
 mod findings;
-mod found;
 mod hidden;
-mod parts;
 mod product;
-mod strays;
 mod tally;
 mod walk;
 
 pub(crate) use check::{Checked, check};
 pub(crate) use findings::{Finding, Findings};
-pub(crate) use parts::CheckProgress;
+pub(crate) use walk::CheckProgress;

@@ -1,9 +1,17 @@
 //! Tallies: what is made of the rows that sets should have and of those that they do have. The products of
-//! all rows, or the rows of a few buckets themselves.
+//! all rows, or the rows of a few buckets themselves. Then it says in words which rows are missing and which are
+//! too many.
 
+use super::findings::{Finding, Findings};
 use super::hidden::Hidden;
 use super::product::{BUCKETS, Product, Secret};
-use crate::store::file::{PerSet, RowFamily, RowSink, Set, SetRow, all_sets, by_row};
+use crate::fingerprint::Fingerprint;
+use crate::plan::{Permuted, Table};
+use crate::store::file::{
+    DEAD, KEYS, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, View, all_sets, by_row,
+    number_of,
+};
+use crate::store::numbers::DocumentNumber;
 
 /// Takes rows in any order.
 pub(super) trait Tally: Send {
@@ -56,14 +64,10 @@ struct Both {
 
 impl Products {
     pub(super) fn new(tables: usize, secret: Secret) -> Self {
-        let both = || Both {
-            expected: vec![Product::ONE; BUCKETS],
-            stored: vec![Product::ONE; BUCKETS],
-        };
         Self {
             secret,
             sets: all_sets(tables)
-                .map(|set| by_row!(set, _ => keep both()))
+                .map(|set| by_row!(set, _ => keep Both::new()))
                 .collect(),
         }
     }
@@ -95,6 +99,13 @@ impl Products {
 }
 
 impl Both {
+    fn new() -> Self {
+        Self {
+            expected: vec![Product::ONE; BUCKETS],
+            stored: vec![Product::ONE; BUCKETS],
+        }
+    }
+
     /// Chooses buckets that differ, and takes their rows from `left`.
     fn choose(&self, left: &mut u64) -> Chosen {
         let mut chosen = Chosen::default();
@@ -130,27 +141,28 @@ impl Tally for Products {
     }
 
     fn merge(&mut self, other: Self) {
-        let add = |all: &mut [Product], more: &[Product]| {
-            all.iter_mut()
-                .zip(more)
-                .for_each(|(all, more)| all.add_all(more));
-        };
         for (both, other) in self.sets.iter_mut().zip(other.sets.iter()) {
             by_row!(both, other, (both, other) => {
-                add(&mut both.expected, &other.expected);
-                add(&mut both.stored, &other.stored);
+                add_all(&mut both.expected, &other.expected);
+                add_all(&mut both.stored, &other.stored);
             });
         }
     }
 }
 
+fn add_all(all: &mut [Product], more: &[Product]) {
+    for (all, more) in all.iter_mut().zip(more) {
+        all.add_all(more);
+    }
+}
+
 /// The buckets of a set whose rows are collected.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chosen {
+struct Chosen {
     /// Whether each bucket is chosen. Empty if none is.
     buckets: Vec<bool>,
     /// The least number of differences in the buckets that differ and are not chosen.
-    pub(super) unlisted: u64,
+    unlisted: u64,
 }
 
 impl Chosen {
@@ -162,20 +174,20 @@ impl Chosen {
 /// The rows of the chosen buckets of each set.
 pub(super) struct Collected {
     secret: Secret,
-    pub(super) sets: PerSet<RowsFamily>,
+    sets: PerSet<RowsFamily>,
 }
 
-pub(super) struct RowsFamily;
+struct RowsFamily;
 
 impl RowFamily for RowsFamily {
     type Of<R: SetRow> = Rows<R>;
 }
 
 /// The rows that a set should have in the chosen buckets, and those that it has.
-pub(super) struct Rows<R> {
-    pub(super) chosen: Chosen,
-    pub(super) expected: Vec<R>,
-    pub(super) stored: Vec<R>,
+struct Rows<R> {
+    chosen: Chosen,
+    expected: Vec<R>,
+    stored: Vec<R>,
 }
 
 impl<R> Rows<R> {
@@ -194,7 +206,7 @@ impl Collected {
         let sets = self
             .sets
             .iter()
-            .map(|it| by_row!(it, it => keep Rows::new(it.chosen.clone())))
+            .map(|rows| by_row!(rows, rows => keep Rows::new(rows.chosen.clone())))
             .collect();
         Self {
             secret: self.secret,
@@ -214,10 +226,11 @@ impl Tally for Collected {
     fn store<R: SetRow>(&mut self, set: Set<R>, all: &[R]) {
         let Rows { chosen, stored, .. } = &mut self.sets[set];
         if chosen.any() {
-            stored.extend(
-                all.iter()
-                    .filter(|&&row| chosen.buckets[self.secret.bucket(row)]),
-            );
+            for &row in all {
+                if chosen.buckets[self.secret.bucket(row)] {
+                    stored.push(row);
+                }
+            }
         }
     }
 
@@ -229,6 +242,106 @@ impl Tally for Collected {
             });
         }
     }
+}
+
+/// Adds the rows that differ.
+pub(super) fn add_differences(view: &View, collected: Collected, findings: &mut Findings) {
+    for (set, rows) in collected.sets.sets().zip(collected.sets) {
+        by_row!(set, rows, (set, rows) => add_differences_of(view, set, rows, findings));
+    }
+}
+
+fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findings: &mut Findings) {
+    let Rows {
+        chosen,
+        mut expected,
+        mut stored,
+    } = rows;
+    expected.sort_unstable();
+    stored.sort_unstable();
+    let mut expected = expected.into_iter().peekable();
+    let mut stored = stored.into_iter().peekable();
+    loop {
+        let (row, is_missing) = match (expected.peek(), stored.peek()) {
+            (Some(row), Some(other)) if row == other => {
+                expected.next();
+                stored.next();
+                continue;
+            }
+            (Some(&row), other) if other.is_none_or(|&other| row < other) => {
+                expected.next();
+                (row, true)
+            }
+            (_, Some(&row)) => {
+                stored.next();
+                (row, false)
+            }
+            (_, None) => break,
+        };
+        // Words cost the reading of a document.
+        if findings.is_full() {
+            findings.count(1);
+        } else {
+            findings.add_in(usize::MAX, describe(view, set, row, is_missing));
+        }
+    }
+    if chosen.unlisted > 0 {
+        findings.add(
+            set.table().name,
+            "rows",
+            format!("{} or more other rows differ", chosen.unlisted),
+        );
+        findings.count(chosen.unlisted - 1);
+    }
+}
+
+/// A row that is missing or too many, in words.
+fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Finding {
+    let number = number_of(row.number());
+    let names = format!(
+        "a row names document {}, to which it does not belong",
+        number.0
+    );
+    let (key, missing, more) = if set.is(KEYS) {
+        let key = key_of(view, number).unwrap_or_else(|| format!("hash {:016x}", row.prefix()));
+        (key, "the row of the document is missing".to_owned(), names)
+    } else if set.is(POSTINGS) {
+        let fingerprint = Fingerprint::from_bits(row.prefix());
+        let key = key_of(view, number).unwrap_or_else(|| number.0.to_string());
+        let missing = format!("the row of document {key} is missing");
+        (fingerprint.to_string(), missing, names)
+    } else if let Some((table, of)) = set.permuted_number().zip(table_of(view, set)) {
+        let permuted = Permuted::from_bits(row.prefix());
+        let fingerprint = of.permutation.invert(permuted);
+        let missing = format!("the row in table {table} is missing");
+        let more = format!("table {table} has a row of it, but no document has it");
+        (fingerprint.to_string(), missing, more)
+    } else if set.is(DEAD) {
+        let more = "it is marked as removed, but no block has the document".to_owned();
+        (number.0.to_string(), "its row is missing".to_owned(), more)
+    } else {
+        let missing = "the row is missing".to_owned();
+        (
+            format!("{row:x}"),
+            missing,
+            "the row should not be there".to_owned(),
+        )
+    };
+    Finding {
+        table: set.table().name,
+        key,
+        problem: if is_missing { missing } else { more },
+    }
+}
+
+fn table_of<R: SetRow>(view: &View, set: Set<R>) -> Option<&Table> {
+    view.settings().plan.tables().get(set.permuted_number()?)
+}
+
+/// The key of a document, if it can be read.
+fn key_of(view: &View, number: DocumentNumber) -> Option<String> {
+    let document = view.document(number).ok()?;
+    Some(String::from_utf8_lossy(document.key()).into_owned())
 }
 
 #[cfg(test)]

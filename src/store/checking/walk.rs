@@ -1,4 +1,4 @@
-//! Walk: one pass over all documents and all sets, on all cores. It gives a tally the rows that sets should
+//! Walk: one pass over all documents and all sets, in parts, on all cores. It gives a tally the rows that sets should
 //! have and those that they do have.
 //!
 //! The rows that a set should have follow from the documents, as `file/operation.rs` says. Rows that belong
@@ -6,21 +6,23 @@
 //! postings, where all documents of a fingerprint stand together.
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::found::{Found, PartEnds};
+use parking_lot::Mutex;
+
+use super::findings::Findings;
 use super::hidden::Hidden;
-use super::parts::{Parts, Ticks};
 use super::tally::{Expecting, Tally};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
 use crate::plan::Permutation;
+use crate::store::blocks::Problem;
 use crate::store::file::{
-    Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowSink, Set, SetRow, View, by_row,
-    damaged_document, give_fingerprint_rows,
+    ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
+    View, all_sets, by_row, damaged_document, give_fingerprint_rows,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Fault;
@@ -56,7 +58,7 @@ impl Walk<'_> {
             all.found.merge(worker.found);
         }
         all.join_ends();
-        all.found.hidden.settle();
+        all.found.hidden.sort();
         Ok((all.tally, all.found))
     }
 
@@ -172,7 +174,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             let number = DocumentNumber(stored.number);
             let document = stored
                 .to_document()
-                .and_then(|it| self.of_the_right_size(it));
+                .and_then(|document| self.of_the_right_size(document));
             let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found.findings.add_error(part, "documents", error)?;
@@ -269,22 +271,20 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Notes the hashes that more than one row has.
     fn hashes<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.key_ends.extend(ends(part, rows));
-        for pair in rows
-            .windows(2)
-            .filter(|pair| pair[0].prefix() == pair[1].prefix())
-        {
-            self.found.repeat(pair[0].prefix());
+        for pair in rows.windows(2) {
+            if pair[0].prefix() == pair[1].prefix() {
+                self.found.repeat(pair[0].prefix());
+            }
         }
     }
 
     /// Expects the rows of all fingerprints but the first. The part before may have the first too.
     fn fingerprints<R: SetRow>(&mut self, part: usize, rows: &[R]) {
         self.found.posting_ends.extend(ends(part, rows));
-        for pair in rows
-            .windows(2)
-            .filter(|pair| pair[0].prefix() != pair[1].prefix())
-        {
-            self.fingerprint(pair[1].prefix());
+        for pair in rows.windows(2) {
+            if pair[0].prefix() != pair[1].prefix() {
+                self.fingerprint(pair[1].prefix());
+            }
         }
     }
 
@@ -334,30 +334,189 @@ fn sorted(ends: &mut Vec<PartEnds>) -> Vec<PartEnds> {
 
 /// Refuses a block whose documents a search would not find.
 fn ensure_order(block: LiveDocuments, last: u64) -> Result<LiveDocuments> {
-    let key = format!("block up to {last}");
-    let problem = "it begins before the block before it ends";
-    if block.begins_in_range() {
-        Ok(block)
-    } else {
-        Err(Error::Damaged {
-            table: "documents",
-            key,
-            problem,
-        })
+    if !block.begins_in_range() {
+        return Err(damaged_block(
+            last,
+            "it begins before the block before it ends",
+        ));
     }
+    Ok(block)
 }
 
 /// Refuses a block whose directory would lead a search by time or by scope past it.
 fn ensure_extent(block: &LiveDocuments, last: u64) -> Result<()> {
-    let key = format!("block up to {last}");
-    let problem = "the directory does not have the times and scopes of its documents";
-    if block.has_its_extent() {
-        Ok(())
-    } else {
-        Err(Error::Damaged {
-            table: "documents",
-            key,
-            problem,
-        })
+    if !block.has_its_extent() {
+        return Err(damaged_block(
+            last,
+            "the directory does not have the times and scopes of its documents",
+        ));
+    }
+    Ok(())
+}
+
+fn damaged_block(last: u64, problem: Problem) -> Error {
+    Error::Damaged {
+        table: "documents",
+        key: format!("block up to {last}"),
+        problem,
+    }
+}
+
+/// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
+const MOST_REPEATED: usize = 1 << 12;
+
+/// What a pass found besides the rows.
+pub(super) struct Found {
+    pub(super) findings: Findings,
+    /// What damaged blocks hide.
+    pub(super) hidden: Hidden,
+    pub(super) documents: u64,
+    pub(super) too_short: u64,
+    pub(super) last_document: DocumentNumber,
+    /// The number of distinct fingerprints of the postings.
+    pub(super) fingerprints: u64,
+    /// Hashes that more than one row of the keys has, and whether there are too many to remember.
+    pub(super) repeated: Vec<u64>,
+    pub(super) too_many_repeated: bool,
+    /// The first and the last hash or fingerprint of each part of the keys and of the postings.
+    key_ends: Vec<PartEnds>,
+    posting_ends: Vec<PartEnds>,
+}
+
+/// The index of a part, and the prefixes of its first and its last row.
+type PartEnds = (usize, u64, u64);
+
+impl Found {
+    pub(super) fn new(tables: usize) -> Self {
+        Self {
+            findings: Findings::default(),
+            hidden: Hidden::nothing(tables),
+            documents: 0,
+            too_short: 0,
+            last_document: DocumentNumber::MIN,
+            fingerprints: 0,
+            repeated: Vec::new(),
+            too_many_repeated: false,
+            key_ends: Vec::new(),
+            posting_ends: Vec::new(),
+        }
+    }
+
+    /// Remembers a hash that more than one row of the keys has.
+    fn repeat(&mut self, hash: u64) {
+        if self.repeated.last() == Some(&hash) {
+            return;
+        }
+        if self.repeated.len() < MOST_REPEATED {
+            self.repeated.push(hash);
+        } else {
+            self.too_many_repeated = true;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.findings.merge(other.findings);
+        self.hidden.merge(other.hidden);
+        self.documents += other.documents;
+        self.too_short += other.too_short;
+        self.last_document = self.last_document.max(other.last_document);
+        self.fingerprints += other.fingerprints;
+        for hash in other.repeated {
+            self.repeat(hash);
+        }
+        self.too_many_repeated |= other.too_many_repeated;
+        self.key_ends.extend(other.key_ends);
+        self.posting_ends.extend(other.posting_ends);
+    }
+}
+
+/// Called with the number of parts of the file that were checked, and the number of all parts. When it breaks,
+/// the check ends.
+pub(crate) type CheckProgress<'a> = &'a mut (dyn FnMut(u64, u64) -> ControlFlow<()> + Send);
+
+/// The blocks of rows, and the blocks of documents, of a part.
+const BLOCKS_OF_ROWS: usize = 16;
+const BLOCKS_OF_DOCUMENTS: usize = 64;
+
+/// All parts of a file.
+pub(super) struct Parts {
+    /// Numbers of documents.
+    pub(super) documents: Vec<RangeInclusive<u64>>,
+    sets: Vec<SetParts>,
+}
+
+/// The parts of a set.
+type SetParts = ByRow<SetPartsFamily>;
+
+struct SetPartsFamily;
+
+impl RowFamily for SetPartsFamily {
+    type Of<R: SetRow> = (Set<R>, Vec<RangeInclusive<R>>);
+}
+
+impl Parts {
+    pub(super) fn new(view: &View) -> Result<Self> {
+        let directory = &view.state().documents;
+        let entries = directory.entries(directory.all(), view.document_blocks())?;
+        let ends = entries
+            .skip(BLOCKS_OF_DOCUMENTS - 1)
+            .step_by(BLOCKS_OF_DOCUMENTS)
+            .map(|entry| entry.high);
+        let mut documents = Vec::new();
+        let mut first = 0;
+        for end in ends.chain(directory.high()) {
+            if first <= end {
+                documents.push(first..=end);
+            }
+            first = end + 1;
+        }
+        let sets = all_sets(view.state().sets.tables())
+            .map(|set| Ok(by_row!(set, set => keep parts_of(view, set)?)))
+            .collect::<Result<_>>()?;
+        Ok(Self { documents, sets })
+    }
+
+    /// The number of all parts.
+    pub(super) fn len(&self) -> usize {
+        let mut parts = self.documents.len();
+        for set in &self.sets {
+            parts += by_row!(set, (_, parts) => parts.len());
+        }
+        parts
+    }
+}
+
+fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInclusive<R>>)> {
+    Ok((set, view.set(set).even_parts(BLOCKS_OF_ROWS)?))
+}
+
+/// Reports to a caller how many parts are done.
+pub(super) struct Ticks<'a>(Mutex<TickState<'a>>);
+
+struct TickState<'a> {
+    done: u64,
+    all: u64,
+    progress: CheckProgress<'a>,
+}
+
+impl<'a> Ticks<'a> {
+    pub(super) fn new(progress: CheckProgress<'a>) -> Self {
+        Self(Mutex::new(TickState {
+            done: 0,
+            all: 0,
+            progress,
+        }))
+    }
+
+    /// Expects more parts.
+    fn expect(&self, parts: usize) {
+        self.0.lock().all += parts as u64;
+    }
+
+    /// One more part is done. It is an error if the caller wants no more.
+    fn tick(&self) -> Result<()> {
+        let state = &mut *self.0.lock();
+        state.done += 1;
+        Error::if_broken((state.progress)(state.done, state.all))
     }
 }

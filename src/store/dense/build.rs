@@ -25,7 +25,7 @@ const PAGE_CACHE_BYTES: usize = 64 << 20;
 /// Builds a file at `path`, where nothing may be yet, from valid documents with different keys.
 ///
 /// Rows are sorted in `memory_bytes` of memory. Rows that do not fit go to files without a name in the
-/// directory of `path`. `progress` is told the rows that are packed, once all documents were read.
+/// directory of `path`. `progress` is called with the rows that are packed, once all documents were read.
 pub(crate) fn build(
     path: &Path,
     settings: &Settings,
@@ -43,10 +43,7 @@ pub(crate) fn build(
     let same_hash =
         Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
-    new.file.sync_all().map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })?;
+    new.file.sync_all().map_err(Error::io(path))?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     verify(&open, settings, &same_hash, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
@@ -158,7 +155,7 @@ impl<'a> Builder<'a> {
         let number = counters.next_number()?;
         counters.count(document);
         self.documents.documents.push(number.0, document);
-        self.documents.settle(&mut self.bulk)?;
+        self.documents.write_full(&mut self.bulk)?;
         let scope = self.scope_number(document.scope())?;
         let operation = Operation::new(Change::Put, number, document, scope, self.settings);
         operation.give_rows(&self.settings.plan, &mut self.sorters)
@@ -190,9 +187,11 @@ fn write_set<R: SetRow>(
     sorter.finish(|rows| {
         left -= rows.len();
         counter.add(rows.len())?;
-        rows.iter()
-            .filter(|_| set.is(KEYS))
-            .for_each(|row| same_hash.add(row.number()));
+        if set.is(KEYS) {
+            for row in rows {
+                same_hash.add(row.number());
+            }
+        }
         writer.push(bulk, rows)
     })?;
     // The others were repetitions.
@@ -213,21 +212,16 @@ struct SameHash {
 impl SameHash {
     /// Adds a row of the keys. The rows come in order.
     fn add(&mut self, row: u128) {
-        let hash = |row: u128| row >> 64;
-        let Some(last) = self
-            .last
-            .replace(row)
-            .filter(|&last| hash(last) == hash(row))
-        else {
+        let Some(last) = self.last.replace(row) else {
             return;
         };
-        match self
-            .groups
-            .last_mut()
-            .filter(|group| group.last() == Some(&number_of(last)))
-        {
-            Some(group) => group.push(number_of(row)),
-            None => self.groups.push(vec![number_of(last), number_of(row)]),
+        // The hash is in the upper half of a row.
+        if last >> 64 != row >> 64 {
+            return;
+        }
+        match self.groups.last_mut() {
+            Some(group) if group.last() == Some(&number_of(last)) => group.push(number_of(row)),
+            _ => self.groups.push(vec![number_of(last), number_of(row)]),
         }
     }
 

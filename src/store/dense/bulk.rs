@@ -23,7 +23,7 @@ const ENTRIES_AT_A_TIME: usize = 1 << 12;
 /// Writes blocks to a new file, many in one transaction.
 pub(super) struct Bulk<'a> {
     engine: &'a Engine,
-    pub(super) sizes: &'a Sizes,
+    sizes: &'a Sizes,
     /// The changes that the next transaction writes. The state is whole only at the end, when the file
     /// gets its name. It does not keep the directories.
     pub(super) edit: Edit,
@@ -70,7 +70,7 @@ impl<'a> Bulk<'a> {
         }
         self.edit.changes.levels.push(change);
         if directory.waiting.len() >= ENTRIES_AT_A_TIME {
-            self.waiting += directory.settle(&mut self.edit, self.sizes);
+            self.waiting += directory.write_waiting(&mut self.edit, self.sizes);
         }
         if self.waiting >= BYTES_PER_TRANSACTION {
             self.flush()?;
@@ -104,7 +104,7 @@ impl<R: Row> DirectoryWriter<R> {
     }
 
     /// Makes the waiting entries part of an edit, and returns the bytes that they take.
-    fn settle(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
+    fn write_waiting(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
         let listed: Vec<_> = self.waiting.iter().map(NewBlock::listed).collect();
         let before = self.written;
         let mut change = LevelChange::none(self.level);
@@ -135,7 +135,7 @@ impl<R: Row> DirectoryWriter<R> {
 
     /// Writes the rest. Returns the level, or `None` if it has no blocks.
     fn finish(mut self, edit: &mut Edit, sizes: &Sizes) -> Option<Arc<Level<R>>> {
-        self.settle(edit, sizes);
+        self.write_waiting(edit, sizes);
         let mut change = LevelChange::none(self.level);
         let last = self.outlines.pop();
         self.summarize(self.outlines.len(), &mut change, edit.file());
@@ -197,7 +197,7 @@ impl DocumentsWriter {
     }
 
     /// Writes the documents that were added, if they are enough for some blocks.
-    pub(super) fn settle(&mut self, bulk: &mut Bulk<'_>) -> Result<()> {
+    pub(super) fn write_full(&mut self, bulk: &mut Bulk<'_>) -> Result<()> {
         if self.documents.memory_bytes() < DOCUMENT_BYTES_AT_A_TIME {
             return Ok(());
         }
@@ -210,9 +210,9 @@ impl DocumentsWriter {
         // The last block may not be full yet.
         let last = packed.pop().map_or(0, |block| usize::from(block.puts));
         let mut rest = DocumentBlock::default();
-        documents[documents.len() - last..]
-            .iter()
-            .for_each(|document| rest.push_copy(document));
+        for document in &documents[documents.len() - last..] {
+            rest.push_copy(document);
+        }
         bulk.add(packed, &mut self.directory)?;
         self.documents = rest;
         Ok(())

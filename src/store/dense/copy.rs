@@ -2,20 +2,24 @@
 //! the same permuted tables, or those of another plan. Compaction replaces the file by it. A backup puts it beside
 //! the file.
 
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 
 use super::bulk::{Bulk, DocumentsWriter, SetWriter};
 use super::sort::Sorter;
 use crate::error::{Error, Result};
-use crate::files::{NewFile, available_bytes, directory_of};
+use crate::files::{
+    NewFile, Temporary, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of,
+    sync_name,
+};
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
 use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
-    self, FIXED, KEYS, Set, SetRow, Settings, SourceRows, State, View, by_row, permuted,
+    self, FIXED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
@@ -25,23 +29,23 @@ pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()
 
 /// The memory that a copy may take, in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+struct Memory {
     /// For the pages of its engine.
-    pub(super) engine: usize,
+    engine: usize,
     /// For sorting the rows of tables that are new.
-    pub(super) sorting: usize,
+    sorting: usize,
 }
 
 /// A dense copy that has no name yet, or a temporary one.
-pub(super) struct Copied<'a> {
-    pub(super) new: NewFile,
-    pub(super) engine: Engine,
-    pub(super) counter: Counter<'a>,
+struct Copied<'a> {
+    new: NewFile,
+    engine: Engine,
+    counter: Counter<'a>,
 }
 
 /// Makes a dense copy in the new file, which is in the directory of `target`, whole and synced. `settings` are
 /// those of the copy.
-pub(super) fn copy<'a>(
+fn copy<'a>(
     view: &View,
     settings: &Settings,
     new: NewFile,
@@ -52,10 +56,7 @@ pub(super) fn copy<'a>(
 ) -> Result<Copied<'a>> {
     let directory = directory_of(target)?;
     ensure_room(view, &settings.plan, directory, sizes)?;
-    let failed = |source: io::Error| Error::Io {
-        path: target.to_owned(),
-        source: source.into(),
-    };
+    let failed = Error::io(target);
     let copy = Copy {
         view,
         settings,
@@ -66,7 +67,7 @@ pub(super) fn copy<'a>(
     let engine = file::create(&new, directory, settings, memory.engine)?;
     copy.write(&engine, sizes, &mut counter)?;
     let engine = engine.trimmed(&new, directory, memory.engine)?;
-    new.file.sync_all().map_err(failed)?;
+    new.file.sync_all().map_err(&failed)?;
     Ok(Copied {
         new,
         engine,
@@ -79,11 +80,8 @@ const MAX_ALONE_BYTES: u64 = 128 << 10;
 
 /// Refuses a copy for which the disk has no room.
 fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Result<()> {
-    let failed = |source: io::Error| Error::Io {
-        path: directory.to_owned(),
-        source: source.into(),
-    };
-    let available = available_bytes(directory).map_err(failed)?;
+    let failed = Error::io(directory);
+    let available = available_bytes(directory).map_err(&failed)?;
     // A copied block takes no more than a full block. But a block of one document may take more.
     let documents = &view.state().documents;
     let entries = documents.entries(documents.all(), view.document_blocks())?;
@@ -91,7 +89,7 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
-    let copied = most.min(view.metadata().map_err(failed)?.len()) / 16 * 17 + (4 << 20);
+    let copied = most.min(view.metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
     let new = plan
@@ -116,7 +114,7 @@ fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
     let positions = table.permutation.positions();
     plan.tables()
         .iter()
-        .position(|it| it.permutation.positions() == positions)
+        .position(|other| other.permutation.positions() == positions)
 }
 
 /// A copy that is being made.
@@ -135,7 +133,7 @@ impl Copy<'_> {
         // The cache may still hold blocks of the old file. So the copy has other numbers for its blocks.
         state.next_block = old.next_block;
         let mut bulk = Bulk::new(engine, sizes, self.settings.file, state);
-        (counter.done, counter.all) = (0, old.documents.rows().0);
+        counter.expect(old.documents.rows().0);
         self.write_sets(&mut bulk, counter)?;
         self.write_documents(&mut bulk, counter)?;
         bulk.edit.add_scopes(self.view.all_scopes()?);
@@ -148,20 +146,19 @@ impl Copy<'_> {
 
     /// Writes one level for each set.
     fn write_sets(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
-        let (old, plan) = (self.view.state(), &self.settings.plan);
-        let tables = plan.tables().len();
-        let fixed = || {
-            FIXED
-                .iter()
-                .filter(|set| by_row!(set, set => set.is_copied))
-        };
-        let rows = fixed()
-            .map(|set| by_row!(set, set => old.sets.rows(*set)))
-            .sum::<u64>()
-            + old.sets.rows(permuted(0)) * tables as u64;
+        let old = self.view.state();
+        let plan = &self.settings.plan;
+        let mut rows = old.sets.rows(permuted(0)) * plan.tables().len() as u64;
+        for &set in FIXED {
+            by_row!(set, set => if set.is_copied {
+                rows += old.sets.rows(set);
+            });
+        }
         counter.expect(rows);
-        for set in fixed() {
-            by_row!(set, set => copy_set(self.view, *set, *set, bulk, counter)?);
+        for &set in FIXED {
+            by_row!(set, set => if set.is_copied {
+                copy_set(self.view, set, set, bulk, counter)?;
+            });
         }
         for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
@@ -185,7 +182,7 @@ impl Copy<'_> {
                 writer.documents.push_copy(&document);
             }
             counter.add(live.iter().count())?;
-            writer.settle(bulk)?;
+            writer.write_full(bulk)?;
         }
         writer.finish(bulk)
     }
@@ -273,7 +270,8 @@ pub(super) fn verify(
     original: &View,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
-    let (new, old) = (copied.state(), original.state());
+    let new = copied.state();
+    let old = original.state();
     for set in new.sets.sets() {
         by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()), go_on)?);
     }
@@ -283,24 +281,22 @@ pub(super) fn verify(
         blocks.documents_once(entry)?;
         go_on()?;
     }
-    let damaged = |table, key: &str, problem| {
-        Err(Error::Damaged {
-            table,
-            key: key.to_owned(),
-            problem,
-        })
-    };
     let counted = (new.documents.rows().0, new.sets.rows(KEYS));
     if new.counters != old.counters || counted != (old.counters.documents, old.counters.documents) {
-        let problem =
-            "the copy does not have as many documents as the database counts; check the database";
-        return damaged("meta", "documents", problem);
+        return Err(Error::Damaged {
+            table: "meta",
+            key: "documents".to_owned(),
+            problem: "the copy does not have as many documents as the database counts; check the database",
+        });
     }
     let tables = copied.settings().plan.tables().len();
     let fingerprints = new.sets.rows(permuted(0));
     if (0..tables).any(|table| new.sets.rows(permuted(table)) != fingerprints) {
-        let problem = "not all tables of the copy have as many fingerprints; check the database";
-        return damaged("permuted", "fingerprints", problem);
+        return Err(Error::Damaged {
+            table: "permuted",
+            key: "fingerprints".to_owned(),
+            problem: "not all tables of the copy have as many fingerprints; check the database",
+        });
     }
     Ok(())
 }
@@ -331,4 +327,122 @@ pub(super) fn view_of(
     let txn = copied.engine.begin_read()?;
     let state = file::read_state(&txn, &settings)?;
     Ok(View::new(copied, txn, state, settings, cache))
+}
+
+/// The most memory for sorting. With more, little is gained.
+const MOST_SORTING_BYTES: usize = 1 << 30;
+
+/// Makes the copy, with the tables of `plan` if there is one, and replaces the file by it. The caller
+/// makes sure that nobody commits. Snapshots go on with the old file. Its space is free when the last of
+/// them is gone.
+pub(crate) fn compact(
+    shared: &Shared,
+    plan: Option<Plan>,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
+    let failed = Error::io(&shared.path);
+    let target = &shared.target;
+    ensure_in_place(shared)?;
+    let view = shared.view()?;
+    let mut settings = shared.current_settings().for_another_file();
+    if let Some(plan) = plan {
+        settings.plan = plan;
+    }
+    // Only readers need the rest of the memory meanwhile.
+    let sorting = (shared.limit.own_bytes() / 2).min(MOST_SORTING_BYTES);
+    let memory = Memory {
+        engine: shared.limit.page_cache_bytes(),
+        sorting,
+    };
+    let new = NewFile::replacing(target, view.file())?;
+    let Copied {
+        new,
+        engine,
+        mut counter,
+    } = copy(
+        &view,
+        &settings,
+        new,
+        target,
+        &shared.sizes,
+        memory,
+        progress,
+    )?;
+    let open = Arc::new(OpenFile::new(engine, new.file));
+    let copied = view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
+    verify(&copied, &view, &mut || counter.go_on())?;
+    // Somebody may have changed the mode meanwhile.
+    open.file
+        .set_permissions(view.metadata().map_err(&failed)?.permissions())
+        .map_err(&failed)?;
+    put_in_place(shared, new.temporary, &open, copied)
+}
+
+/// Puts the copy in the place of the file. `copied` is what it holds.
+fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: View) -> Result<()> {
+    let failed = Error::io(&shared.path);
+    ensure_in_place(shared)?;
+    new.replace(&shared.target)?;
+    // From here on the path names the copy, so every handle must use it.
+    shared.swap(open.clone(), copied);
+    // Some file systems ask for the first sync too, since the file had no name when it was synced.
+    open.file.sync_all().map_err(&failed)?;
+    sync_name(&shared.target).map_err(|error| match error {
+        Error::Io { source, .. } => Error::Io {
+            path: shared.path.clone(),
+            source,
+        },
+        error => error,
+    })
+}
+
+/// Refuses to replace a file that is not the open one, or has another name, which would go on to be the old
+/// file.
+fn ensure_in_place(shared: &Shared) -> Result<()> {
+    let failed = Error::io(&shared.target);
+    let open = shared.open()?;
+    let metadata = open.file.metadata().map_err(&failed)?;
+    if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(&failed)?) {
+        let reason =
+            "another file stands there since this one was opened; open that one, or move it away";
+        return Err(failed(io::Error::other(reason)));
+    }
+    match names_of(&open.file).map_err(&failed)? {
+        0 | 1 => Ok(()),
+        names => Err(Error::SeveralNames {
+            path: shared.path.clone(),
+            names,
+        }),
+    }
+}
+
+/// The copy is not used after it is made, so a small cache is enough.
+const MEMORY: Memory = Memory {
+    engine: 16 << 20,
+    sorting: 64 << 20,
+};
+
+/// Makes a dense copy at `path`, where nothing may be yet.
+pub(crate) fn backup(
+    view: &View,
+    path: &Path,
+    sizes: &Sizes,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
+    ensure_nothing_at(path)?;
+    let failed = Error::io(path);
+    // `progress` may change the directory of the process.
+    let path = &path::absolute(path).map_err(&failed)?;
+    let settings = view.settings().for_another_file();
+    let new = NewFile::copy_of(directory_of(path)?, view.file())?;
+    let Copied {
+        new,
+        engine,
+        mut counter,
+    } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
+    let open = Arc::new(OpenFile::new(engine, new.file));
+    // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
+    let copied = view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
+    verify(&copied, view, &mut || counter.go_on())?;
+    new.temporary.keep_as(path)
 }

@@ -100,12 +100,10 @@ impl<R: Row> Sorter<R> {
     /// afterwards.
     fn merge_full_rounds(&mut self) -> Result<()> {
         for round in 0.. {
-            let full = |runs: &mut Runs| runs.places.len() >= MOST_RUNS;
-            let Some(runs) = self
-                .rounds
-                .get_mut(round)
-                .and_then(|runs| runs.take_if(full))
-            else {
+            let Some(runs) = self.rounds.get_mut(round) else {
+                break;
+            };
+            let Some(runs) = runs.take_if(|runs| runs.places.len() >= MOST_RUNS) else {
                 break;
             };
             let bounds = self.bounds();
@@ -179,23 +177,12 @@ struct Runs {
 
 impl Runs {
     fn new(directory: &Path) -> Result<Self> {
-        let file = tempfile::tempfile_in(directory);
-        let file = file.map_err(|source| Error::Io {
-            path: directory.to_owned(),
-            source: source.into(),
-        })?;
+        let file = tempfile::tempfile_in(directory).map_err(Error::io(directory))?;
         Ok(Self {
             directory: directory.to_owned(),
             file,
             places: Vec::new(),
         })
-    }
-
-    fn failed(&self, source: io::Error) -> Error {
-        Error::Io {
-            path: self.directory.clone(),
-            source: source.into(),
-        }
     }
 
     /// Adds a run. `fill` gets a function that writes its rows, some at a time.
@@ -206,7 +193,7 @@ impl Runs {
         let begin = self.places.last().map_or(0, |last| last.end);
         (&self.file)
             .seek(SeekFrom::Start(begin))
-            .map_err(|error| self.failed(error))?;
+            .map_err(Error::io(&self.directory))?;
         let mut file = BufWriter::with_capacity(1 << 20, &self.file);
         let mut end = begin;
         fill(&mut |rows| {
@@ -214,9 +201,9 @@ impl Runs {
             let mut bytes = rows.iter().map(|row| row.number().to_le_bytes());
             bytes
                 .try_for_each(|row| file.write_all(&row[..R::BYTES]))
-                .map_err(|error| self.failed(error))
+                .map_err(Error::io(&self.directory))
         })?;
-        file.flush().map_err(|error| self.failed(error))?;
+        file.flush().map_err(Error::io(&self.directory))?;
         drop(file);
         self.places.push(begin..end);
         Ok(())
@@ -272,7 +259,7 @@ impl<R: Row> RunReader<'_, R> {
         self.head = match self.bytes.read_exact(&mut number[..R::BYTES]) {
             Ok(()) => Some(R::from_number(u128::from_le_bytes(number))),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
-            Err(error) => return Err(self.runs.failed(error)),
+            Err(error) => return Err(Error::io(&self.runs.directory)(error)),
         };
         Ok(())
     }

@@ -2,10 +2,7 @@
 
 mod batch;
 mod expire;
-mod listing;
 mod selection;
-mod step;
 
-pub(crate) use expire::{Removed, expire};
-pub(crate) use listing::{ToExpire, list};
+pub(crate) use expire::{Removed, ToExpire, expire, list};
 pub(crate) use selection::Conditions;

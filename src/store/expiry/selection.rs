@@ -5,11 +5,12 @@
 //! go through all documents. For documents without a fingerprint, the extents tell which blocks may have some.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::error::Result;
-use crate::store::blocks::{DocumentRef, Extent, Lists, Problem, scope_bit};
-use crate::store::file::{POSTINGS, View, number_of, scope_of};
-use crate::store::numbers::ScopeNumber;
+use crate::store::blocks::{BlockId, DocumentBlock, DocumentRef, Extent, Lists, scope_bit};
+use crate::store::file::{DEAD, POSTINGS, View, damaged_document, number_of, scope_of};
+use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Position;
 
 /// Which documents are to go: those that meet all conditions that are given.
@@ -36,33 +37,54 @@ pub(super) struct Selection<'a> {
     end: u64,
 }
 
+/// A block that may have documents to go.
+pub(super) struct SelectedBlock {
+    pub(super) id: BlockId,
+    /// The number of its last document.
+    pub(super) high: u64,
+    block: Arc<DocumentBlock>,
+    /// The numbers of those of its documents that are dead.
+    dead: Vec<u64>,
+}
+
+impl SelectedBlock {
+    /// All its documents.
+    pub(super) fn documents(&self) -> impl Iterator<Item = DocumentRef<'_>> {
+        self.block.documents()
+    }
+
+    /// The number of its documents, dead or not.
+    pub(super) fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    /// The number of its dead documents.
+    pub(super) fn dead(&self) -> usize {
+        self.dead.len()
+    }
+}
+
 impl<'a> Selection<'a> {
     /// The documents of `view` that meet the conditions.
     pub(super) fn new(view: &View, conditions: &'a Conditions) -> Result<Self> {
-        let end = view.state().counters.next_document;
-        let bits = conditions
-            .scopes
-            .iter()
-            .flatten()
-            .fold(0, |bits, scope| bits | scope_bit(scope));
         let mut selection = Self {
             conditions,
-            bits,
+            bits: 0,
             listed: None,
-            end,
+            end: view.state().counters.next_document,
         };
-        if let Some(scopes) = &conditions.scopes {
-            let postings = &view.state().sets[POSTINGS];
-            let blocks: usize = postings.levels.iter().map(|it| it.level.blocks()).sum();
-            // A block of postings costs about as much as a block of documents.
-            if blocks
-                < view
-                    .state()
-                    .documents
-                    .most_wanted(|extent| selection.may_be_older(extent))
-            {
-                selection.listed = listed(view, scopes)?;
-            }
+        let Some(scopes) = &conditions.scopes else {
+            return Ok(selection);
+        };
+        for scope in scopes {
+            selection.bits |= scope_bit(scope);
+        }
+        let postings = &view.state().sets[POSTINGS];
+        let blocks: usize = postings.levels.iter().map(|set| set.level.blocks()).sum();
+        let documents = &view.state().documents;
+        // A block of postings costs about as much as a block of documents.
+        if blocks < documents.most_wanted(|extent| selection.may_be_older(extent)) {
+            selection.listed = listed(view, scopes)?;
         }
         Ok(selection)
     }
@@ -74,52 +96,77 @@ impl<'a> Selection<'a> {
             .is_none_or(|before| extent.least_seen < before)
     }
 
-    /// Whether a document is to go.
-    pub(super) fn takes(&self, document: &DocumentRef<'_>) -> Result<bool, Problem> {
+    /// Whether a document of a block is to go.
+    pub(super) fn takes(&self, block: &SelectedBlock, document: &DocumentRef<'_>) -> Result<bool> {
         let Conditions { before, scopes } = self.conditions;
-        if document.number >= self.end || before.is_some_and(|before| document.seen >= before) {
-            return Ok(false);
-        }
+        let stays = document.number >= self.end
+            || before.is_some_and(|before| document.seen >= before)
+            || block.dead.binary_search(&document.number).is_ok();
         match scopes {
-            Some(scopes) => Ok(scopes.contains(document.scope()?)),
+            _ if stays => Ok(false),
+            Some(scopes) => Ok(scopes.contains(scope_name(document)?)),
             None => Ok(true),
         }
     }
 
-    /// The position of the first block that may have documents to go, with numbers from `from` on.
-    pub(super) fn next_block(&self, view: &View, from: u64) -> Result<Option<Position>> {
-        let (documents, of) = (&view.state().documents, view.document_blocks());
-        let mut position = documents.find(from, of)?;
+    /// The first block that may have documents to go, with numbers from `from` on.
+    pub(super) fn next_block(&self, view: &View, from: u64) -> Result<Option<SelectedBlock>> {
+        let Some(position) = self.next_position(view, from)? else {
+            return Ok(None);
+        };
+        let blocks = view.document_blocks();
+        let Some(entry) = view.state().documents.entry(position, blocks)? else {
+            return Ok(None);
+        };
+        let block = blocks.documents_once(entry)?;
+        let first = block.documents().next().map_or(0, |first| first.number);
+        Ok(Some(SelectedBlock {
+            id: entry.id,
+            high: entry.high,
+            block,
+            dead: view.set(DEAD).rows(&(first..=entry.high))?,
+        }))
+    }
+
+    /// The number from which on to look for the block after another one. `None` if there is none.
+    pub(super) fn after(&self, block: &SelectedBlock) -> Option<u64> {
+        let next = block.high + 1;
+        (next < self.end).then_some(next)
+    }
+
+    fn next_position(&self, view: &View, from: u64) -> Result<Option<Position>> {
+        let documents = &view.state().documents;
+        let blocks = view.document_blocks();
+        let mut position = documents.find(from, blocks)?;
         loop {
             if let Some(listed) = &self.listed {
-                let before = documents
-                    .before(position)
-                    .map(|it| documents.entry(it, of))
-                    .transpose()?;
-                let low = before
-                    .flatten()
-                    .map_or(from, |entry| from.max(entry.high + 1));
+                let before = documents.entry_before(position, blocks)?;
+                let low = before.map_or(from, |entry| from.max(entry.high + 1));
                 let next = listed.get(listed.partition_point(|&number| number < low));
-                let by_number =
-                    next.map_or(Ok(documents.end()), |&number| documents.find(number, of))?;
+                let by_number = match next {
+                    Some(&number) => documents.find(number, blocks)?,
+                    None => documents.end(),
+                };
                 let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
-                position = by_number.min(documents.next_wanted(position, has_unposted, of)?);
+                position = by_number.min(documents.next_wanted(position, has_unposted, blocks)?);
             } else {
-                position =
-                    documents.next_wanted(position, |extent| self.may_be_older(extent), of)?;
+                let may_be_older = |extent: &Extent| self.may_be_older(extent);
+                position = documents.next_wanted(position, may_be_older, blocks)?;
             }
-            match documents.extent(position, of)? {
+            match documents.extent(position, blocks)? {
                 None => return Ok(None),
                 Some(extent) if self.may_be_older(&extent) => return Ok(Some(position)),
                 Some(_) => position = documents.after(position, 1),
             }
         }
     }
+}
 
-    /// The number of the first document that stays because it came later.
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
+/// The name of the scope of a document.
+pub(super) fn scope_name<'d>(document: &'d DocumentRef<'_>) -> Result<&'d str> {
+    document
+        .scope()
+        .map_err(|problem| damaged_document(DocumentNumber(document.number), problem))
 }
 
 /// The numbers of the documents that the postings list under some scopes, and perhaps of some that are dead.
@@ -127,18 +174,22 @@ impl<'a> Selection<'a> {
 fn listed(view: &View, scopes: &BTreeSet<String>) -> Result<Option<Vec<u64>>> {
     let mut wanted = BTreeSet::new();
     for scope in scopes {
-        let unnamed = scope.is_empty().then_some(ScopeNumber::EMPTY);
-        wanted.extend(unnamed.map_or_else(|| view.scope_number(scope), |it| Ok(Some(it)))?);
+        if scope.is_empty() {
+            wanted.insert(ScopeNumber::EMPTY);
+        } else {
+            wanted.extend(view.scope_number(scope)?);
+        }
     }
     let postings = view.set(POSTINGS);
-    let (mut numbers, mut rows) = (Vec::new(), Lists::default());
+    let mut numbers = Vec::new();
+    let mut rows = Lists::default();
     for range in postings.parts()? {
         postings.puts(&range, &mut rows)?;
-        let listed = rows
-            .puts
-            .iter()
-            .filter(|&&row| wanted.contains(&scope_of(row)));
-        numbers.extend(listed.map(|&row| number_of(row).0));
+        for &row in &rows.puts {
+            if wanted.contains(&scope_of(row)) {
+                numbers.push(number_of(row).0);
+            }
+        }
         if numbers.len() > MOST_LISTED {
             return Ok(None);
         }

@@ -82,13 +82,7 @@ impl Fold {
                     _ => unreachable!("both are of the same set"),
                 })
             });
-        Ok(Self(
-            folded
-                .into_iter()
-                .collect::<Result<Vec<_>>>()?
-                .into_iter()
-                .collect(),
-        ))
+        folded.into_iter().collect::<Result<_>>().map(Self)
     }
 
     /// Makes the levels part of an edit. The edit is of the state for which they were packed, or of a later one
@@ -112,13 +106,8 @@ fn fold_set<R: SetRow>(
     let set = &state.sets[name];
     let blocks = blocks.of_table(name.table());
     let written = written.into_unsearched_run();
-    let rows = set
-        .recent
-        .iter()
-        .chain(&set.frozen)
-        .chain([&written])
-        .map(|run| run.len() as u64)
-        .sum();
+    let memory = set.recent.iter().chain(&set.frozen).chain([&written]);
+    let rows = memory.map(|run| run.len() as u64).sum();
     if rows == 0 {
         return Ok(FoldedSet {
             absorbed: 0,
@@ -157,7 +146,7 @@ fn merged<R: CachedRow>(
     runs.extend(set.frozen.iter().chain(&set.recent).cloned());
     runs.push(newest);
     runs.retain(|run| run.len() > 0);
-    Ok(Run::of_all(&runs, rules))
+    Ok(Run::merged(&runs, rules))
 }
 
 /// All rows of a small level.

@@ -11,5 +11,5 @@ mod tests;
 mod worker;
 
 pub(crate) use fold::{Fold, fold_log};
-pub(crate) use pace::{keep_pace, settle, wait_for_merges, wait_for_room_for_a_level};
+pub(crate) use pace::{throttle, wait_for_merges, wait_for_room_for_a_level, wait_until_idle};
 pub(crate) use worker::Worker;

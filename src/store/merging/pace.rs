@@ -1,4 +1,4 @@
-//! Keeping transactions at a pace that merges can follow.
+//! Throttling transactions to a pace that merges can follow.
 
 use std::thread;
 use std::time::Duration;
@@ -31,16 +31,14 @@ pub(super) fn ensure_room(shared: &Shared, needed: u64) -> Result<()> {
 
 /// Makes a transaction of `operations` operations pause if the merges are behind, or wait until they have
 /// caught up.
-pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
+pub(crate) fn throttle(shared: &Shared, operations: usize) -> Result<()> {
     let limit = shared.sizes.recent_operations as u64;
     let mut waited = false;
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let (recent, frozen) = (
-            view.state().recent_operations,
-            view.state().sets.any_frozen(),
-        );
+        let recent = view.state().recent_operations;
+        let frozen = view.state().sets.any_frozen();
         drop(view);
         if recent < MOST_WAITING as u64 * limit {
             // The further behind the merges are, the longer the pause: up to ten microseconds an operation.
@@ -58,7 +56,7 @@ pub(crate) fn keep_pace(shared: &Shared, operations: usize) -> Result<()> {
 }
 
 /// Waits while a merge of recent rows goes on and as many operations are recent as it began with. A
-/// transaction that begins then does not have to keep pace. The caller has no turn to write.
+/// transaction that begins then is not throttled. The caller has no turn to write.
 pub(crate) fn wait_for_merges(shared: &Shared) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
@@ -90,7 +88,7 @@ pub(crate) fn wait_for_room_for_a_level(shared: &Shared) -> Result<MutexGuard<'_
 }
 
 /// Waits until no merge is due. For tests and measurements.
-pub(crate) fn settle(shared: &Shared) -> Result<()> {
+pub(crate) fn wait_until_idle(shared: &Shared) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;

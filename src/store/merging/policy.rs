@@ -185,7 +185,7 @@ fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
     let rows = set
         .levels
         .iter()
-        .map(|it| it.level.rows())
+        .map(|set| set.level.rows())
         .map(|(puts, marks)| puts + marks);
     let times = rows.max().unwrap_or(0) as f64 / sizes.recent_operations as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::store::blocks::{BlockId, Blocks, DocumentBlock, Lists, Packed, Packer, pack_documents};
 use crate::store::file::{DEAD, DOCUMENTS, Edit, State};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Position, part};
+use crate::store::sorted_set::{Position, SetLevel, part};
 
 /// The progress of a walk over all blocks of documents.
 #[derive(Debug, Default)]
@@ -74,17 +74,15 @@ fn look(
     from: u64,
     sizes: &Sizes,
 ) -> Result<(Option<Reclaimed>, Option<u64>)> {
-    let (documents, of) = (&state.documents, blocks.of_table(DOCUMENTS.table));
+    let documents = &state.documents;
+    let of = blocks.of_table(DOCUMENTS.table);
     // The last block still grows, so it stays.
     let Some(tail) = documents.before(documents.end()) else {
         return Ok((None, None));
     };
     let mut position = documents.find(from, of)?;
-    let before = documents
-        .before(position)
-        .map(|position| documents.entry(position, of))
-        .transpose()?;
-    let mut low = before.flatten().map_or(0, |entry| entry.high + 1);
+    let before = documents.entry_before(position, of)?;
+    let mut low = before.map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Position>, u64, u64)> = None;
     for _ in 0..sizes.step_blocks {
         let Some(entry) = documents.entry(position, of)?.filter(|_| position < tail) else {
@@ -116,10 +114,8 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     };
     let mut rows = Lists::default();
     let of = blocks.of_table(DEAD.table());
-    for entry in last
-        .level
-        .entries(last.level.overlapping(&(low..=high), of)?, of)?
-    {
+    let positions = last.level.overlapping(&(low..=high), of)?;
+    for entry in last.level.entries(positions, of)? {
         of.append_rows(entry, &mut rows)?;
     }
     Ok(part(&rows.puts, &(low..=high)).to_vec())
@@ -135,16 +131,16 @@ fn rewrite(
         return Ok(None);
     };
     let dead = dead_in(state, blocks, low, high)?;
-    let (mut live, mut old_documents) = (DocumentBlock::default(), Vec::new());
+    let mut live = DocumentBlock::default();
+    let mut old_documents = Vec::new();
     let of = blocks.of_table(DOCUMENTS.table);
     for entry in state.documents.entries(positions, of)? {
         old_documents.push(entry.id);
         let block = of.documents_once(entry)?;
-        for document in block
-            .documents()
-            .filter(|it| dead.binary_search(&it.number).is_err())
-        {
-            live.push_copy(&document);
+        for document in block.documents() {
+            if dead.binary_search(&document.number).is_err() {
+                live.push_copy(&document);
+            }
         }
     }
     let documents: Vec<_> = live.documents().collect();
@@ -179,12 +175,12 @@ fn forget(
     // An expiry may have taken out a whole block of documents. The marks of its numbers still come down, and
     // each needs its number.
     let awaited = marks_above_last(state, blocks, low, high)?;
-    let stays = |row: &u64| *row < low || *row > high || awaited.binary_search(row).is_ok();
     let mut packer = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
-    packer
-        .waiting
-        .puts
-        .extend(rows.puts.into_iter().filter(stays));
+    for row in rows.puts {
+        if row < low || row > high || awaited.binary_search(&row).is_ok() {
+            packer.waiting.puts.push(row);
+        }
+    }
     Ok((positions, packer.finish()))
 }
 
@@ -193,11 +189,9 @@ fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Resu
     let set = &state.sets[DEAD];
     let of = blocks.of_table(DEAD.table());
     let mut rows = Lists::default();
-    for it in set.levels.iter().rev().skip(1) {
-        for entry in it
-            .level
-            .entries(it.level.overlapping(&(low..=high), of)?, of)?
-        {
+    for SetLevel { level, .. } in set.levels.iter().rev().skip(1) {
+        let positions = level.overlapping(&(low..=high), of)?;
+        for entry in level.entries(positions, of)? {
             of.append_rows(entry, &mut rows)?;
         }
     }
@@ -234,7 +228,7 @@ pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> R
     if let Some(last) = set.levels.last_mut() {
         last.level = edit.replace(DEAD.level(last.number), &last.level, dead, new_dead, blocks)?;
     }
-    set.levels.retain(|it| it.level.blocks() > 0);
+    set.levels.retain(|set| set.level.blocks() > 0);
     edit.state.sets[DEAD] = set;
     Ok(())
 }

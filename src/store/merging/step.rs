@@ -38,7 +38,7 @@ impl<R: Row> Step<R> {
             .upper
             .iter()
             .chain([&self.lower])
-            .flat_map(|it| &it.new);
+            .flat_map(|part| &part.new);
         new.fold((0, 0), |(rows, bytes), block| {
             (
                 rows + u64::from(block.puts) + u64::from(block.marks),
@@ -223,7 +223,7 @@ pub(super) fn apply<R: SetRow>(
     };
     replace(&mut set.levels[index], lower, id, edit, blocks)?;
     // An empty level would only cost readers time.
-    set.levels.retain(|it| it.level.blocks() > 0);
+    set.levels.retain(|set| set.level.blocks() > 0);
     edit.state.sets[id] = set;
     edit.drop_log();
     Ok(())

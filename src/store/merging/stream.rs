@@ -116,35 +116,36 @@ impl<'a, R: CachedRow> Stream<'a, R> {
 
     /// The first row held.
     pub(super) fn first(&self) -> Option<R> {
-        let (puts, marks) = (
-            &self.rows.puts[self.taken.0..],
-            &self.rows.marks[self.taken.1..],
-        );
-        [puts.first(), marks.first()]
-            .into_iter()
-            .flatten()
-            .min()
-            .copied()
+        let (puts, marks) = self.held();
+        let firsts = [puts.first(), marks.first()];
+        firsts.into_iter().flatten().min().copied()
     }
 
     /// Takes the rows before `row`.
     pub(super) fn take_below(&mut self, row: R) -> (&[R], &[R]) {
-        self.take(|it| it < row)
+        self.take(|other| other < row)
     }
 
     /// Takes the rows up to `row`, and `row` itself.
     pub(super) fn take_through(&mut self, row: R) -> (&[R], &[R]) {
-        self.take(|it| it <= row)
+        self.take(|other| other <= row)
+    }
+
+    /// The rows that are held and were not taken.
+    fn held(&self) -> (&[R], &[R]) {
+        let Lists { puts, marks } = &self.rows;
+        (&puts[self.taken.0..], &marks[self.taken.1..])
     }
 
     fn take(&mut self, belongs: impl Fn(R) -> bool) -> (&[R], &[R]) {
-        let (puts, marks) = (
-            &self.rows.puts[self.taken.0..],
-            &self.rows.marks[self.taken.1..],
-        );
-        let puts = &puts[..puts.partition_point(|&row| belongs(row))];
-        let marks = &marks[..marks.partition_point(|&row| belongs(row))];
-        self.taken = (self.taken.0 + puts.len(), self.taken.1 + marks.len());
-        (puts, marks)
+        let (puts, marks) = self.held();
+        let puts = puts.partition_point(|&row| belongs(row));
+        let marks = marks.partition_point(|&row| belongs(row));
+        let (first_put, first_mark) = self.taken;
+        self.taken = (first_put + puts, first_mark + marks);
+        (
+            &self.rows.puts[first_put..self.taken.0],
+            &self.rows.marks[first_mark..self.taken.1],
+        )
     }
 }

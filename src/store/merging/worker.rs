@@ -9,7 +9,7 @@ use super::pace::{NEEDED_BYTES, ensure_room};
 use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{self, Operation, Watch};
 use crate::parallel;
 use crate::process::OfProcess;
@@ -134,7 +134,8 @@ struct Merger {
 
 impl Merger {
     fn run(&mut self) {
-        let (mut pause, mut seen) = (Pause::None, 0);
+        let mut pause = Pause::None;
+        let mut seen = 0;
         loop {
             let commits = {
                 let progress = self.shared.progress.lock();
@@ -144,7 +145,8 @@ impl Merger {
                 progress.commits
             };
             if commits != seen {
-                (pause, seen) = (Pause::None, commits);
+                pause = Pause::None;
+                seen = commits;
             }
             match guarded(|| self.merge_once(pause)) {
                 Ok(true) => {
@@ -156,27 +158,26 @@ impl Merger {
                     let came = self.wait_for_commit_after(commits, pause);
                     pause = if came { Pause::None } else { pause.longer() };
                 }
-                Err(error) => {
-                    self.shared.meters.failed_merges.add(1);
-                    self.shared.progress.lock().failure = Some(MergeFailure::new(&error));
-                    self.shared.changed.notify_all();
-                    let is_certain = self.shared.ensure_certain().is_ok();
-                    let mut progress = self.shared.progress.lock();
-                    if is_certain {
-                        let going_on = |progress: &mut Progress| !progress.stop;
-                        self.shared.changed.wait_while_for(
-                            &mut progress,
-                            going_on,
-                            PAUSE_AFTER_FAILURE,
-                        );
-                    } else {
-                        // Nothing is committed until the file is opened again.
-                        let uncertain =
-                            |progress: &mut Progress| !progress.stop && progress.commits == commits;
-                        self.shared.changed.wait_while(&mut progress, uncertain);
-                    }
-                }
+                Err(error) => self.wait_after(&error, commits),
             }
+        }
+    }
+
+    /// Waits after a merge has failed.
+    fn wait_after(&self, error: &Error, commits: u64) {
+        let shared = &self.shared;
+        shared.meters.failed_merges.add(1);
+        shared.progress.lock().failure = Some(MergeFailure::new(error));
+        shared.changed.notify_all();
+        let is_certain = shared.ensure_certain().is_ok();
+        let progress = &mut shared.progress.lock();
+        if is_certain {
+            let changed = &shared.changed;
+            changed.wait_while_for(progress, |progress| !progress.stop, PAUSE_AFTER_FAILURE);
+        } else {
+            // Nothing is committed until the file is opened again.
+            let waits = |progress: &mut Progress| !progress.stop && progress.commits == commits;
+            shared.changed.wait_while(progress, waits);
         }
     }
 
@@ -250,9 +251,10 @@ impl Merger {
 
     /// Merges runs of some sets in memory. Transactions go on meanwhile, and may add newer runs.
     fn merge_runs(&self, view: &View, sets: &[AnySet], in_pause: bool) -> Result<()> {
-        let merge =
-            |index: usize| by_row!(sets[index], set => keep self.merged(view, set, in_pause));
-        let merged: Vec<ByRow<Merged>> = parallel::map(sets.len(), merge);
+        let merged: Vec<ByRow<Merged>> = parallel::map(
+            sets.len(),
+            |index| by_row!(sets[index], set => keep self.merged(view, set, in_pause)),
+        );
         self.shared.rearrange(|state| {
             for merged in merged {
                 by_row!(merged, merged => if let Some((set, merged)) = merged {
@@ -284,21 +286,23 @@ impl Merger {
     /// Does one step of each task. Returns the rows and the bytes that it wrote.
     fn rows_and_bytes_of_step(&self, view: Arc<View>, tasks: &[Task]) -> Result<(u64, u64)> {
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
-        let prepare = |index: usize| {
+        let steps = parallel::map(tasks.len(), |index| {
             let Task { set, source, .. } = tasks[index];
             Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
-        };
-        let steps: Vec<ByRow<Prepared>> = parallel::map(tasks.len(), prepare)
-            .into_iter()
-            .collect::<Result<_>>()?;
-        let written = steps
-            .iter()
-            .map(|step| by_row!(step, (_, step) => step.written()));
-        let (rows, bytes) = written.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        });
+        let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;
+        let mut rows = 0;
+        let mut bytes = 0;
+        for step in &steps {
+            let written = by_row!(step, (_, step) => step.written());
+            rows += written.0;
+            bytes += written.1;
+        }
         self.commit(view, |edit, blocks| {
-            steps.into_iter().try_for_each(
-                |step| by_row!(step, (set, step) => step::apply(step, set, edit, blocks)),
-            )
+            for step in steps {
+                by_row!(step, (set, step) => step::apply(step, set, edit, blocks)?);
+            }
+            Ok(())
         })?;
         Ok((rows, bytes))
     }

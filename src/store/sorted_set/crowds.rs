@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::store::blocks::CachedRow;
@@ -86,18 +87,24 @@ fn read_all<R: CachedRow>(
     let behind = behind(wanted.bits);
     let mut current: Option<Crowd> = None;
     for range in reader.parts()? {
-        for row in reader.rows(&range)?.into_iter().filter(|&row| counts(row)) {
+        for row in reader.rows(&range)? {
+            if !counts(row) {
+                continue;
+            }
             let prefix = row.prefix() & !behind;
             match &mut current {
                 Some(crowd) if crowd.prefix == prefix => crowd.rows += 1,
                 _ => {
-                    let before = current.replace(Crowd { prefix, rows: 1 });
-                    before.into_iter().for_each(|crowd| top.add(crowd));
+                    if let Some(before) = current.replace(Crowd { prefix, rows: 1 }) {
+                        top.add(before);
+                    }
                 }
             }
         }
     }
-    current.into_iter().for_each(|crowd| top.add(crowd));
+    if let Some(last) = current {
+        top.add(last);
+    }
     Ok(())
 }
 
@@ -109,7 +116,7 @@ fn count_found<R: CachedRow>(
     top: &mut Top,
 ) -> Result<u64> {
     let behind = behind(wanted.bits);
-    let Found { known, unknown } = found(reader, behind)?;
+    let KnownPrefixes { known, unknown } = known_prefixes(reader, behind)?;
     let mut known: Vec<(u64, u64)> = known.into_iter().collect();
     known.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     let most_counted = COUNTED_AT_LEAST + COUNTED_PER_WANTED * wanted.most;
@@ -129,21 +136,22 @@ fn count_found<R: CachedRow>(
     Ok(unknown)
 }
 
-/// What the directories and the runs in memory tell.
-struct Found {
+/// The prefixes that the directories and the runs in memory know to have many rows.
+struct KnownPrefixes {
     /// The rows that surely have a prefix, marked or not.
     known: HashMap<u64, u64>,
     /// Each prefix has fewer rows than this beside those that are known.
     unknown: u64,
 }
 
-fn found<R: CachedRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<Found> {
-    let mut found = Found {
+fn known_prefixes<R: CachedRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<KnownPrefixes> {
+    let mut found = KnownPrefixes {
         known: HashMap::new(),
         unknown: 1,
     };
-    for level in reader.set.levels.iter().map(|it| &it.level) {
-        let (mut before, mut most) = (None, 0);
+    for SetLevel { level, .. } in &reader.set.levels {
+        let mut before = None;
+        let mut most = 0;
         for entry in level.entries(level.all(), reader.blocks)? {
             let prefix = entry.high.prefix() & !behind;
             if before == Some(prefix) {
@@ -178,8 +186,9 @@ struct Top {
 
 impl Top {
     fn add(&mut self, crowd: Crowd) {
-        let before = |it: &Crowd| (it.rows, !it.prefix) > (crowd.rows, !crowd.prefix);
-        let index = self.list.partition_point(before);
+        let index = self
+            .list
+            .partition_point(|other| (other.rows, !other.prefix) > (crowd.rows, !crowd.prefix));
         if index < self.most && crowd.rows > 0 {
             self.list.insert(index, crowd);
             self.list.truncate(self.most);

@@ -84,21 +84,24 @@ impl<R: Row> Chunk<R> {
                 bytes.extend(entry.puts.to_le_bytes());
                 bytes.extend(entry.marks.to_le_bytes());
                 encode_lines(lines, bytes);
-                extent.iter().for_each(|extent| extent.encode(bytes));
+                if let Some(extent) = extent {
+                    extent.encode(bytes);
+                }
             }
         });
-        let lines = listed
-            .iter()
-            .flat_map(|it| it.lines.iter().copied())
-            .collect();
-        let counts = listed.iter().map(|it| it.lines.len() as u16);
-        let entries = listed.iter().map(|it| it.entry.clone()).collect();
-        let extents = listed.iter().filter_map(|it| it.extent).collect();
-        (
-            Self::with_sums(entries, counts, lines, extents, sealed_checksum(&bytes)),
-            last,
-            bytes,
-        )
+        let mut entries = Vec::with_capacity(listed.len());
+        let mut counts = Vec::with_capacity(listed.len());
+        let mut lines = Vec::new();
+        let mut extents = Vec::new();
+        for block in listed {
+            entries.push(block.entry.clone());
+            counts.push(block.lines.len() as u16);
+            lines.extend_from_slice(block.lines);
+            extents.extend(block.extent);
+        }
+        let checksum = sealed_checksum(&bytes);
+        let chunk = Self::with_sums(entries, &counts, lines, extents, checksum);
+        (chunk, last, bytes)
     }
 
     /// Reads a chunk of a level back. It must be the one that was outlined.
@@ -118,7 +121,8 @@ impl<R: Row> Chunk<R> {
         let count = u16::from_le_bytes(fields.take()?);
         let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
         let mut counts = Vec::with_capacity(count.into());
-        let (mut lines, mut extents) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
+        let mut extents = Vec::new();
         for _ in 0..count {
             let mut high = [0; 16];
             high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
@@ -154,13 +158,7 @@ impl<R: Row> Chunk<R> {
         if entries.len() > MAX_FILTERED && !lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        let chunk = Self::with_sums(
-            entries,
-            counts.into_iter(),
-            lines.into(),
-            extents,
-            sealed_checksum(bytes),
-        );
+        let chunk = Self::with_sums(entries, &counts, lines, extents, sealed_checksum(bytes));
         if chunk.outline() == *outline {
             Ok(chunk)
         } else {
@@ -170,38 +168,35 @@ impl<R: Row> Chunk<R> {
 
     fn with_sums(
         entries: Vec<Entry<R>>,
-        counts: impl Iterator<Item = u16>,
-        lines: Arc<[Line]>,
+        counts: &[u16],
+        lines: Vec<Line>,
         extents: Vec<Extent>,
         checksum: u64,
     ) -> Self {
         let mut before = Vec::with_capacity(entries.len() + 1);
-        let mut sum = (0, 0);
-        before.push(sum);
+        let mut puts = 0;
+        let mut marks = 0;
+        before.push((puts, marks));
         for entry in &entries {
-            sum = (
-                sum.0 + u32::from(entry.puts),
-                sum.1 + u32::from(entry.marks),
-            );
-            before.push(sum);
+            puts += u32::from(entry.puts);
+            marks += u32::from(entry.marks);
+            before.push((puts, marks));
         }
         let mut first_lines = Vec::with_capacity(entries.len() + 1);
-        first_lines.push(0);
-        first_lines.extend(counts.scan(0, |end, count| {
-            *end += count;
-            Some(*end)
-        }));
+        let mut end = 0;
+        first_lines.push(end);
+        for count in counts {
+            end += count;
+            first_lines.push(end);
+        }
         let last = entries.last().map_or(0, |last| last.high.prefix());
-        let samples = Samples::new(
-            entries.iter().map(|entry| entry.high.prefix()),
-            entries.len(),
-            last,
-        );
+        let highs = entries.iter().map(|entry| entry.high.prefix());
+        let samples = Samples::new(highs, entries.len(), last);
         Self {
             entries: entries.into(),
             samples,
             first_lines,
-            lines,
+            lines: lines.into(),
             before,
             extents,
             checksum,
@@ -297,20 +292,20 @@ pub(crate) fn cut<'a, 'b, R: Row>(
         .div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16)
         .max(listed.len().div_ceil(most))
         .max(1);
-    let (share, count) = (bytes.div_ceil(parts), listed.len().div_ceil(parts).max(1));
-    let has_filters = listed.iter().any(|it| !it.lines.is_empty());
-    let count = if has_filters {
-        count.min(MAX_FILTERED)
-    } else {
-        count
-    };
+    let share = bytes.div_ceil(parts);
+    let mut count = listed.len().div_ceil(parts).max(1);
+    if listed.iter().any(|block| !block.lines.is_empty()) {
+        count = count.min(MAX_FILTERED);
+    }
     let mut chunks = Vec::with_capacity(parts);
-    let (mut first, mut taken) = (0, 0);
+    let mut first = 0;
+    let mut taken = 0;
     for (i, entry) in listed.iter().enumerate() {
         let bytes = bytes_of(entry);
         if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
             chunks.push(&listed[first..i]);
-            (first, taken) = (i, 0);
+            first = i;
+            taken = 0;
         }
         taken += bytes;
     }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::level::Level;
 use super::lists::{merge, part};
 use super::set::SetLevel;
-use super::set_reader::SetReader;
+use super::set_reader::{SetReader, ranges_to};
 use crate::error::{Error, Result};
 use crate::store::blocks::{CachedRow, Entry, Lists, Problem, Row};
 
@@ -24,27 +24,12 @@ impl<R: CachedRow> SetReader<'_, R> {
     pub(crate) fn even_parts(&self, blocks: usize) -> Result<Vec<RangeInclusive<R>>> {
         let mut ends: Vec<R> = Vec::new();
         for SetLevel { level, .. } in &self.set.levels {
-            ends.extend(
-                level
-                    .entries(level.all(), self.blocks)?
-                    .map(|entry| entry.high),
-            );
+            let entries = level.entries(level.all(), self.blocks)?;
+            ends.extend(entries.map(|entry| entry.high));
         }
         ends.sort_unstable();
-        let mut parts = Vec::new();
-        let mut next = Some(R::MIN);
-        for end in ends
-            .into_iter()
-            .skip(blocks - 1)
-            .step_by(blocks)
-            .chain([R::MAX])
-        {
-            if let Some(low) = next.filter(|&low| low <= end) {
-                parts.push(low..=end);
-                next = end.next();
-            }
-        }
-        Ok(parts)
+        let ends = ends.into_iter().skip(blocks - 1).step_by(blocks);
+        Ok(ranges_to(ends).collect())
     }
 
     /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
@@ -60,16 +45,13 @@ impl<R: CachedRow> SetReader<'_, R> {
         for run in self.runs() {
             newer = merge((&newer.puts, &newer.marks), run.within(range), life);
         }
-        for it in &self.set.levels {
-            let older = self.inspect_level(&it.level, range, faults)?;
+        for SetLevel { level, .. } in &self.set.levels {
+            let older = self.inspect_level(level, range, faults)?;
             newer = if newer.len() == 0 {
                 older
             } else {
-                merge(
-                    (&newer.puts, &newer.marks),
-                    (&older.puts, &older.marks),
-                    life,
-                )
+                let older = (&older.puts[..], &older.marks[..]);
+                merge((&newer.puts, &newer.marks), older, life)
             };
         }
         Ok(newer.puts)
@@ -83,11 +65,8 @@ impl<R: CachedRow> SetReader<'_, R> {
         faults: &mut Vec<Fault<R>>,
     ) -> Result<Lists<R>> {
         let positions = level.overlapping(range, self.blocks)?;
-        let before = level
-            .before(positions.start)
-            .map(|it| level.entry(it, self.blocks))
-            .transpose()?;
-        let mut before = before.flatten().map(|it| it.high);
+        let before = level.entry_before(positions.start, self.blocks)?;
+        let mut before = before.map(|entry| entry.high);
         let mut rows = Lists::default();
         for entry in level.entries(positions, self.blocks)? {
             let held = (rows.puts.len(), rows.marks.len());
@@ -121,13 +100,16 @@ impl<R: CachedRow> SetReader<'_, R> {
     ) -> Result<()> {
         let held = (rows.puts.len(), rows.marks.len());
         self.blocks.read_rows(entry, rows)?;
-        let (puts, marks) = (&rows.puts[held.0..], &rows.marks[held.1..]);
+        let puts = &rows.puts[held.0..];
+        let marks = &rows.marks[held.1..];
         ensure_order(puts, marks, before).map_err(|problem| self.blocks.damaged(entry, problem))?;
-        for row in puts.iter().chain(marks).filter(|_| self.set.rules.filtered) {
+        if !self.set.rules.filtered {
+            return Ok(());
+        }
+        for row in puts.iter().chain(marks) {
             if !level.passes(row.prefix(), self.blocks)? {
-                return Err(self
-                    .blocks
-                    .damaged(entry, "the filter does not know all its rows"));
+                let problem = "the filter does not know all its rows";
+                return Err(self.blocks.damaged(entry, problem));
             }
         }
         Ok(())
@@ -148,11 +130,6 @@ fn ensure_order<R: Row>(
     marks: &[R],
     before: Option<R>,
 ) -> std::result::Result<(), Problem> {
-    // Without an early end, the processor compares many rows at a time.
-    let rises = |rows: &[R]| {
-        rows.windows(2)
-            .fold(true, |all, pair| all & (pair[0] < pair[1]))
-    };
     if !rises(puts) || !rises(marks) {
         return Err("its rows are out of order");
     }
@@ -160,10 +137,22 @@ fn ensure_order<R: Row>(
         return Err("it puts and marks the same row");
     }
     let first = [puts.first(), marks.first()].into_iter().flatten().min();
-    if first.is_some_and(|&first| before.is_some_and(|before| first <= before)) {
+    if let Some(&first) = first
+        && before.is_some_and(|before| first <= before)
+    {
         return Err("it begins before the block before it ends");
     }
     Ok(())
+}
+
+/// Whether each row comes after the one before.
+fn rises<R: Row>(rows: &[R]) -> bool {
+    let mut rises = true;
+    // Without an early end, the processor compares many rows at a time.
+    for pair in rows.windows(2) {
+        rises &= pair[0] < pair[1];
+    }
+    rises
 }
 
 #[cfg(test)]

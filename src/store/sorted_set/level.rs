@@ -6,17 +6,20 @@
 //! A level that was opened knows the outlines of its chunks. A chunk is read when it is first needed, and then
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
+//!
+//! A level whose directory has extents also tells which blocks may have documents of a time, without reading
+//! them. Documents are stored in the order in which they come. So later blocks mostly have later times. Where
+//! they do not, whole chunks are passed over by their outlines.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::directory::Chunk;
-use super::fence::Fence;
 use super::shared_list::SharedList;
-use super::slot::{Found, Slot, Top};
+use super::slot::{Fence, Found, Slot, Top};
 use super::summary::{Outline, Stored};
 use crate::error::{Error, Result};
-use crate::store::blocks::{Entry, Problem, Row, SetBlocks};
+use crate::store::blocks::{Entry, Extent, Problem, Row, SetBlocks};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, partition_point_from, prefetch_at};
 
@@ -83,13 +86,12 @@ impl<R: Row> Level<R> {
         stored: impl IntoIterator<Item = (Vec<Outline<R>>, u64)>,
         last: Option<Outline<R>>,
     ) -> Self {
-        let (mut slots, mut summaries) = (Vec::new(), Vec::new());
+        let mut slots = Vec::new();
+        let mut summaries = Vec::new();
         for (outlines, share) in stored {
             slots.extend(outlines.into_iter().map(Slot::unread));
-            summaries.push(Stored {
-                end: slots.len(),
-                share,
-            });
+            let end = slots.len();
+            summaries.push(Stored { end, share });
         }
         slots.extend(last.map(Slot::unread));
         Self::numbered(number).with_chunks(0..0, slots, summaries)
@@ -113,9 +115,11 @@ impl<R: Row> Level<R> {
 
     /// The checksums of all summaries and the number of summaries, added up.
     pub(crate) fn sum(&self) -> u64 {
-        self.summaries
-            .iter()
-            .fold(0, |sum, summary| sum.wrapping_add(summary.share))
+        let mut sum = 0u64;
+        for summary in &self.summaries {
+            sum = sum.wrapping_add(summary.share);
+        }
+        sum
     }
 
     /// The number of blocks.
@@ -169,24 +173,19 @@ impl<R: Row> Level<R> {
             number: self.number,
         };
         let last = outline.high.number();
-        let damaged = |problem: Problem| {
-            let key = format!("{}, level {}, up to {last:x}", level.table, level.number);
-            Error::Damaged {
-                table: "directory",
-                key,
-                problem,
-            }
+        let damaged = |problem: Problem| Error::Damaged {
+            table: "directory",
+            key: format!("{}, level {}, up to {last:x}", level.table, level.number),
+            problem,
         };
         let mut read = None;
         let is_there = blocks.read_chunk(level, last, &mut |bytes| {
             read = Some(Chunk::decode(level, outline, blocks.file(), bytes).map_err(damaged)?);
             Ok(())
         })?;
-        let read = read
-            .filter(|_| is_there)
-            .ok_or_else(|| damaged("it is missing"))?;
-        let before = index.checked_sub(1).map(|before| self.highs[before]);
-        if before.is_some_and(|before| before >= read.first_high()) {
+        let read = read.filter(|_| is_there);
+        let read = read.ok_or_else(|| damaged("it is missing"))?;
+        if index > 0 && self.highs[index - 1] >= read.first_high() {
             return Err(damaged("it overlaps the one before"));
         }
         // Another thread may have read the same.
@@ -208,7 +207,7 @@ impl<R: Row> Level<R> {
         if let Some(fence) = self.fences.get(index) {
             fence.fill(chunk);
         }
-        Ok(self.tops[index].found.get_or_init(|| Found::of(chunk)))
+        Ok(self.tops[index].found.get_or_init(|| Found::new(chunk)))
     }
 
     /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
@@ -231,7 +230,10 @@ impl<R: Row> Level<R> {
 
     /// Reads every chunk that is not read yet.
     pub(crate) fn read_all(&self, blocks: SetBlocks<'_>) -> Result<()> {
-        (0..self.slots.len()).try_for_each(|chunk| self.found(chunk, blocks).map(drop))
+        for chunk in 0..self.slots.len() {
+            self.found(chunk, blocks)?;
+        }
+        Ok(())
     }
 
     /// The position of the first block that ends at `row` or after it, or the end.
@@ -345,18 +347,28 @@ impl<R: Row> Level<R> {
 
     /// Whether a summary ends with a row.
     pub(crate) fn has_summary(&self, last: R) -> bool {
-        let is_last = |chunk| {
-            self.summaries
-                .binary_search_by_key(&(chunk + 1), |it| it.end)
-                .is_ok()
-        };
-        self.has_chunk(last) && is_last(self.chunk_of(last))
+        let end = self.chunk_of(last) + 1;
+        let summary = self
+            .summaries
+            .binary_search_by_key(&end, |summary| summary.end);
+        self.has_chunk(last) && summary.is_ok()
+    }
+
+    /// The entry of the block before, or `None` if there is none.
+    pub(crate) fn entry_before(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<&Entry<R>>> {
+        match self.before(position) {
+            Some(before) => self.entry(before, blocks),
+            None => Ok(None),
+        }
     }
 
     /// The entry of the last block.
     pub(crate) fn last(&self, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
-        self.before(self.end())
-            .map_or(Ok(None), |position| self.entry(position, blocks))
+        self.entry_before(self.end(), blocks)
     }
 
     /// The entries of the blocks at these positions.
@@ -386,14 +398,8 @@ impl<R: Row> Level<R> {
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
         let around = self.prefixes.around(prefix);
-        let mut around = around.start..self.fences.len();
-        let after = around.find_map(|index| {
-            self.fences
-                .get(index)
-                .filter(|it| it.last >= prefix)
-                .map(|it| (index, it))
-        });
-        let Some((index, fence)) = after else {
+        let mut fences = (around.start..).map_while(|index| Some((index, self.fences.get(index)?)));
+        let Some((index, fence)) = fences.find(|(_, fence)| fence.last >= prefix) else {
             return Ok(false);
         };
         if let Some(passes) = fence.passes(prefix) {
@@ -419,5 +425,109 @@ impl<R: Row> Level<R> {
             .chunk(position.chunk, blocks)?
             .rows_before(position.entry);
         Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
+    }
+}
+
+impl Level<u64> {
+    /// The first row that may be of a document seen at `since` or later. `None` if there is no such row.
+    pub(crate) fn first_since(&self, since: i64, blocks: SetBlocks<'_>) -> Result<Option<u64>> {
+        let chunk = self.latest.partition_point(|&latest| latest < since);
+        if chunk == self.latest.len() {
+            return Ok(None);
+        }
+        let extents = self.chunk(chunk, blocks)?.extents();
+        let entry = extents
+            .iter()
+            .position(|extent| extent.greatest_seen >= since)
+            .unwrap_or(0);
+        let before = self.entry_before(Position { chunk, entry }, blocks)?;
+        Ok(Some(before.map_or(0, |before| before.high + 1)))
+    }
+
+    /// The last row up to `row` that may be of a document seen at `since` or later. `None` if there is no such
+    /// row. Rows behind the last block may not.
+    pub(crate) fn last_since(
+        &self,
+        row: u64,
+        since: i64,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<u64>> {
+        let mut end = self.after(self.find(row, blocks)?, 1);
+        loop {
+            // The chunk of the last block before `end`.
+            let Some(Position { chunk, entry }) = self.before(end) else {
+                return Ok(None);
+            };
+            if self.latest[chunk] < since {
+                return Ok(None);
+            }
+            let all = self.slots[chunk].outline.extent;
+            if all.is_some_and(|extent| extent.greatest_seen >= since) {
+                let extents = &self.chunk(chunk, blocks)?.extents()[..=entry];
+                let entry = extents
+                    .iter()
+                    .rposition(|extent| extent.greatest_seen >= since);
+                if let Some(entry) = entry {
+                    let last = self.entry(Position { chunk, entry }, blocks)?;
+                    return Ok(last.map(|last| last.high.min(row)));
+                }
+            }
+            end = Position { chunk, entry: 0 };
+        }
+    }
+
+    /// The position of the first block from `from` on whose extent `wanted` takes. `wanted` must take the
+    /// extent of two blocks together if it takes that of one of them.
+    pub(crate) fn next_wanted(
+        &self,
+        from: Position,
+        wanted: impl Fn(&Extent) -> bool,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Position> {
+        let mut position = from;
+        while let Some(slot) = self.slots.get(position.chunk) {
+            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
+                let rest = &self.chunk(position.chunk, blocks)?.extents()[position.entry..];
+                if let Some(found) = rest.iter().position(&wanted) {
+                    return Ok(Position {
+                        entry: position.entry + found,
+                        ..position
+                    });
+                }
+            }
+            position = Position {
+                chunk: position.chunk + 1,
+                entry: 0,
+            };
+        }
+        Ok(self.end())
+    }
+
+    /// The most blocks that `wanted` may take, as far as the outlines of the chunks tell. `wanted` is as in
+    /// [`next_wanted`](Self::next_wanted).
+    pub(crate) fn most_wanted(&self, wanted: impl Fn(&Extent) -> bool) -> usize {
+        let mut most = 0;
+        for slot in self.slots.iter() {
+            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
+                most += usize::from(slot.outline.blocks);
+            }
+        }
+        most
+    }
+
+    /// The extent of a block.
+    pub(crate) fn extent(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Option<Extent>> {
+        if position.chunk >= self.slots.len() {
+            return Ok(None);
+        }
+        Ok(self
+            .chunk(position.chunk, blocks)?
+            .extents()
+            .get(position.entry)
+            .copied())
     }
 }

@@ -1,5 +1,6 @@
 //! Sorted lists of rows: the part in a range, and merging a newer pair of lists over an older one.
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use crate::store::blocks::{Lists, Row};
@@ -13,6 +14,13 @@ pub(crate) enum Life {
     /// Put once, and after that marked at most once. A put and its mark cancel each other. Rows that have
     /// a document number live once.
     Once,
+}
+
+/// The rows in order, each once.
+pub(super) fn sorted<R: Row>(mut rows: Vec<R>) -> Vec<R> {
+    rows.sort_unstable();
+    rows.dedup();
+    rows
 }
 
 /// The part of sorted rows that lies in a range.
@@ -49,28 +57,16 @@ pub(crate) fn merge_onto<R: Row>(
     life: Life,
     merged: &mut Lists<R>,
 ) {
-    let kept = difference(older.0, newer.1);
-    union_onto(
-        newer.0,
-        kept.as_deref().unwrap_or(older.0),
-        &mut merged.puts,
-    );
+    let puts = difference(older.0, newer.1);
+    union_onto(newer.0, &puts, &mut merged.puts);
     match life {
         Life::Repeated => {
-            let kept = difference(older.1, newer.0);
-            union_onto(
-                newer.1,
-                kept.as_deref().unwrap_or(older.1),
-                &mut merged.marks,
-            );
+            let marks = difference(older.1, newer.0);
+            union_onto(newer.1, &marks, &mut merged.marks);
         }
         Life::Once => {
-            let kept = difference(newer.1, older.0);
-            union_onto(
-                kept.as_deref().unwrap_or(newer.1),
-                older.1,
-                &mut merged.marks,
-            );
+            let marks = difference(newer.1, older.0);
+            union_onto(&marks, older.1, &mut merged.marks);
         }
     }
 }
@@ -85,7 +81,8 @@ pub(crate) fn merge<R: Row>(newer: (&[R], &[R]), older: (&[R], &[R]), life: Life
 /// Adds the rows of both lists to `all`, each once.
 fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
     all.reserve(a.len() + b.len());
-    let (mut i, mut j) = (0, 0);
+    let mut i = 0;
+    let mut j = 0;
     while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
         // There is no branch, since the processor could not predict it with random rows.
         all.push(if x <= y { x } else { y });
@@ -96,21 +93,20 @@ fn union_onto<R: Row>(a: &[R], b: &[R], all: &mut Vec<R>) {
     all.extend(&b[j..]);
 }
 
-/// The rows of `a` that are not in `b`. If one of the lists is empty, that is all of `a`, and the answer
-/// is `None`.
-fn difference<R: Row>(a: &[R], b: &[R]) -> Option<Vec<R>> {
+/// The rows of `a` that are not in `b`. They are copied only if both have rows.
+fn difference<'a, R: Row>(a: &'a [R], b: &[R]) -> Cow<'a, [R]> {
     if a.is_empty() || b.is_empty() {
-        return None;
+        return a.into();
     }
     let mut rest = Vec::with_capacity(a.len());
     let mut b = b.iter().copied().peekable();
     for &row in a {
-        while b.next_if(|&it| it < row).is_some() {}
+        while b.next_if(|&other| other < row).is_some() {}
         if b.peek() != Some(&row) {
             rest.push(row);
         }
     }
-    Some(rest)
+    rest.into()
 }
 
 #[cfg(test)]

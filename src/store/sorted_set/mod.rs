@@ -1,20 +1,14 @@
 //! A sorted set of fixed-width rows: runs in memory over levels of blocks. All sets are alike: nothing
 //! here knows what the rows mean.
 
-mod backward;
-mod collected;
 mod crowds;
 mod directory;
-mod extents;
-mod fence;
 mod inspect;
-mod last_read;
 mod level;
 mod lists;
 mod overlay;
 mod ranges;
 mod run;
-mod runs;
 mod set;
 mod set_reader;
 mod shared_list;
@@ -25,13 +19,13 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use collected::Collected;
 pub(crate) use crowds::{Crowds, CrowdsWanted, crowds};
 pub(crate) use directory::{Chunk, NewBlock, cut};
 pub(crate) use inspect::Fault;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
-pub(crate) use overlay::Overlay;
+
+pub(crate) use overlay::{Collected, Overlay};
 pub(crate) use ranges::{Wanted, read_puts, read_ranges};
 pub(crate) use run::{Rules, Run};
 pub(crate) use set::{MergedRuns, SetLevel, SortedSet};

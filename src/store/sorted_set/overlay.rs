@@ -1,13 +1,13 @@
-//! What a transaction puts and marks in the sorted sets, before it commits.
+//! Rows that a transaction puts and marks, before it commits: in an overlay, which can be searched, or only
+//! collected, and sorted once at the end.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::lists::Life;
-use super::run::{Rules, Run};
-use super::runs::push_run;
-use crate::store::blocks::Row;
+use super::lists::{Life, merge, sorted};
+use super::run::{Rules, Run, push_run};
+use crate::store::blocks::{Lists, Row};
 
 /// Rows that a transaction puts and marks. They are sorted as late as possible, since a transaction that
 /// only inserts never searches most of them.
@@ -46,7 +46,7 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn put(&mut self, row: R) {
         self.sort_if_many();
         self.note_prefix(row);
-        self.marks.retain(|&it| it != row);
+        self.marks.retain(|&mark| mark != row);
         self.puts.push(row);
     }
 
@@ -56,7 +56,7 @@ impl<R: Row> Overlay<R> {
         self.sort_if_many();
         self.note_prefix(row);
         let before = self.puts.len();
-        self.puts.retain(|&it| it != row);
+        self.puts.retain(|&put| put != row);
         if self.puts.len() == before || self.rules.life == Life::Repeated {
             self.marks.push(row);
         }
@@ -89,13 +89,9 @@ impl<R: Row> Overlay<R> {
     }
 
     fn sort_by(&mut self, rules: Rules) {
-        let sorted = |rows: &mut Vec<R>| {
-            let mut rows = std::mem::take(rows);
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        let run = Run::new(sorted(&mut self.puts), sorted(&mut self.marks), rules);
+        let puts = sorted(std::mem::take(&mut self.puts));
+        let marks = sorted(std::mem::take(&mut self.marks));
+        let run = Run::new(puts, marks, rules);
         push_run(&mut self.runs, run, rules);
         self.searched = AtomicBool::new(false);
     }
@@ -132,7 +128,7 @@ impl<R: Row> Overlay<R> {
     pub(crate) fn into_unsearched_run(mut self) -> Run<R> {
         self.sort();
         let rules = self.rules.unsearched();
-        Run::of_all(&self.runs, rules)
+        Run::merged(&self.runs, rules)
     }
 }
 
@@ -142,9 +138,9 @@ struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -154,6 +150,77 @@ impl Hasher for AsItIs {
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+/// Rows that are put and marked, in the order in which that happens. An [`Overlay`](super::Overlay) of the
+/// same rows gives the same run. It can be searched at any time, and takes several times as long.
+pub(crate) struct Collected<R> {
+    rules: Rules,
+    puts: Vec<R>,
+    /// Each with the number of puts before it.
+    marks: Vec<(R, usize)>,
+}
+
+impl<R: Row> Collected<R> {
+    /// With room for `puts` rows that are put.
+    pub(crate) fn new(rules: Rules, puts: usize) -> Self {
+        Self {
+            rules,
+            puts: Vec::with_capacity(puts),
+            marks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn put(&mut self, row: R) {
+        self.puts.push(row);
+    }
+
+    pub(crate) fn mark(&mut self, row: R) {
+        self.marks.push((row, self.puts.len()));
+    }
+
+    /// All rows as one run.
+    pub(crate) fn into_run(self) -> Run<R> {
+        let Self { rules, puts, marks } = self;
+        if marks.is_empty() {
+            return Run::new(sorted(puts), Vec::new(), rules);
+        }
+        let Lists { puts, marks } = match rules.life {
+            Life::Once => {
+                // Every mark is newer than the put of its row.
+                let puts = sorted(puts);
+                let marks = sorted(marks.into_iter().map(|(row, _)| row).collect());
+                merge((&[], &marks), (&puts, &[]), Life::Once)
+            }
+            Life::Repeated => newest(puts, marks),
+        };
+        Run::new(puts, marks, rules)
+    }
+}
+
+/// Keeps the newest put or mark of each row.
+fn newest<R: Row>(puts: Vec<R>, marks: Vec<(R, usize)>) -> Lists<R> {
+    // A put has an odd time. A mark has an even time between those of the puts before and after it.
+    let mut all: Vec<(R, usize)> = Vec::with_capacity(puts.len() + marks.len());
+    for (index, row) in puts.into_iter().enumerate() {
+        all.push((row, 2 * index + 1));
+    }
+    for (row, puts_before) in marks {
+        all.push((row, 2 * puts_before));
+    }
+    all.sort_unstable();
+    let mut lists = Lists::default();
+    for same in all.chunk_by(|a, b| a.0 == b.0) {
+        if let Some(&(row, time)) = same.last() {
+            let list = if time % 2 == 1 {
+                &mut lists.puts
+            } else {
+                &mut lists.marks
+            };
+            list.push(row);
+        }
+    }
+    lists
 }
 
 #[cfg(test)]

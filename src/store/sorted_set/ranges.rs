@@ -13,12 +13,15 @@
 //!
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
+//!
+//! A cache that is too small does not have a block when the next range needs it. Ranges that come in order need
+//! one block in each level. So the blocks that were read last are kept (`LastRead`).
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::last_read::LastRead;
 use super::level::{Level, Position};
 use super::lists::part;
 use super::run::Run;
@@ -26,7 +29,7 @@ use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::metrics::Tally;
-use crate::store::blocks::{Block, CachedRow, Entry, Held, SetBlocks};
+use crate::store::blocks::{Block, BlockId, CachedRow, Entry, Held, Lists, SetBlocks};
 use crate::store::lookup::{prefetch, prefetch_at};
 
 /// The number of ranges, or of their parts, that are read together.
@@ -90,64 +93,51 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
-    let reading = Reading::default();
-    let (runs, levels, parts) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
-    let last_read = LastRead::new();
     let mut together = Together::<R, MARKS> {
         most_blocks,
-        runs,
-        levels,
-        parts,
-        last_read,
-        reading,
+        runs: SmallVec::new(),
+        levels: SmallVec::new(),
+        parts: SmallVec::new(),
+        last_read: LastRead::new(),
+        reading: Reading::default(),
     };
     let mut cache = None;
-    for (
-        index,
-        Wanted {
+    for (index, wanted) in ranges.enumerate() {
+        let Wanted {
             reader,
             first,
             last,
-        },
-    ) in ranges.enumerate()
-    {
+        } = wanted;
         let (puts, marks) = reader.unsorted();
-        let one = std::slice::from_ref::<R>;
-        let is_in = |row: &&R| (first..=last).contains(row);
-        puts.iter()
-            .filter(is_in)
-            .for_each(|row| each(index, one(row), &[]));
-        marks
-            .iter()
-            .filter(is_in)
-            .for_each(|row| each(index, &[], one(row)));
+        for row in puts {
+            if (first..=last).contains(row) {
+                each(index, std::slice::from_ref(row), &[]);
+            }
+        }
+        for row in marks {
+            if (first..=last).contains(row) {
+                each(index, &[], std::slice::from_ref(row));
+            }
+        }
         for run in reader.written_runs() {
             let (puts, marks) = run.within(&(first..=last));
             each(index, puts, marks);
         }
-        let guess = Position::default();
-        let blocks = reader.blocks;
-        cache = Some(blocks.cache());
-        let in_run = |source| InSource {
+        cache = Some(reader.blocks.cache());
+        let range = InSource {
             index,
             first,
             last,
-            source,
-            guess,
-            blocks,
+            source: (),
+            guess: Position::default(),
+            blocks: reader.blocks,
         };
-        together.runs.extend(reader.memory_runs().map(in_run));
-        let in_level = |it: &'a SetLevel<R>| InSource {
-            index,
-            first,
-            last,
-            source: &*it.level,
-            guess,
-            blocks,
-        };
-        together
-            .levels
-            .extend(reader.set.levels.iter().map(in_level));
+        for run in reader.memory_runs() {
+            together.runs.push(range.within(run));
+        }
+        for SetLevel { level, .. } in &reader.set.levels {
+            together.levels.push(range.within(&**level));
+        }
         if together.runs.len() + together.levels.len() >= TOGETHER {
             together.read(&mut each)?;
         }
@@ -155,7 +145,9 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     together.read(&mut each)?;
     let reading = together.reading;
     // Once for all blocks, since a query is over after some of them.
-    if let Some(cache) = cache.filter(|_| reading.blocks > 0) {
+    if let Some(cache) = cache
+        && reading.blocks > 0
+    {
         cache
             .tallies
             .add(Tally::CacheHits, reading.blocks - reading.missed);
@@ -185,6 +177,20 @@ struct InSource<'a, R, S> {
     /// In a level, a guess at the block in which the range begins.
     guess: Position,
     blocks: SetBlocks<'a>,
+}
+
+impl<'a, R: CachedRow> InSource<'a, R, ()> {
+    /// The same range in a source.
+    fn within<S>(&self, source: S) -> InSource<'a, R, S> {
+        InSource {
+            index: self.index,
+            first: self.first,
+            last: self.last,
+            source,
+            guess: self.guess,
+            blocks: self.blocks,
+        }
+    }
 }
 
 /// The part of a range that lies in one block.
@@ -233,14 +239,17 @@ impl<R: CachedRow> Part<'_, R> {
                 let Some(block) = held.as_ref().and_then(R::sampled) else {
                     return 0..0;
                 };
-                let (count, high) = (self.entry.puts.into(), self.entry.high.prefix());
-                let guess = |row: R| block.samples.guess(count, high, row.prefix());
+                let count = self.entry.puts.into();
+                let high = self.entry.high.prefix();
+                let from = block.samples.guess(count, high, self.first.prefix());
+                let to = block.samples.guess(count, high, self.last.prefix());
                 let aside = ASIDE_LINES * rows_of_a_line::<R>();
-                guess(self.first).saturating_sub(aside)..(guess(self.last) + aside).min(count)
+                from.saturating_sub(aside)..(to + aside).min(count)
             }
             Rows::Read(block) => {
-                let before = |row: R| block.puts().partition_point(|&it| it < row);
-                before(self.first)..before(self.last)
+                let puts = block.puts();
+                let from = puts.partition_point(|&row| row < self.first);
+                from..puts.partition_point(|&row| row < self.last)
             }
             Rows::Unread => 0..0,
         }
@@ -270,10 +279,8 @@ impl<R: CachedRow> Part<'_, R> {
     fn give<const MARKS: bool>(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
-        let (mut from, mut to) = (
-            self.around.start.min(puts.len()),
-            self.around.end.min(puts.len()),
-        );
+        let mut from = self.around.start.min(puts.len());
+        let mut to = self.around.end.min(puts.len());
         // Only rows that were fetched are read here. The first and the last of the rows to give show
         // whether the range goes on.
         while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
@@ -334,16 +341,13 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         let mut position = level.position_from(guess, first);
         if self.most_blocks < usize::MAX {
             let end = level.after(position, self.most_blocks - 1);
-            if level
-                .entry(end, blocks)?
-                .is_some_and(|entry| entry.high < last)
-            {
+            let entry = level.entry(end, blocks)?;
+            if entry.is_some_and(|entry| entry.high < last) {
                 self.reading.too_long.push(index);
                 return Ok(());
             }
         }
         while let Some(entry) = level.entry(position, blocks)? {
-            let (rows, around) = (Rows::Unread, 0..0);
             self.parts.push(Part {
                 index,
                 first,
@@ -351,8 +355,8 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
                 entry,
                 blocks,
                 slot: None,
-                rows,
-                around,
+                rows: Rows::Unread,
+                around: 0..0,
             });
             if self.parts.len() == TOGETHER {
                 self.read_parts(each)?;
@@ -383,12 +387,13 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         }
         // Blocks that are not cached are read before any block is held. A holder must not insert into the
         // cache.
-        for part in self.parts.iter_mut().filter(|part| part.slot.is_none()) {
-            let block = self
-                .last_read
-                .rows(part.blocks, part.entry, part.first, part.last)?;
-            part.rows = Rows::Read(block);
-            self.reading.missed += 1;
+        for part in &mut self.parts {
+            if part.slot.is_none() {
+                let last_read = &mut self.last_read;
+                let block = last_read.rows(part.blocks, part.entry, part.first, part.last)?;
+                part.rows = Rows::Read(block);
+                self.reading.missed += 1;
+            }
         }
         for part in &mut self.parts {
             let Some(slot) = part.slot else { continue };
@@ -410,6 +415,169 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         self.parts.iter().for_each(|part| part.give::<MARKS>(each));
         self.reading.blocks += self.parts.len() as u64;
         self.parts.clear();
+        Ok(())
+    }
+}
+
+/// The most blocks that are kept.
+const MOST: usize = 8;
+
+thread_local! {
+    /// Memory for the bytes of blocks. It is used again by the next queries of the thread. To allocate it for
+    /// each block took a twentieth of the time of a query.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn give_back(bytes: Vec<u8>) {
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MOST {
+            spare.push(bytes);
+        }
+    });
+}
+
+/// The blocks that were not cached and were read last.
+struct LastRead<R> {
+    blocks: SmallVec<[(BlockId, Form<R>); MOST]>,
+    /// Memory to decode in.
+    lists: Lists<R>,
+}
+
+enum Form<R> {
+    /// The bytes of a block that one range needed so far.
+    Packed(Vec<u8>),
+    Decoded(Block<R>),
+}
+
+impl<R: CachedRow> LastRead<R> {
+    pub(super) fn new() -> Self {
+        Self {
+            blocks: SmallVec::new(),
+            lists: Lists::default(),
+        }
+    }
+
+    /// The rows of a block in a range, and perhaps others, also if the block is not in the cache.
+    ///
+    /// If the cache admits the block, it is decoded whole. Otherwise only the range is. If a second range needs
+    /// the block, more ranges probably do, and it is decoded whole too.
+    pub(super) fn rows(
+        &mut self,
+        blocks: SetBlocks<'_>,
+        entry: &Entry<R>,
+        first: R,
+        last: R,
+    ) -> Result<Block<R>> {
+        if let Some((_, form)) = self.blocks.iter_mut().find(|(id, _)| *id == entry.id) {
+            let block = match form {
+                Form::Packed(bytes) => blocks.decode(entry, bytes)?,
+                Form::Decoded(block) => block.clone(),
+            };
+            if let Form::Packed(bytes) = std::mem::replace(form, Form::Decoded(block.clone())) {
+                give_back(bytes);
+            }
+            return Ok(block);
+        }
+        if blocks.cache().admits() {
+            let block = blocks.rows_to_keep(entry)?;
+            give_back(self.room());
+            self.blocks.push((entry.id, Form::Decoded(block.clone())));
+            return Ok(block);
+        }
+        let mut bytes = self.room();
+        blocks.read_bytes(entry, &mut bytes)?;
+        let part = blocks.decode_part(entry, &bytes, first, last, &mut self.lists)?;
+        self.blocks.push((entry.id, Form::Packed(bytes)));
+        Ok(part)
+    }
+
+    /// Makes room for a block, and returns memory for its bytes.
+    fn room(&mut self) -> Vec<u8> {
+        if self.blocks.len() == MOST
+            && let (_, Form::Packed(bytes)) = self.blocks.remove(0)
+        {
+            return bytes;
+        }
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+}
+
+impl<R> Drop for LastRead<R> {
+    fn drop(&mut self) {
+        for (_, form) in self.blocks.drain(..) {
+            if let Form::Packed(bytes) = form {
+                give_back(bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::blocks::{FileSeed, Hint, MemoryBlocks, Packed, Packer};
+    use crate::store::engine::{BlockTable, LevelName};
+
+    static TABLE: BlockTable = BlockTable::new(0, "table", false);
+
+    /// For one row of a block, the whole block was decoded and cached, and a block that was used went for it.
+    #[test]
+    fn without_room_in_the_cache_a_range_is_decoded_alone_and_a_block_is_read_once() -> Result<()> {
+        let (memory, level) = (
+            MemoryBlocks::default(),
+            LevelName {
+                table: &TABLE,
+                number: 0,
+            },
+        );
+        let mut packer = Packer::new(4080, false, FileSeed(7));
+        packer
+            .waiting
+            .puts
+            .extend((0..3_000u64).map(|row| row << 40));
+        let mut entries = Vec::new();
+        for (
+            number,
+            Packed {
+                bytes,
+                checksum,
+                high,
+                puts,
+                marks,
+                ..
+            },
+        ) in packer.finish().into_iter().enumerate()
+        {
+            let id = BlockId::new(0, number as u64 + 1);
+            memory.store(level, high.into(), bytes);
+            entries.push(Entry {
+                high,
+                id,
+                checksum,
+                puts,
+                marks,
+                hint: Hint::default(),
+            });
+        }
+        let blocks = memory.blocks();
+        blocks.cache.set_capacity(0);
+        let of = blocks.of_table(&TABLE);
+        // One block in eight is admitted, the first too.
+        assert!(of.cache().admits());
+        let mut last_read = LastRead::new();
+        let rows = last_read.rows(of, &entries[0], 5 << 40, 7 << 40)?;
+        assert_eq!(rows.puts(), [5 << 40, 6 << 40, 7 << 40]);
+        memory.lose((level.id(), entries[0].high.into()));
+        let rows = last_read.rows(of, &entries[0], 20 << 40, 20 << 40)?;
+        assert_eq!(
+            (rows.puts().len(), rows.puts()[20]),
+            (entries[0].puts.into(), 20 << 40)
+        );
+        assert_eq!(of.cache().bytes(), 0);
+        // What is damaged is refused, also for a part.
+        memory.damage((level.id(), entries[1].high.into()));
+        let (low, high) = (entries[0].high + 1, entries[1].high);
+        assert!(last_read.rows(of, &entries[1], low, high).is_err());
         Ok(())
     }
 }

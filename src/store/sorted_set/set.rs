@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::level::Level;
 use super::run::{Rules, Run};
-use super::runs::{push_run_soon, runs_to_merge};
+use super::run::{push_run_soon, runs_to_merge};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.
@@ -77,10 +77,10 @@ impl<R: Row> SortedSet<R> {
     /// pause there are to be fewer.
     pub(crate) fn merged_runs(&self, short: usize, in_pause: bool) -> Option<MergedRuns<R>> {
         if self.frozen.len() > 1 {
-            return Some(MergedRuns::Frozen(Run::of_all(&self.frozen, self.rules)));
+            return Some(MergedRuns::Frozen(Run::merged(&self.frozen, self.rules)));
         }
         let of = runs_to_merge(&self.recent, short, in_pause)?;
-        let merged = Run::of_all(&self.recent[of.clone()], self.rules);
+        let merged = Run::merged(&self.recent[of.clone()], self.rules);
         Some(MergedRuns::Recent {
             newest: self.recent[of.end - 1].clone(),
             of,
@@ -100,11 +100,8 @@ impl<R: Row> SortedSet<R> {
             MergedRuns::Frozen(run) => self.frozen = vec![run],
             MergedRuns::Recent { of, newest, merged } => {
                 // Runs are merged from the newest on. So if this one is there, those before it are too.
-                if self
-                    .recent
-                    .get(of.end - 1)
-                    .is_some_and(|run| run.is_same(&newest))
-                {
+                let last = self.recent.get(of.end - 1);
+                if last.is_some_and(|run| run.is_same(&newest)) {
                     self.recent.splice(of, (merged.len() > 0).then_some(merged));
                 }
             }
@@ -113,27 +110,34 @@ impl<R: Row> SortedSet<R> {
 
     /// The numbers of rows that are put and marked in all sources.
     pub(crate) fn rows(&self) -> (u64, u64) {
-        let memory = self.recent.iter().chain(&self.frozen);
-        let memory = memory.map(|run| (run.puts().len() as u64, run.marks().len() as u64));
-        let levels = self.levels.iter().map(|it| it.level.rows());
-        memory
-            .chain(levels)
-            .fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
+        let mut puts = 0;
+        let mut marks = 0;
+        for run in self.recent.iter().chain(&self.frozen) {
+            puts += run.puts().len() as u64;
+            marks += run.marks().len() as u64;
+        }
+        for SetLevel { level, .. } in &self.levels {
+            let rows = level.rows();
+            puts += rows.0;
+            marks += rows.1;
+        }
+        (puts, marks)
     }
 
     /// The number of blocks of the set, as if the rows in memory were packed too.
     pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
         let memory: usize = self.recent.iter().chain(&self.frozen).map(Run::len).sum();
-        let levels: usize = self.levels.iter().map(|it| it.level.blocks()).sum();
+        let levels: usize = self.levels.iter().map(|set| set.level.blocks()).sum();
         (levels + memory * R::BYTES / block_bytes + 1) as u64
     }
 
     /// An empty level with a number that no other level of the set has.
     pub(crate) fn new_level(&self) -> SetLevel<R> {
-        let taken = |number: &u8| self.levels.iter().any(|it| it.number == *number);
-        let number = (0..=u8::MAX)
-            .find(|number| !taken(number))
-            .expect("a set has a handful of levels");
+        let mut number = 0;
+        while self.levels.iter().any(|level| level.number == number) {
+            // A set has a handful of levels.
+            number += 1;
+        }
         SetLevel {
             number,
             next: R::MIN,

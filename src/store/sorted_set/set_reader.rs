@@ -1,15 +1,14 @@
-//! SetReader: a set as a transaction or a snapshot reads it.
+//! SetReader: a set as a transaction or a snapshot reads it, forward by ranges, or backward from the last row.
 
 use std::ops::RangeInclusive;
 
-use super::backward::Backward;
-use super::level::Level;
-use super::lists::{merge, part};
+use super::level::{Level, Position};
+use super::lists::{merge, part, sorted};
 use super::overlay::Overlay;
 use super::run::Run;
 use super::set::{SetLevel, SortedSet};
 use crate::error::Result;
-use crate::store::blocks::{Block, CachedRow, Lists, SetBlocks};
+use crate::store::blocks::{Block, CachedRow, Lists, Row, SetBlocks};
 
 /// A set as a transaction or snapshot reads it.
 #[derive(Clone, Copy)]
@@ -27,36 +26,30 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
 
     /// The sorted runs that the transaction wrote, from new to old.
     pub(crate) fn written_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        self.overlay
-            .map_or(&[][..], |overlay| overlay.parts().0)
-            .iter()
-            .rev()
+        let runs = match self.overlay {
+            Some(overlay) => overlay.parts().0,
+            None => &[],
+        };
+        runs.iter().rev()
     }
 
     /// The rows that the transaction wrote last and has not sorted.
     pub(crate) fn unsorted(&self) -> (&'a [R], &'a [R]) {
-        self.overlay.map_or((&[], &[]), |overlay| {
-            let (_, puts, marks) = overlay.parts();
-            (puts, marks)
-        })
+        match self.overlay {
+            Some(overlay) => {
+                let (_, puts, marks) = overlay.parts();
+                (puts, marks)
+            }
+            None => (&[], &[]),
+        }
     }
 
     /// The unsorted rows of a range, sorted.
     fn unsorted_within(&self, range: &RangeInclusive<R>) -> Lists<R> {
         let (puts, marks) = self.unsorted();
-        let sorted = |rows: &[R]| {
-            let mut rows: Vec<R> = rows
-                .iter()
-                .copied()
-                .filter(|row| range.contains(row))
-                .collect();
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
         Lists {
-            puts: sorted(puts),
-            marks: sorted(marks),
+            puts: sorted_within(puts, range),
+            marks: sorted_within(marks, range),
         }
     }
 
@@ -95,12 +88,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// Ranges that together cover all rows, in order. Each has up to eight blocks of the largest level.
     pub(crate) fn parts(&self) -> Result<impl Iterator<Item = RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
-        let largest = self
-            .set
-            .levels
-            .iter()
-            .map(|it| &it.level)
-            .max_by_key(|level| level.blocks());
+        let levels = self.set.levels.iter().map(|set| &set.level);
+        let largest = levels.max_by_key(|level| level.blocks());
         let entries = largest
             .map(|level| level.entries(level.all(), self.blocks))
             .transpose()?;
@@ -110,12 +99,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             .skip(BLOCKS - 1)
             .step_by(BLOCKS)
             .map(|entry| entry.high);
-        let mut next = Some(R::MIN);
-        Ok(ends.chain(std::iter::once(R::MAX)).filter_map(move |end| {
-            let low = next.filter(|&low| low <= end)?;
-            next = end.next();
-            Some(low..=end)
-        }))
+        Ok(ranges_to(ends))
     }
 
     /// Calls `each` with every row that is in the set, in order.
@@ -156,8 +140,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// each. The cost is that of [`count`](Self::count).
     pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
         let (puts, marks) = self.unsorted();
-        let within = |rows: &[R]| rows.iter().filter(|row| range.contains(row)).count() as i64;
-        let mut sum = (within(puts), within(marks));
+        let mut sum = (count_within(puts, range), count_within(marks, range));
         for run in self.runs() {
             let (puts, marks) = run.within(range);
             sum = (sum.0 + puts.len() as i64, sum.1 + marks.len() as i64);
@@ -175,13 +158,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             return Ok((0, 0));
         };
         let block = self.blocks.rows(entry)?;
-        let count = |block: &Block<R>, range: &RangeInclusive<R>| {
-            (
-                part(block.puts(), range).len() as i64,
-                part(block.marks(), range).len() as i64,
-            )
-        };
-        let mut sum = count(&block, range);
+        let mut sum = count_in(&block, range);
         if entry.high >= *range.end() {
             return Ok(sum);
         }
@@ -194,7 +171,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             sum.1 + (to.1 - from.1) as i64,
         );
         if let Some(entry) = level.entry(last, self.blocks)? {
-            let (puts, marks) = count(&self.blocks.rows(entry)?, range);
+            let (puts, marks) = count_in(&self.blocks.rows(entry)?, range);
             sum = (sum.0 + puts, sum.1 + marks);
         }
         Ok(sum)
@@ -207,8 +184,8 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         {
             return Ok(true);
         }
-        for it in &self.set.levels {
-            if it.level.passes(prefix, self.blocks)? {
+        for SetLevel { level, .. } in &self.set.levels {
+            if level.passes(prefix, self.blocks)? {
                 return Ok(true);
             }
         }
@@ -224,19 +201,18 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
             &unsorted.marks,
         )];
         // Filters know only prefixes, so they help if all rows of the range have the same prefix.
-        let prefix =
-            (range.start().prefix() == range.end().prefix()).then_some(range.start().prefix());
-        for run in self
-            .runs()
-            .filter(|run| prefix.is_none_or(|prefix| run.passes(prefix)))
-        {
-            let (puts, marks) = run.within(range);
-            sources.push(Backward::lists(self.blocks, puts, marks));
+        let prefix = range.start().prefix();
+        let has_one_prefix = prefix == range.end().prefix();
+        for run in self.runs() {
+            if !has_one_prefix || run.passes(prefix) {
+                let (puts, marks) = run.within(range);
+                sources.push(Backward::lists(self.blocks, puts, marks));
+            }
         }
+        let has_filter = has_one_prefix && self.set.rules.filtered;
         for SetLevel { level, .. } in &self.set.levels {
             // If the level has rows of one prefix, the first of them is in the first block that can have one.
-            let filter = prefix.filter(|_| self.set.rules.filtered);
-            if filter.map_or(Ok(true), |prefix| level.passes(prefix, self.blocks))? {
+            if !has_filter || level.passes(prefix, self.blocks)? {
                 sources.push(Backward::level(self.blocks, level, range)?);
             }
         }
@@ -253,11 +229,155 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
                 last.push(row);
             }
             for source in &mut sources {
-                if source.peek().is_some_and(|it| it.0 == row) {
+                if source.peek().is_some_and(|(other, _)| other == row) {
                     source.advance()?;
                 }
             }
         }
         Ok(last)
+    }
+}
+
+/// The ranges that end with these rows, and one that ends with the last row there is. Together they cover all rows.
+pub(super) fn ranges_to<R: Row>(
+    ends: impl Iterator<Item = R>,
+) -> impl Iterator<Item = RangeInclusive<R>> {
+    let mut next = Some(R::MIN);
+    ends.chain([R::MAX]).filter_map(move |end| {
+        let low = next.filter(|&low| low <= end)?;
+        next = end.next();
+        Some(low..=end)
+    })
+}
+
+/// The rows of a range, in order.
+fn sorted_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> Vec<R> {
+    let within = rows.iter().copied().filter(|row| range.contains(row));
+    sorted(within.collect())
+}
+
+/// The number of unsorted rows of a range.
+fn count_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> i64 {
+    rows.iter().filter(|row| range.contains(row)).count() as i64
+}
+
+/// The numbers of rows of a range that a block puts and marks.
+fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (i64, i64) {
+    let puts = part(block.puts(), range).len() as i64;
+    let marks = part(block.marks(), range).len() as i64;
+    (puts, marks)
+}
+
+/// The rows of one source, from the last to the first.
+struct Backward<'a, R> {
+    blocks: SetBlocks<'a>,
+    rows: Rows<'a, R>,
+    puts_left: usize,
+    marks_left: usize,
+    /// For a level with more blocks: the level, the position of the current block, and the first row of
+    /// the range.
+    rest: Option<(&'a Level<R>, Position, R)>,
+}
+
+enum Rows<'a, R> {
+    Lists(&'a [R], &'a [R]),
+    Block(Block<R>),
+}
+
+impl<R> Rows<'_, R> {
+    fn lists(&self) -> (&[R], &[R]) {
+        match self {
+            Rows::Lists(puts, marks) => (puts, marks),
+            Rows::Block(block) => (block.puts(), block.marks()),
+        }
+    }
+}
+
+impl<'a, R: CachedRow> Backward<'a, R> {
+    /// The rows of two sorted lists.
+    fn lists(blocks: SetBlocks<'a>, puts: &'a [R], marks: &'a [R]) -> Self {
+        Self {
+            blocks,
+            rows: Rows::Lists(puts, marks),
+            puts_left: puts.len(),
+            marks_left: marks.len(),
+            rest: None,
+        }
+    }
+
+    /// The rows of a level in a range.
+    pub(super) fn level(
+        blocks: SetBlocks<'a>,
+        level: &'a Level<R>,
+        range: &RangeInclusive<R>,
+    ) -> Result<Self> {
+        let mut source = Self::lists(blocks, &[], &[]);
+        let end = level.find(*range.end(), blocks)?;
+        source.rest = Some((level, end, *range.start()));
+        // Some rows of the block in which the range ends may lie behind the range, and perhaps all of them.
+        if let Some(entry) = level.entry(end, blocks)? {
+            let block = blocks.rows(entry)?;
+            source.puts_left = block.puts().partition_point(|row| row <= range.end());
+            source.marks_left = block.marks().partition_point(|row| row <= range.end());
+            source.rows = Rows::Block(block);
+        }
+        if source.puts_left + source.marks_left == 0 {
+            source.load()?;
+        }
+        source.cut();
+        Ok(source)
+    }
+
+    /// The current row, and whether it is put.
+    fn peek(&self) -> Option<(R, bool)> {
+        let (puts, marks) = self.rows.lists();
+        let put = puts[..self.puts_left].last().map(|&row| (row, true));
+        put.max(marks[..self.marks_left].last().map(|&row| (row, false)))
+    }
+
+    /// Goes on to the row before.
+    fn advance(&mut self) -> Result<()> {
+        match self.peek() {
+            Some((_, true)) => self.puts_left -= 1,
+            Some((_, false)) => self.marks_left -= 1,
+            None => return Ok(()),
+        }
+        if self.puts_left + self.marks_left == 0 {
+            self.load()?;
+        }
+        self.cut();
+        Ok(())
+    }
+
+    /// Goes on with the block before, if it may have rows of the range.
+    fn load(&mut self) -> Result<()> {
+        let Some((level, position, low)) = self.rest else {
+            return Ok(());
+        };
+        self.rest = None;
+        if let Some(position) = level.before(position)
+            && let Some(entry) = level
+                .entry(position, self.blocks)?
+                .filter(|entry| entry.high >= low)
+        {
+            let block = self.blocks.rows(entry)?;
+            self.puts_left = block.puts().len();
+            self.marks_left = block.marks().len();
+            self.rows = Rows::Block(block);
+            self.rest = Some((level, position, low));
+        }
+        Ok(())
+    }
+
+    /// Ends the source if the current row lies before the range.
+    fn cut(&mut self) {
+        if let Some((_, _, low)) = self.rest
+            && let Some((row, _)) = self.peek()
+            && row < low
+        {
+            self.puts_left = 0;
+            self.marks_left = 0;
+            self.rest = None;
+        }
     }
 }

@@ -79,14 +79,11 @@ impl<T: Clone> SharedList<T> {
             .segments
             .get(touched.start)
             .map_or(0, |segment| segment.start);
-        let old = |touched: &Range<usize>| {
-            self.segments[touched.clone()]
-                .iter()
-                .flat_map(|it| it.items.iter())
-        };
-        let mut items: Vec<T> = old(&touched).take(range.start - before).cloned().collect();
-        items.extend(new);
-        items.extend(old(&touched).skip(range.end - before).cloned());
+        let mut items: Vec<T> = Vec::new();
+        for segment in &self.segments[touched.clone()] {
+            items.extend_from_slice(&segment.items);
+        }
+        items.splice(range.start - before..range.end - before, new);
         // What is left must not be a short segment between others.
         while items.len() < LEAST && touched.end < self.segments.len() {
             items.extend(self.segments[touched.end].items.iter().cloned());
@@ -94,41 +91,36 @@ impl<T: Clone> SharedList<T> {
         }
         let parts = items.len().div_ceil(MOST);
         let mut items = items.into_iter();
-        let made = (0..parts).map(|part| {
+        let mut list = Self::empty();
+        for segment in &self.segments[..touched.start] {
+            list.push(segment.items.clone());
+        }
+        for part in 0..parts {
             let share = items.len() / (parts - part);
-            items.by_ref().take(share).collect()
-        });
-        let head = self.segments[..touched.start]
-            .iter()
-            .map(|segment| segment.items.clone());
-        let tail = self.segments[touched.end..]
-            .iter()
-            .map(|segment| segment.items.clone());
-        Self::of(head.chain(made.collect::<Vec<_>>()).chain(tail))
+            list.push(items.by_ref().take(share).collect());
+        }
+        for segment in &self.segments[touched.end..] {
+            list.push(segment.items.clone());
+        }
+        list
     }
 
     /// The segments that have items of a range, or to which items are added.
     fn touched(&self, range: &Range<usize>) -> Range<usize> {
-        let first = self
-            .segments
-            .partition_point(|segment| segment.start + segment.items.len() <= range.start);
-        let first = first.min(self.segments.len().saturating_sub(1));
-        let end = self
-            .segments
-            .partition_point(|segment| segment.start < range.end);
+        let segments = &self.segments;
+        let first =
+            segments.partition_point(|segment| segment.start + segment.items.len() <= range.start);
+        let first = first.min(segments.len().saturating_sub(1));
+        let end = segments.partition_point(|segment| segment.start < range.end);
         first..end.max(first + 1).min(self.segments.len())
     }
 
-    fn of(segments: impl Iterator<Item = Arc<[T]>>) -> Self {
-        let mut list = Self::empty();
-        for items in segments {
-            let start = list.len;
-            list.len += items.len();
-            let segment = list.segments.len() as u32;
-            list.hints.resize(list.len.div_ceil(LEAST), segment);
-            list.segments.push(Segment { start, items });
-        }
-        list
+    fn push(&mut self, items: Arc<[T]>) {
+        let start = self.len;
+        self.len += items.len();
+        let segment = self.segments.len() as u32;
+        self.hints.resize(self.len.div_ceil(LEAST), segment);
+        self.segments.push(Segment { start, items });
     }
 }
 

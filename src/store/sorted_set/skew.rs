@@ -22,20 +22,23 @@ const SAMPLE_BLOCKS: usize = 16;
 /// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
 /// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read.
 pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>> {
-    let Some(largest) = reader.set.levels.iter().max_by_key(|it| it.level.rows().0) else {
+    let levels = reader.set.levels.iter().map(|set| &set.level);
+    let Some(level) = levels.max_by_key(|level| level.rows().0) else {
         return Ok(Vec::new());
     };
-    let level = &largest.level;
     let rows = level.rows().0 as f64;
     let mut shares = shares_of_directory(level, reader.blocks)?;
     let measured = shares.len() - 1;
     let last = shares[measured];
-    shares.extend((measured + 1..=64).map(|bits| last * 0.5f64.powi((bits - measured) as i32)));
+    for bits in measured + 1..=64 {
+        shares.push(last * 0.5f64.powi((bits - measured) as i32));
+    }
     if !read {
         return Ok(shares);
     }
     let step = (level.blocks() / SAMPLES).max(SAMPLE_BLOCKS);
-    let (mut squares, mut sampled) = ([0.0; 65], 0.0);
+    let mut squares = [0.0; 65];
+    let mut sampled = 0.0;
     for first in (0..level.blocks()).step_by(step) {
         let mut rows = Lists::default();
         let from = level.after(level.all().start, first);
@@ -43,10 +46,8 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
             reader.blocks.append_rows(entry, &mut rows)?;
         }
         sampled += rows.puts.len() as f64;
-        for (all, sum) in squares
-            .iter_mut()
-            .zip(sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0))))
-        {
+        let sums = sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)));
+        for (all, sum) in squares.iter_mut().zip(sums) {
             *all += sum;
         }
     }
@@ -63,24 +64,19 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
 /// shares fall from there on.
 fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<f64>> {
     let rows = level.rows().0 as f64;
-    let length = |parts: usize| (parts as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize;
-    let (measured, chunks) = (length(level.blocks()), level.slots.len());
-    let weight = |entry: &Entry<u64>| (entry.high, f64::from(entry.puts));
+    let measured = measured_length(level.blocks());
+    let chunks = level.slots.len();
     if chunks <= MOST_CHUNKS {
-        let sums = sums_of_squares(level.entries(level.all(), blocks)?.map(weight));
-        return Ok(sums[..=measured]
-            .iter()
-            .map(|sum| sum / (rows * rows))
-            .collect());
+        let entries = level.entries(level.all(), blocks)?;
+        let sums = sums_of_squares(entries.map(weight));
+        return Ok(shares_of(&sums[..=measured], rows));
     }
-    let known = length(chunks);
+    let known = measured_length(chunks);
     let sums = sums_of_squares(level.chunks());
-    let mut shares: Vec<f64> = sums[..=known]
-        .iter()
-        .map(|sum| sum / (rows * rows))
-        .collect();
+    let mut shares = shares_of(&sums[..=known], rows);
     // Prefixes of that length, each the likelier the more rows have it.
-    let (mut falls, mut all) = ([0.0; 65], 0.0);
+    let mut falls = [0.0; 65];
+    let mut all = 0.0;
     for (high, _) in level
         .chunks()
         .skip(chunks / SAMPLES / 2)
@@ -89,21 +85,34 @@ fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<
         let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
         let range = high & !others..=high | others;
         let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
-        let sums = sums_of_squares(
-            entries
-                .filter(|entry| range.contains(&entry.high))
-                .map(weight),
-        );
+        let entries = entries.filter(|entry| range.contains(&entry.high));
+        let sums = sums_of_squares(entries.map(weight));
         let rows = sums[known].sqrt().max(1.0);
         all += rows;
-        falls
-            .iter_mut()
-            .zip(sums)
-            .for_each(|(fall, sum)| *fall += sum / rows);
+        for (fall, sum) in falls.iter_mut().zip(sums) {
+            *fall += sum / rows;
+        }
     }
     let last = shares[known];
-    shares.extend((known + 1..=measured).map(|bits| last * falls[bits] / all));
+    for fall in &falls[known + 1..=measured] {
+        shares.push(last * fall / all);
+    }
     Ok(shares)
+}
+
+/// The length of the prefixes that so many parts of a directory tell of.
+fn measured_length(parts: usize) -> usize {
+    (parts as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize
+}
+
+/// The last row of a block, and the number of rows that it puts.
+fn weight(entry: &Entry<u64>) -> (u64, f64) {
+    (entry.high, f64::from(entry.puts))
+}
+
+/// Sums of squares as shares of all rows.
+fn shares_of(sums: &[f64], rows: f64) -> Vec<f64> {
+    sums.iter().map(|sum| sum / (rows * rows)).collect()
 }
 
 /// For each length of a prefix, the sum of the squares of the weights of all prefixes. The weight of a
@@ -112,7 +121,8 @@ fn sums_of_squares(items: impl Iterator<Item = (u64, f64)>) -> [f64; 65] {
     let mut sums = [0.0; 65];
     // For each length, the weight of all items before the current prefix.
     let mut before = [0.0; 65];
-    let (mut all, mut last) = (0.0, None);
+    let mut all = 0.0;
+    let mut last = None;
     for (row, weight) in items {
         // Prefixes that are longer than the bits that the row shares with the row before it have come to
         // their end.

@@ -1,11 +1,11 @@
 //! Slots: the chunks of a level, as they are kept in memory. A chunk that was not needed yet is not read.
+//! Its fence finds the filter of a block.
 
 use std::sync::{Arc, OnceLock};
 
-use super::directory::Chunk;
-use super::fence::Fence;
+use super::directory::{Chunk, Listed, MAX_FILTERED};
 use super::summary::Outline;
-use crate::store::blocks::{Entry, Extent, LINE_BYTES, Row};
+use crate::store::blocks::{Entry, Extent, LINE_BYTES, Line, Row, lines_pass};
 use crate::store::lookup::Samples;
 
 /// The part of a chunk that finds a block in it. It fills a line of memory.
@@ -33,7 +33,7 @@ pub(super) struct Slot<R> {
 
 impl<R: Row> Slot<R> {
     /// A chunk in memory.
-    pub(super) fn of(chunk: Chunk<R>) -> Self {
+    pub(super) fn new(chunk: Chunk<R>) -> Self {
         Self {
             outline: chunk.outline(),
             chunk: OnceLock::from(Arc::new(chunk)),
@@ -50,19 +50,20 @@ impl<R: Row> Slot<R> {
 
     /// What finds a block in it.
     pub(super) fn top(&self) -> Top<R> {
-        let found = self
-            .chunk
-            .get()
-            .map(|chunk| OnceLock::from(Found::of(chunk)));
         Top {
-            found: found.unwrap_or_default(),
+            found: match self.chunk.get() {
+                Some(chunk) => OnceLock::from(Found::new(chunk)),
+                None => OnceLock::new(),
+            },
         }
     }
 
     /// What finds the filters of its blocks.
     pub(super) fn fence(&self) -> Fence {
         let fence = Fence::new(self.outline.high.prefix());
-        self.chunk.get().inspect(|chunk| fence.fill(chunk));
+        if let Some(chunk) = self.chunk.get() {
+            fence.fill(chunk);
+        }
         fence
     }
 
@@ -86,7 +87,7 @@ impl<R: Row> Slot<R> {
 }
 
 impl<R: Row> Found<R> {
-    pub(super) fn of(chunk: &Chunk<R>) -> Self {
+    pub(super) fn new(chunk: &Chunk<R>) -> Self {
         Self {
             entries: chunk.shared_entries(),
             samples: chunk.samples(),
@@ -95,3 +96,67 @@ impl<R: Row> Found<R> {
 }
 
 const _: () = assert!(size_of::<Top<u128>>() == 64);
+
+/// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
+/// for memory meanwhile. So everything that is read to find a line of a filter is together here.
+#[derive(Clone, Debug)]
+#[repr(align(128))]
+pub(super) struct Fence {
+    /// The prefix of the last row of the chunk.
+    pub(super) last: u64,
+    filters: OnceLock<Filters>,
+}
+
+#[derive(Clone, Debug)]
+struct Filters {
+    /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
+    highs: [u64; MAX_FILTERED],
+    /// The index of the first line of each block, then the number of all lines.
+    first_lines: [u8; MAX_FILTERED + 1],
+    lines: Arc<[Line]>,
+}
+
+impl Fence {
+    /// The fence of a chunk that is not read yet. `last` is the prefix of its last row.
+    pub(super) fn new(last: u64) -> Self {
+        Self {
+            last,
+            filters: OnceLock::new(),
+        }
+    }
+
+    /// Takes the filters of the chunk.
+    pub(super) fn fill<R: Row>(&self, chunk: &Chunk<R>) {
+        let mut highs = [self.last; MAX_FILTERED];
+        let mut first_lines = [0; MAX_FILTERED + 1];
+        for (i, Listed { entry, lines, .. }) in chunk.listed().enumerate().take(MAX_FILTERED) {
+            highs[i] = entry.high.prefix();
+            let end = first_lines[i] + lines.len() as u8;
+            first_lines[i + 1..].fill(end);
+        }
+        // Another thread may have done the same.
+        _ = self.filters.set(Filters {
+            highs,
+            first_lines,
+            lines: chunk.lines(),
+        });
+    }
+
+    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it. `None`
+    /// if the chunk is not read yet.
+    #[inline]
+    pub(super) fn passes(&self, prefix: u64) -> Option<bool> {
+        let Filters {
+            highs,
+            first_lines,
+            lines,
+        } = self.filters.get()?;
+        // All prefixes are compared, since the processor could not predict the branches of a search.
+        let mut block = 0;
+        for &high in &highs[..MAX_FILTERED - 1] {
+            block += usize::from(high < prefix);
+        }
+        let of_block = first_lines[block].into()..first_lines[block + 1].into();
+        Some(lines_pass(&lines[of_block], prefix))
+    }
+}

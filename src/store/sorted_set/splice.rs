@@ -1,11 +1,12 @@
 //! Splicing: a level with some blocks replaced by others, and what changes of its stored directory.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::directory::{Chunk, Listed, NewBlock, cut};
-use super::fence::Fence;
 use super::level::{Level, Position};
 use super::shared_list::SharedList;
+use super::slot::Fence;
 use super::slot::Slot;
 use super::summary::{self, Outline, Stored, most_outlines};
 use crate::error::Result;
@@ -38,46 +39,36 @@ impl<R: Row> Level<R> {
         let changed: Vec<_> = changed
             .map(|chunk| self.chunk(chunk, blocks))
             .collect::<Result<_>>()?;
-        let entries_of = |chunk: usize| {
-            changed
-                .get(chunk - first)
-                .into_iter()
-                .flat_map(|it| it.listed())
-        };
-        let kept_before = (first..=start.chunk).flat_map(|chunk| {
-            let count = if chunk == start.chunk {
-                start.entry
-            } else {
-                usize::MAX
-            };
-            entries_of(chunk).take(count)
-        });
-        let kept_after = (end.chunk..last).flat_map(|chunk| {
-            let count = if chunk == end.chunk { end.entry } else { 0 };
-            entries_of(chunk).skip(count)
-        });
-        let all: Vec<Listed<'_, R>> = kept_before
-            .chain(new.iter().map(NewBlock::listed))
-            .chain(kept_after)
-            .collect();
+        let mut all: Vec<Listed<'_, R>> = Vec::new();
+        for (chunk, old) in (first..).zip(&changed) {
+            match chunk.cmp(&start.chunk) {
+                Ordering::Less => all.extend(old.listed()),
+                Ordering::Equal => all.extend(old.listed().take(start.entry)),
+                Ordering::Greater => break,
+            }
+        }
+        all.extend(new.iter().map(NewBlock::listed));
+        // Of the chunk in which the replaced blocks end, the others stay.
+        if end.chunk < last
+            && let Some(old) = changed.get(end.chunk - first)
+        {
+            all.extend(old.listed().skip(end.entry));
+        }
         let mut chunks = Replaced::default();
-        let new: Vec<Slot<R>> = cut(&all, most)
-            .into_iter()
-            .map(|part| {
-                let (chunk, last, bytes) = Chunk::new(name, file, part);
-                chunks.written.push((last, bytes));
-                Slot::of(chunk)
-            })
-            .collect();
-        chunks.removed = self.highs[first..last]
-            .iter()
-            .map(|high| high.number())
-            .collect();
+        let mut slots = Vec::new();
+        for part in cut(&all, most) {
+            let (chunk, last, bytes) = Chunk::new(name, file, part);
+            chunks.written.push((last, bytes));
+            slots.push(Slot::new(chunk));
+        }
+        for high in &self.highs[first..last] {
+            chunks.removed.push(high.number());
+        }
         Ok(self.with_slots(
             name,
             file,
             first..last,
-            new,
+            slots,
             chunks,
             most.min(most_outlines(name)),
         ))
@@ -98,10 +89,8 @@ impl<R: Row> Level<R> {
         let mut level = self.with_chunks(old.clone(), new, self.summaries.clone());
         level.number = name.number;
         // The last chunk is in no summary, neither before nor now.
-        let (listed_before, listed) = (
-            before.saturating_sub(1),
-            level.slots.len().saturating_sub(1),
-        );
+        let listed_before = before.saturating_sub(1);
+        let listed = level.slots.len().saturating_sub(1);
         let first = old.start.min(listed_before).min(listed);
         let end_before = old.end.min(listed_before).max(first);
         let end = listed - (listed_before - end_before);
@@ -114,20 +103,10 @@ impl<R: Row> Level<R> {
             };
         }
         let touched = summary::touched(&self.summaries, &(first..end_before));
-        let end_of = |summary: usize| {
-            summary
-                .checked_sub(1)
-                .map_or(0, |before| self.summaries[before].end)
-        };
-        let (first, end) = (
-            end_of(touched.start),
-            end_of(touched.end) - end_before + end,
-        );
-        let outlines: Vec<Outline<R>> = level
-            .slots
-            .range(first..end)
-            .map(|slot| slot.outline)
-            .collect();
+        let first = self.chunks_before(touched.start);
+        let end = self.chunks_before(touched.end) - end_before + end;
+        let slots = level.slots.range(first..end);
+        let outlines: Vec<Outline<R>> = slots.map(|slot| slot.outline).collect();
         let mut stored = self.summaries[..touched.start].to_vec();
         let mut next = first;
         for part in summary::cut(&outlines, end == listed, most) {
@@ -139,21 +118,29 @@ impl<R: Row> Level<R> {
             });
             summaries.written.push((last, bytes));
         }
-        let last_of = |summary: &Stored| self.highs[summary.end - 1].number();
-        summaries.removed = self.summaries[touched.clone()]
-            .iter()
-            .map(last_of)
-            .collect();
-        let behind = self.summaries[touched.end..].iter();
-        stored.extend(behind.map(|it| Stored {
-            end: it.end + listed - listed_before,
-            ..*it
-        }));
+        for summary in &self.summaries[touched.clone()] {
+            let last = self.highs[summary.end - 1];
+            summaries.removed.push(last.number());
+        }
+        for summary in &self.summaries[touched.end..] {
+            stored.push(Stored {
+                end: summary.end + listed - listed_before,
+                share: summary.share,
+            });
+        }
         level.summaries = stored;
         Splice {
             level,
             chunks,
             summaries,
+        }
+    }
+
+    /// The number of chunks in the summaries before one.
+    fn chunks_before(&self, summary: usize) -> usize {
+        match summary.checked_sub(1) {
+            Some(before) => self.summaries[before].end,
+            None => 0,
         }
     }
 
@@ -167,11 +154,28 @@ impl<R: Row> Level<R> {
             return self.fences.splice(old.clone(), new.iter().map(Slot::fence));
         }
         // So far no block of the level had a filter.
-        let (head, tail) = (
-            self.slots.range(0..old.start),
-            self.slots.range(old.end..self.slots.len()),
-        );
-        SharedList::empty().splice(0..0, head.chain(new).chain(tail).map(Slot::fence))
+        let head = self.slots.range(0..old.start);
+        let tail = self.slots.range(old.end..self.slots.len());
+        let slots = head.chain(new).chain(tail);
+        SharedList::empty().splice(0..0, slots.map(Slot::fence))
+    }
+
+    /// The greatest times up to each chunk, with other chunks in the place of those of a range. None in sets without
+    /// extents.
+    fn latest_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> Vec<i64> {
+        let has_extents = new.iter().any(|slot| slot.outline.extent.is_some());
+        if self.latest.is_empty() && !has_extents {
+            return Vec::new();
+        }
+        let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
+        let behind = self.slots.range(old.end..self.slots.len());
+        for slot in new.iter().chain(behind) {
+            if let Some(extent) = slot.outline.extent {
+                let before = latest.last().copied().unwrap_or(i64::MIN);
+                latest.push(extent.greatest_seen.max(before));
+            }
+        }
+        latest
     }
 
     /// The level with other chunks in the place of those of a range, and other summaries. It shares with this one
@@ -182,57 +186,36 @@ impl<R: Row> Level<R> {
         new: Vec<Slot<R>>,
         summaries: Vec<Stored>,
     ) -> Self {
-        let sum = |sum: (u64, u64), (puts, marks)| (sum.0 + puts, sum.1 + marks);
         let mut rows = self.before.get(old.start).copied().unwrap_or(self.rows);
         let mut before = self.before[..old.start].to_vec();
-        let (mut blocks, mut memory_bytes) = (self.blocks, self.memory_bytes);
+        let mut blocks = self.blocks;
+        let mut memory_bytes = self.memory_bytes;
         for slot in self.slots.range(old.clone()) {
             blocks -= usize::from(slot.outline.blocks);
             memory_bytes -= slot.memory_bytes();
         }
         for slot in &new {
             before.push(rows);
-            let (puts, marks) = slot.outline.rows;
-            rows = sum(rows, (puts.into(), marks.into()));
+            rows.0 += u64::from(slot.outline.rows.0);
+            rows.1 += u64::from(slot.outline.rows.1);
             blocks += usize::from(slot.outline.blocks);
             memory_bytes += slot.memory_bytes();
         }
+        // The rows of the chunks behind come after others now.
         let gone = self.before.get(old.end).copied().unwrap_or(self.rows);
-        let moved = |&(puts, marks): &(u64, u64)| sum(rows, (puts - gone.0, marks - gone.1));
-        before.extend(self.before[old.end..].iter().map(moved));
-        let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
-        let has_extents =
-            !self.latest.is_empty() || new.iter().any(|slot| slot.outline.extent.is_some());
-        let behind = self.slots.range(
-            old.end..if has_extents {
-                self.slots.len()
-            } else {
-                old.end
-            },
-        );
-        for extent in new
-            .iter()
-            .chain(behind)
-            .filter_map(|slot| slot.outline.extent)
-        {
-            latest.push(
-                latest
-                    .last()
-                    .map_or(extent.greatest_seen, |&it| extent.greatest_seen.max(it)),
-            );
+        for (puts, marks) in &self.before[old.end..] {
+            before.push((rows.0 + puts - gone.0, rows.1 + marks - gone.1));
         }
+        let rows = (rows.0 + self.rows.0 - gone.0, rows.1 + self.rows.1 - gone.1);
+        let latest = self.latest_with(&old, &new);
         let tops = self.tops.splice(old.clone(), new.iter().map(Slot::top));
         let fences = self.fences_with(&old, &new);
-        let head = self.highs[..old.start].iter().copied();
-        let highs: Vec<R> = head
-            .chain(new.iter().map(|slot| slot.outline.high))
-            .chain(self.highs[old.end..].iter().copied())
-            .collect();
+        let mut highs = self.highs.clone();
+        highs.splice(old.clone(), new.iter().map(|slot| slot.outline.high));
         let prefixes = Prefixes::new(highs.iter().map(|high| high.prefix()), 1);
         let slots = self.slots.splice(old, new);
-        let (number, rows) = (self.number, moved(&self.rows));
         Self {
-            number,
+            number: self.number,
             tops,
             slots,
             fences,

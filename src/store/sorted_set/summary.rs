@@ -45,7 +45,9 @@ impl<R: Row> Outline<R> {
         bytes.extend(self.lines.to_le_bytes());
         bytes.extend(self.rows.0.to_le_bytes());
         bytes.extend(self.rows.1.to_le_bytes());
-        self.extent.iter().for_each(|extent| extent.encode(bytes));
+        if let Some(extent) = &self.extent {
+            extent.encode(bytes);
+        }
     }
 
     /// Reads an outline back. `has_extent` tells whether it has an extent.
@@ -108,9 +110,9 @@ pub(crate) fn encode<R: Row>(
         &key_bytes((level.id(), last)),
         |bytes| {
             bytes.extend((outlines.len() as u16).to_le_bytes());
-            outlines
-                .iter()
-                .for_each(|outline| outline.encode(R::BYTES, bytes));
+            for outline in outlines {
+                outline.encode(R::BYTES, bytes);
+            }
         },
     );
     (last, bytes)
@@ -184,18 +186,18 @@ pub(super) struct Stored {
 /// The indexes of the stored summaries that have one of these chunks. If there is no chunk in the range, that
 /// of the chunk before.
 pub(super) fn touched(stored: &[Stored], chunks: &Range<usize>) -> Range<usize> {
-    let of = |chunk: usize| stored.partition_point(|it| it.end <= chunk);
-    let last = chunks
-        .end
-        .saturating_sub(1)
-        .max(chunks.start.saturating_sub(usize::from(chunks.is_empty())));
-    let first = if chunks.is_empty() {
-        last
-    } else {
-        chunks.start
-    };
-    let end = (of(last) + 1).min(stored.len());
-    of(first).min(end)..end
+    let mut first = chunks.start;
+    if chunks.is_empty() {
+        first = first.saturating_sub(1).max(chunks.end.saturating_sub(1));
+    }
+    let last = chunks.end.saturating_sub(1).max(first);
+    let end = (summary_of(stored, last) + 1).min(stored.len());
+    summary_of(stored, first).min(end)..end
+}
+
+/// The index of the summary that has a chunk.
+fn summary_of(stored: &[Stored], chunk: usize) -> usize {
+    stored.partition_point(|summary| summary.end <= chunk)
 }
 
 #[cfg(test)]
