@@ -7,9 +7,9 @@
     )
 )]
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 mod admin;
-#[cfg(feature = "admin")]
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 mod database;
@@ -31,6 +31,8 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod process;
+#[cfg(feature = "serve")]
+mod serve;
 mod sketch;
 mod source;
 mod store;
@@ -38,8 +40,6 @@ mod streaming;
 mod text;
 mod unix_seconds;
 
-#[cfg(feature = "admin")]
-pub use admin::AdminSocket;
 pub use database::{
     Answers, Change, CheckReport, Cluster, ClusterDocument, ClusterEvent, ClusterTotals,
     Clustering, CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, Explanation,
@@ -54,6 +54,8 @@ pub use fingerprint::Fingerprint;
 pub use memory::Cache;
 pub use metrics::Histogram;
 pub use plan::{PlanEstimate, Prefer, SqlDialect, SqlJob, SqlWork};
+#[cfg(feature = "serve")]
+pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use source::{Identity, Place, Reached, Sample, Source, Stamp};
 pub use store::FORMAT_VERSION;

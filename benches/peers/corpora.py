@@ -1,7 +1,7 @@
 """Cleans whole corpora with simdb and with other programs, and prints what each needed and found as Markdown tables.
 
     pip install -r benches/peers/requirements-corpora.txt
-    cargo build --release
+    cargo build --release --features cli
     python benches/peers/corpora_data.py --from FOLDER --output corpus.jsonl
     python benches/peers/corpora.py --corpus corpus.jsonl --documents 100000
     python benches/peers/corpora.py --corpus corpus.jsonl --made 10000000

@@ -1,7 +1,7 @@
 """Finds all pairs of near fingerprints with simdb and with other programs, and prints the times as a Markdown table.
 
     pip install -r benches/peers/requirements.txt
-    cargo build --release
+    cargo build --release --features cli
     python benches/peers/pairs.py --real tests/data/fp-real/fp.u64le
     python benches/peers/pairs.py --size 10000000
 

@@ -1,7 +1,7 @@
 """Measures how good fingerprints are on labelled documents, beside other libraries, and writes Markdown tables.
 
     pip install -r benches/peers/requirements.txt
-    cargo build --release
+    cargo build --release --features cli
     python benches/peers/quality.py --data FOLDER --output quality.md --plots plots
 
 FOLDER holds the labelled sets: `SET/docs.jsonl.gz` and `SET/pairs.tsv`, or `SET/pairs.tsv.gz`. Those that are not

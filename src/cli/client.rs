@@ -12,10 +12,10 @@ use crate::{Error, Holder};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::console::{Console, Step};
-use super::protocol::{
-    Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Request, VERSION, Written, line_of,
+use super::served::{PIECE_BYTES, Piece, Written};
+use crate::serve::{
+    Frame, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of, line_of, socket_beside,
 };
-use super::socket::{connect, identity_of, socket_beside};
 
 /// How often the client looks whether its own user still wants the answer.
 const LOOK: Duration = Duration::from_millis(20);

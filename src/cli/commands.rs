@@ -12,15 +12,16 @@ use crate::Error;
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::Globals;
 use super::console::Console;
-#[cfg(feature = "parquet")]
-use super::import;
 use super::live::{Live, finish};
 use super::output::Output;
 use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
+#[cfg(feature = "parquet")]
+use super::tables;
 use super::{
-    completions, create, dedup, eval, fingerprint, ingest, load, manual, plan, running, watching,
+    clusters, completions, create, dedup, eval, fingerprint, ingest, load, manual, plan, running,
+    stats,
 };
 
 /// An embedded index of near-duplicate documents.
@@ -54,7 +55,7 @@ enum Command {
     Load(load::Arguments),
     /// Store the documents of Parquet files
     #[cfg(feature = "parquet")]
-    Import(import::Arguments),
+    Import(tables::ImportArguments),
     /// Print the fingerprints of texts
     #[command(visible_alias = "hash", alias = "simhash")]
     Fingerprint(fingerprint::Arguments),
@@ -108,15 +109,15 @@ fn run(command: &Command, output: &mut Output) -> CommandResult {
     match command {
         Command::Create(arguments) => create::run(arguments, output),
         Command::Ingest(arguments) => ingest::run(arguments, output),
-        Command::Live(live @ Live::Top(arguments)) => watching::watch(live, arguments, output),
-        Command::Live(live) => match live.of_pairs() {
-            Some(of_pairs) => of_pairs.run(output),
-            None => running::run(live, output),
-        },
+        Command::Live(live @ Live::Top(arguments)) => stats::watch(live, arguments, output),
+        Command::Live(Live::Clusters(arguments)) if arguments.are_of_pairs() => {
+            clusters::cluster_pairs(arguments, output)
+        }
+        Command::Live(live) => running::run(live, output),
         Command::Dedup(arguments) => dedup::run(arguments, output),
         Command::Load(arguments) => load::run(arguments, output),
         #[cfg(feature = "parquet")]
-        Command::Import(arguments) => import::run(arguments, output),
+        Command::Import(arguments) => tables::import(arguments, output),
         Command::Fingerprint(arguments) => fingerprint::run(arguments, output),
         Command::Distance(arguments) => fingerprint::distance(arguments, output),
         Command::Eval(arguments) => eval::run(arguments, output),
@@ -156,7 +157,7 @@ impl Command {
             | Self::Ingest(ingest::Arguments { database, .. })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
             #[cfg(feature = "parquet")]
-            Self::Import(import::Arguments { database, .. }) => Some(&database.database),
+            Self::Import(tables::ImportArguments { database, .. }) => Some(&database.database),
             Self::Live(live) => Some(live.database()),
             Self::Fingerprint(_) | Self::Distance(_) | Self::Eval(_) | Self::Plan(_) => None,
             Self::Completions(_) | Self::Manual | Self::Dedup(_) => None,

@@ -26,7 +26,6 @@ pub(crate) trait Terminal: Send + Sync {
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes a line before the first output, if that goes to a terminal.
-    #[cfg(feature = "cli")]
     fn head(&self, line: &'static str) {
         // Only the process of the user has a terminal.
         _ = line;
@@ -81,13 +80,13 @@ impl Console {
     }
 
     /// Shows how far some work is.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn show(&self, step: &Step<'_>) {
         self.terminal.show(step);
     }
 
     /// Shows no progress any more.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn hide(&self) {
         self.terminal.hide();
     }
@@ -105,7 +104,6 @@ impl Console {
     }
 
     /// Writes a line before the first output, if that goes to a terminal.
-    #[cfg(feature = "cli")]
     pub(super) fn head(&self, line: &'static str) {
         self.terminal.head(line);
     }

@@ -1,23 +1,19 @@
 //! The commands that a database in use answers too. Each takes an open database. It runs in this process if the
 //! database can be opened here, otherwise in the process that has it open.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use crate::{Database, Error};
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 
 use super::about::name_database;
-use super::answer::{Answer, CommandResult, chain};
-use super::arguments::{Globals, LiveDatabase};
-use super::console::Console;
-#[cfg(feature = "parquet")]
-use super::export;
+use super::answer::CommandResult;
+use super::arguments::LiveDatabase;
 use super::output::Output;
-#[cfg(feature = "cli")]
-use super::pair_clusters::PairClustering;
+#[cfg(feature = "parquet")]
+use super::tables;
 use super::{
-    check, clusters, compact, delete, dump, get, pairs, query, query_arguments, report, sources,
+    check, clusters, compact, delete, get, load, pairs, query, query_arguments, report, sources,
     stats,
 };
 
@@ -64,10 +60,10 @@ pub(super) enum Live {
     Backup(compact::BackupArguments),
     /// Print a whole database as JSON Lines
     #[command(visible_alias = "ls", alias = "list")]
-    Dump(dump::Arguments),
+    Dump(load::DumpArguments),
     /// Write all documents to a Parquet file
     #[cfg(feature = "parquet")]
-    Export(export::Arguments),
+    Export(tables::ExportArguments),
 }
 
 /// What a database is opened for.
@@ -90,9 +86,9 @@ impl Live {
             | Self::Stats(stats::Arguments { database, .. })
             | Self::Top(stats::TopArguments { database, .. })
             | Self::Backup(compact::BackupArguments { database, .. })
-            | Self::Dump(dump::Arguments { database }) => (database, Opening::Read),
+            | Self::Dump(load::DumpArguments { database }) => (database, Opening::Read),
             #[cfg(feature = "parquet")]
-            Self::Export(export::Arguments { database, .. }) => (database, Opening::Read),
+            Self::Export(tables::ExportArguments { database, .. }) => (database, Opening::Read),
             Self::Delete(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Expire(it) if it.is_dry_run() => (&it.database, Opening::Read),
             Self::Delete(delete::Arguments { database, .. })
@@ -110,7 +106,6 @@ impl Live {
     }
 
     /// Whether it has to put things in order before it ends. What only reads the database has not.
-    #[cfg(feature = "cli")]
     pub(super) fn ends_in_order(&self) -> bool {
         #[cfg(feature = "parquet")]
         if matches!(self, Self::Export(_)) {
@@ -156,14 +151,13 @@ impl Live {
             Self::Check(arguments) => check::run(arguments, database, output),
             Self::Compact(arguments) => compact::run(arguments, database, output),
             Self::Backup(arguments) => compact::backup(arguments, database, output),
-            Self::Dump(_) => dump::run(database, output),
+            Self::Dump(_) => load::dump(database, output),
             #[cfg(feature = "parquet")]
-            Self::Export(arguments) => export::run(arguments, database, output),
+            Self::Export(arguments) => tables::export(arguments, database, output),
         }
     }
 }
 
-#[cfg(feature = "cli")]
 impl Live {
     /// The socket that the user named.
     #[cfg(unix)]
@@ -175,14 +169,6 @@ impl Live {
     pub(super) fn heading(&self) -> Option<&'static str> {
         match self {
             Self::Pairs(arguments) => arguments.heading(),
-            _ => None,
-        }
-    }
-
-    /// What is to be done without a database.
-    pub(super) fn of_pairs(&self) -> Option<PairClustering<'_>> {
-        match self {
-            Self::Clusters(arguments) => arguments.pair_clustering(),
             _ => None,
         }
     }
@@ -246,48 +232,6 @@ impl Live {
             Self::Check(arguments) => check::answer(arguments, Err(error), output),
             _ => Err(error.into()),
         }
-    }
-}
-
-/// A command of a client.
-#[derive(Parser)]
-#[command(name = "simdb", no_binary_name = true)]
-pub(crate) struct LiveCommand {
-    #[command(subcommand)]
-    live: Live,
-
-    #[command(flatten)]
-    globals: Globals,
-}
-
-impl LiveCommand {
-    /// Parses the arguments of a client, or says what is wrong with them.
-    pub(crate) fn of(arguments: Vec<OsString>) -> Result<Self, String> {
-        Self::try_parse_from(arguments).map_err(|error| {
-            let error = error.to_string();
-            let first = error
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ");
-            format!("the process that has the database open does not answer this: {first}")
-        })
-    }
-
-    /// Runs the command, prints an error once, and returns the answer.
-    pub(crate) fn run(&self, database: &Database, console: &Console) -> Answer {
-        let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
-        let answer = self.live.run(database, &mut output);
-        let finished = finish(
-            answer,
-            &mut output,
-            Some(self.live.database()),
-            self.live.told_when_ended(),
-        );
-        finished.unwrap_or_else(|error| {
-            console.complain(&chain(error.as_ref()));
-            Answer::CouldNotTell
-        })
     }
 }
 

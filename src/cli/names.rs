@@ -23,7 +23,7 @@ pub(super) fn instead(name: &str) -> Option<String> {
         }
         #[cfg(not(feature = "parquet"))]
         "export" | "import" => {
-            "this program was built without Parquet: build it with `--features parquet`. `simdb dump` prints all \
+            "this program was built without Parquet: build it with `--features cli,parquet`. `simdb dump` prints all \
              documents as JSON Lines, `simdb ingest` reads them"
         }
         "restore" => {

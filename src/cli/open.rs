@@ -8,9 +8,9 @@ use super::answer::chain;
 use super::console::Console;
 use super::live::Opening;
 #[cfg(unix)]
-use super::socket::socket_beside;
-#[cfg(unix)]
 use crate::AdminSocket;
+#[cfg(unix)]
+use crate::serve::socket_beside;
 use crate::{Database, Error, OpenOptions};
 
 /// Opens a database for something.

@@ -150,7 +150,6 @@ impl Output {
 }
 
 /// Prints a message on standard error, on one line. A failure to do so is ignored.
-#[cfg(feature = "cli")]
 pub(crate) fn complain(message: &str) {
     use io::Write as _;
     _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[]));
@@ -165,7 +164,6 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 }
 
 /// The bytes that [`name_fields`] has put into an object.
-#[cfg(feature = "cli")]
 pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
     match object.get(field).and_then(Value::as_str) {
         Some(text) => Some(text.as_bytes().to_vec()),

@@ -36,7 +36,6 @@ pub(super) struct PairArguments {
 
 impl PairArguments {
     /// Whether lines go to standard output.
-    #[cfg(feature = "cli")]
     pub(super) fn prints_lines(&self) -> bool {
         let is_screen = match &self.output {
             Some(path) => path.as_os_str() == "-",
@@ -142,7 +141,8 @@ impl Sink {
             }
             #[cfg(not(feature = "parquet"))]
             (PairFormat::Parquet, Some(_)) => Err(
-                "this program was built without Parquet: build it with `--features parquet`".into(),
+                "this program was built without Parquet: build it with `--features cli,parquet`"
+                    .into(),
             ),
             (PairFormat::Parquet, None) => Err(
                 "--format parquet needs a file: give --output, such as --output pairs.parquet"

@@ -48,7 +48,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The other side.
-    #[cfg(all(feature = "cli", unix))]
+    #[cfg(unix)]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         self.with.as_deref().into_iter()
     }
@@ -68,7 +68,6 @@ impl Arguments {
     }
 
     /// The names of the columns, if lines are printed.
-    #[cfg(feature = "cli")]
     pub(super) fn heading(&self) -> Option<&'static str> {
         let heading = match self.groups {
             true => "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity",

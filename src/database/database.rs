@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 use parking_lot::Mutex;
 
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 use super::door::{Door, OpenDoor};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
@@ -69,7 +69,7 @@ use crate::text::Scheme;
 #[derive(Debug)]
 pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "serve")]
     door: Mutex<Option<OpenDoor>>,
     pub(super) store: Arc<Store>,
 }
@@ -164,22 +164,22 @@ impl Database {
     /// Opens the door, if the options ask for one.
     fn with_door(store: Store, options: &OpenOptions) -> Result<Self> {
         let store = Arc::new(store);
-        #[cfg(feature = "admin")]
+        #[cfg(feature = "serve")]
         let door = Mutex::new(options.door.map(|Door(open)| open(&store)).transpose()?);
-        #[cfg(not(feature = "admin"))]
+        #[cfg(not(feature = "serve"))]
         let _ = options;
         Ok(Self {
-            #[cfg(feature = "admin")]
+            #[cfg(feature = "serve")]
             door,
             store,
         })
     }
 
     /// Another handle of an open file.
-    #[cfg(any(test, all(feature = "admin", unix)))]
+    #[cfg(any(test, all(feature = "serve", unix)))]
     pub(crate) fn of_store(store: Arc<Store>) -> Self {
         Self {
-            #[cfg(feature = "admin")]
+            #[cfg(feature = "serve")]
             door: Mutex::new(None),
             store,
         }
@@ -191,7 +191,7 @@ impl Database {
         self.store.ensure_usable()
     }
 
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "serve")]
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -384,7 +384,7 @@ impl Database {
     pub fn close(&self) -> Result<()> {
         self.store.ensure_may_close()?;
         // Nobody else asks for anything any more.
-        #[cfg(feature = "admin")]
+        #[cfg(feature = "serve")]
         drop(self.door.lock().take());
         let close = || self.store.close();
         events::watch(Operation::Closing, self.path(), close, |&(), took| {

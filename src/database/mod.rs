@@ -17,7 +17,7 @@ mod crowding;
 )]
 mod database;
 mod dense;
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 mod door;
 #[cfg(test)]
 mod durability_tests;
@@ -65,7 +65,7 @@ pub use clusters::{
 pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
-#[cfg(feature = "admin")]
+#[cfg(feature = "serve")]
 pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};

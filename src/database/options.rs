@@ -356,7 +356,7 @@ pub struct OpenOptions {
     recent_documents: Option<usize>,
     sizes: Sizes,
     /// Opened with the database.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "serve")]
     pub(crate) door: Option<super::door::Door>,
 }
 
@@ -368,7 +368,7 @@ impl Default for OpenOptions {
             read_only: false,
             recent_documents: None,
             sizes,
-            #[cfg(feature = "admin")]
+            #[cfg(feature = "serve")]
             door: None,
         }
     }

@@ -195,7 +195,7 @@ impl Inputs {
     }
 
     /// Refuses inputs of which one cannot be opened.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(super) fn ensure_readable(&self) -> Result<()> {
         let failed = self
             .paths

@@ -72,8 +72,6 @@ pub use crate::source::Totals;
 pub(crate) use opening::unpacked;
 pub(crate) use record::{NumberedKey, RecordId};
 pub(crate) use records::StoredRecords;
-#[cfg(all(feature = "admin", unix))]
-pub(crate) use stored_bytes::Stop;
 pub(crate) use unpacked::Packing;
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};

@@ -133,7 +133,7 @@ impl ReadOptions {
     }
 
     /// Only the fields that name and make a document are read, so no record is rejected for another one.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(crate) fn only_content(self) -> Self {
         ["seen", "time", "rank", "scope", "payload", "payload_base64"]
             .into_iter()

@@ -66,7 +66,7 @@ impl Records {
     }
 
     /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
-    #[cfg(feature = "admin")]
+    #[cfg(feature = "cli")]
     pub(crate) fn ensure_readable(&self) -> Result<()> {
         self.inputs.ensure_readable()
     }

@@ -43,7 +43,7 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     ),
     (
         b"PAR1\x15",
-        "is a Parquet file, which is read from the disk, by a program built with `--features parquet`",
+        "is a Parquet file, which is read from the disk, by a program built with `--features cli,parquet`",
     ),
     (
         b"PARE",

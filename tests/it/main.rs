@@ -1,4 +1,5 @@
-//! The tests of simdb from outside: the library and the command-line program.
+//! The tests of simdb from outside: the library and the command-line program. Those of Parquet files are in
+//! `tests/parquet`.
 #![allow(
     clippy::disallowed_methods,
     reason = "a test may panic if the system gives no thread"
@@ -53,10 +54,6 @@ mod pages;
 mod pair_output;
 mod pairs;
 mod panics;
-#[cfg(feature = "parquet")]
-mod parquet;
-#[cfg(feature = "parquet")]
-mod parquet_inputs;
 mod patience;
 mod plan;
 mod report;

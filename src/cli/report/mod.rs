@@ -5,10 +5,8 @@ mod differences;
 mod findings;
 mod html;
 mod parts;
-#[cfg(feature = "cli")]
 mod removals;
 mod survey;
 
 pub(super) use command::{Arguments, run};
-#[cfg(feature = "cli")]
 pub(super) use {command::SAMPLES, findings::Findings};

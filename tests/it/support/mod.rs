@@ -1,8 +1,5 @@
 //! Helpers that several tests need.
 
-#[cfg(feature = "parquet")]
-pub(crate) mod int96;
-
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::ops::ControlFlow;

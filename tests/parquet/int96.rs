@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::TestResult;
+use crate::support::TestResult;
 
 /// Writes rows of the columns `key`, `fp`, `text` and `seen`. The last is INT96, of Unix seconds.
 pub(crate) fn write_int96(path: &Path, rows: &[(&str, i64, &str, i64)]) -> TestResult {

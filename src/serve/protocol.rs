@@ -1,8 +1,8 @@
 //! What a client and the process that has a database open say to each other: one request, a line of JSON, and its
 //! answers, JSON Lines. docs/format.md describes it.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,8 +14,8 @@ pub(crate) const VERSION: u32 = 2;
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
-/// The most bytes of output in one answer, and of standard input in one piece.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// The exit code of a request that could not be answered.
+pub(super) const COULD_NOT_TELL: u8 = 2;
 
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -64,28 +64,7 @@ pub(crate) enum Frame {
     Exit(u8),
 }
 
-/// Announces a piece of standard input of as many bytes. None announces its end.
-#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) input: usize,
-}
-
-/// Says that the output that came before a [`Frame::Confirm`] is written.
-#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) written: bool,
-}
-
 impl Bytes {
-    fn of(bytes: &OsStr) -> Self {
-        match bytes.to_str() {
-            Some(text) => Self::Text(text.to_owned()),
-            None => Self::Other {
-                base64: BASE64.encode(bytes.as_encoded_bytes()),
-            },
-        }
-    }
-
     fn to_os(&self) -> Result<OsString, String> {
         match self {
             Self::Text(text) => Ok(text.into()),
@@ -93,39 +72,13 @@ impl Bytes {
                 let bytes = BASE64
                     .decode(base64)
                     .map_err(|error| format!("base64: {error}"))?;
-                os_string(bytes)
+                Ok(OsString::from_vec(bytes))
             }
         }
     }
 }
 
-#[cfg(unix)]
-fn os_string(bytes: Vec<u8>) -> Result<OsString, String> {
-    Ok(std::os::unix::ffi::OsStringExt::from_vec(bytes))
-}
-
-#[cfg(not(unix))]
-fn os_string(_: Vec<u8>) -> Result<OsString, String> {
-    Err("arguments are text on this system".to_owned())
-}
-
 impl Request {
-    pub(crate) fn new(
-        arguments: impl Iterator<Item = OsString>,
-        directory: &Path,
-        file: (u64, u64),
-        input: bool,
-    ) -> Self {
-        let arguments = arguments.map(|it| Bytes::of(&it)).collect();
-        Self {
-            simdb_admin: VERSION,
-            arguments,
-            directory: Bytes::of(directory.as_os_str()),
-            file,
-            input,
-        }
-    }
-
     /// Reads a line, or says what is wrong with it.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let wrong = |error: serde_json::Error| format!("this is no request: {error}");
@@ -151,6 +104,33 @@ impl Request {
     }
 }
 
+/// What a client needs besides.
+#[cfg(feature = "cli")]
+impl Request {
+    pub(crate) fn new(
+        arguments: impl Iterator<Item = OsString>,
+        directory: &std::path::Path,
+        file: (u64, u64),
+        input: bool,
+    ) -> Self {
+        fn bytes(text: &std::ffi::OsStr) -> Bytes {
+            match text.to_str() {
+                Some(text) => Bytes::Text(text.to_owned()),
+                None => Bytes::Other {
+                    base64: BASE64.encode(text.as_encoded_bytes()),
+                },
+            }
+        }
+        Self {
+            simdb_admin: VERSION,
+            arguments: arguments.map(|argument| bytes(&argument)).collect(),
+            directory: bytes(directory.as_os_str()),
+            file,
+            input,
+        }
+    }
+}
+
 /// A value as a line.
 pub(crate) fn line_of(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).expect("numbers and texts can be written as JSON");
@@ -160,6 +140,8 @@ pub(crate) fn line_of(value: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -198,11 +180,10 @@ mod tests {
         Ok(())
     }
 
-    #[cfg(unix)]
     #[test]
     fn arguments_may_be_any_bytes() -> Result<(), String> {
         use std::os::unix::ffi::OsStrExt;
-        let key = OsStr::from_bytes(b"\xff\xfe key");
+        let key = std::ffi::OsStr::from_bytes(b"\xff\xfe key");
         let request = Request::new([key.to_owned()].into_iter(), Path::new(key), (0, 0), true);
         let read = Request::parse(&line_of(&request))?;
         assert_eq!(

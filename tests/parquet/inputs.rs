@@ -18,7 +18,7 @@ use parquet::file::properties::WriterProperties;
 use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 use simdb::{CreateOptions, Database};
 
-use crate::support::int96::write_int96;
+use crate::int96::write_int96;
 use crate::support::{Folder, TestResult, run, run_with_input, simdb};
 
 /// A text of which others differ in some words.

@@ -1,19 +1,42 @@
-//! The options that open an admin socket, and the guard of one.
+//! The admin socket in the interface of the library: the options that open one, and which commands it answers.
 
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(unix)]
-use super::listening::Listening;
 use crate::database::{CreateOptions, Database, Door, OpenDoor, OpenOptions};
 use crate::error::{Error, Result};
 #[cfg(unix)]
-use crate::ingest::Stop;
+use crate::serve::AdminSocket;
+#[cfg(all(unix, any(test, not(feature = "cli"))))]
+use crate::serve::Request;
+#[cfg(unix)]
+use crate::serve::{RunCommand, socket_beside};
 use crate::store::Store;
+
+/// How the commands of clients are run.
+#[cfg(all(unix, feature = "cli"))]
+const RUN: RunCommand = crate::cli::run_for_client;
+#[cfg(all(unix, not(feature = "cli")))]
+const RUN: RunCommand = |request, _, _| refuse(request);
+
+/// The answer to a command where there is none.
+#[cfg(all(unix, any(test, not(feature = "cli"))))]
+fn refuse(request: &Request) -> std::result::Result<u8, String> {
+    let arguments = request.arguments()?;
+    let command = arguments.first().map(|name| name.display());
+    Err(match command {
+        Some(name) => format!(
+            "the process that has the database open does not answer `{name}`: it was built without the feature `cli` \
+             of simdb"
+        ),
+        None => "the request names no command".to_owned(),
+    })
+}
 
 impl OpenOptions {
     /// Whether this process answers commands of the program about the database while it is open. Default: false. It
-    /// needs the feature `admin`, and a system of the Unix family.
+    /// needs the feature `serve`, and a system of the Unix family. The commands are those of the feature `cli`: without
+    /// it, each is answered by an error that says so.
     ///
     /// It listens on a Unix socket beside the file, `crawl.simdb.sock` for `crawl.simdb`, in a thread of its own. The
     /// socket can be used by the user of this process only, and by root. It is removed when the handle is dropped.
@@ -48,7 +71,7 @@ impl CreateOptions {
 
 impl Database {
     /// Answers commands about this database on a Unix socket at `path`, until the guard is dropped. It needs the
-    /// feature `admin`.
+    /// feature `serve`.
     ///
     /// It does what [`OpenOptions::admin`] does, at another place. The program is told of the place by
     /// `--socket PATH`. The guard does not keep the database open. After the handle and its snapshots are dropped,
@@ -71,71 +94,16 @@ impl Database {
     }
 }
 
-/// An admin socket of a database. It is closed and removed when this is dropped.
-///
-/// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from
-/// the one that listens, a drop ends and removes nothing, and does what [`Database::abandon`] does.
-#[derive(Debug)]
-pub struct AdminSocket {
-    #[cfg(unix)]
-    listening: Listening,
-}
-
-impl AdminSocket {
-    /// Whether any request is being answered.
-    pub fn is_answering(&self) -> bool {
-        #[cfg(unix)]
-        return self.listening.room().is_answering();
-        #[cfg(not(unix))]
-        unreachable!("there is no socket on this system")
-    }
-
-    /// Ends all requests, and lets nobody else in, as soon as `stop` says so. It is asked several times a second, by
-    /// the threads of the requests. Only the first call counts.
-    ///
-    /// So a program that was asked to end is not kept by a request, whatever it does: one that compacts the database
-    /// has the turn to write for minutes.
-    #[must_use]
-    pub fn stop_when(self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        #[cfg(unix)]
-        self.listening.room().stop_when(Stop::when(stop));
-        #[cfg(not(unix))]
-        let _ = stop;
-        self
-    }
-
-    /// Lets nobody else in, and waits until the requests that are being answered have ended, or are
-    /// [stopped](Self::stop_when). Clients that have not asked anything yet are not waited for, and none is that reads
-    /// nothing, or sends nothing of its standard input, for two seconds.
-    pub fn close_when_answered(self) {
-        #[cfg(unix)]
-        self.listening.room().wait_until_answered();
-    }
-
-    /// Where the socket is. The path is absolute.
-    pub fn path(&self) -> &Path {
-        #[cfg(unix)]
-        return self.listening.path();
-        #[cfg(not(unix))]
-        unreachable!("there is no socket on this system")
-    }
-}
-
 #[cfg(unix)]
 fn listen(store: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
-    Ok(AdminSocket {
-        listening: Listening::start(store, path)?,
-    })
+    AdminSocket::listen(store, path, RUN)
 }
 
 #[cfg(not(unix))]
 fn listen(_: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
     let reason = "an admin socket needs a system of the Unix family";
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
-    Err(Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    })
+    Err(Error::io(path)(source))
 }
 
 /// Listens beside the file.
@@ -143,13 +111,51 @@ fn open_door(store: &Arc<Store>) -> Result<OpenDoor> {
     if !store.is_writable() {
         return Ok(OpenDoor::new(()));
     }
-    let failed = |source: std::io::Error| Error::Io {
-        path: store.path.clone(),
-        source: source.into(),
-    };
     #[cfg(unix)]
-    let beside = crate::cli::socket_beside(&store.path).map_err(failed)?;
+    let beside = socket_beside(&store.path);
     #[cfg(not(unix))]
-    let beside = std::path::absolute(&store.path).map_err(failed)?;
+    let beside = std::path::absolute(&store.path);
+    let beside = beside.map_err(Error::io(&store.path))?;
     Ok(OpenDoor::new(listen(store, &beside)?))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A program that embeds simdb may do without the commands.
+    #[test]
+    fn a_command_is_refused_by_a_program_without_commands()
+    -> std::result::Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("d.simdb");
+        let database = Database::create(&path, &CreateOptions::new())?;
+        let socket = AdminSocket::listen(
+            database.store(),
+            &folder.path().join("s"),
+            |request, _, _| refuse(request),
+        )?;
+        let mut client = UnixStream::connect(socket.path())?;
+        let file = std::fs::metadata(&path)?;
+        let file = format!("[{},{}]", file.dev(), file.ino());
+        let request =
+            r#"{"simdb_admin":2,"arguments":["get","d.simdb","k"],"directory":"/","file":"#;
+        writeln!(client, "{request}{file}}}")?;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer)?;
+        let lines: Vec<&str> = answer.lines().collect();
+        assert_eq!(
+            (lines[0], lines[2]),
+            (r#"{"simdb_admin":2}"#, r#"{"exit":2}"#)
+        );
+        assert!(
+            lines[1].contains("`get`") && lines[1].contains("without the feature `cli`"),
+            "{answer}"
+        );
+        Ok(())
+    }
 }

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::peer::Peer;
-use super::room::{MOST_GUESTS, Room};
-use super::serving::serve;
-use super::socket_file::SocketFile;
-use crate::cli::{Answer, Frame, VERSION};
+use super::client::Client;
+use super::protocol::{COULD_NOT_TELL, Frame, VERSION};
+use super::sessions::{MOST_SESSIONS, RunCommand, Sessions};
+use super::socket::SocketFile;
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, give_up_inherited};
 use crate::store::Store;
@@ -22,7 +21,7 @@ use crate::store::Store;
 /// A socket on which a thread listens, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Listening {
-    room: Arc<Room>,
+    sessions: Arc<Sessions>,
     path: PathBuf,
     /// `None` after the end. A process that is forked from the one that listens has no such thread.
     file: Option<OfProcess<SocketFile>>,
@@ -35,46 +34,54 @@ pub(super) struct Listening {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Listening {
-    pub(super) fn start(store: &Arc<Store>, path: &Path) -> Result<Self> {
+    /// Listens at a path, and answers by `run`.
+    pub(super) fn start(store: &Arc<Store>, path: &Path, run: RunCommand) -> Result<Self> {
         store.ensure_usable()?;
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
         let (listener, file) = SocketFile::bind(path)?;
         let listener = Kept::new(listener);
-        listener.set_nonblocking(true).map_err(failed)?;
-        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
-        let (stop, stopped) = (Kept::new(stop), Kept::new(stopped));
-        let room = Room::new(Arc::downgrade(store));
+        listener.set_nonblocking(true).map_err(Error::io(path))?;
+        let (stop, stopped) = UnixStream::pair().map_err(Error::io(path))?;
+        let stop = Kept::new(stop);
+        let stopped = Kept::new(stopped);
+        let sessions = Sessions::new(Arc::downgrade(store), run);
         let thread = thread::Builder::new().name("simdb-admin".to_owned());
         let thread = thread.spawn({
-            let room = room.clone();
-            move || listen(&listener, &stopped, &room)
+            let sessions = sessions.clone();
+            move || listen(&listener, &stopped, &sessions)
         });
-        let thread = Some(OfProcess::new(thread.map_err(Error::no_thread)?));
-        let (path, file) = (file.path.clone(), Some(OfProcess::new(file)));
+        let thread = thread.map_err(Error::no_thread)?;
         Ok(Self {
-            room,
-            path,
-            file,
+            sessions,
+            path: file.path.clone(),
+            file: Some(OfProcess::new(file)),
             stop,
-            thread,
+            thread: Some(OfProcess::new(thread)),
         })
-    }
-
-    pub(super) fn room(&self) -> &Room {
-        &self.room
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether any request is being answered.
+    pub(super) fn is_answering(&self) -> bool {
+        self.sessions.is_answering()
+    }
+
+    /// Ends all requests as soon as `stop` says so. The first one stays.
+    pub(super) fn stop_when(&self, stop: impl Fn() -> bool + Send + Sync + 'static) {
+        self.sessions.stop_when(stop);
+    }
+
+    /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
+    pub(super) fn drain(&self) {
+        self.sessions.drain();
+    }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if !self.room.is_here() {
+        if !self.sessions.is_here() {
             // The socket and the thread belong to the process that this one was forked from. But a client that connects
             // would wait for ever if that process is gone and this one still listens.
             _ = give_up_inherited();
@@ -84,7 +91,7 @@ impl Drop for Listening {
         self.file = None;
         // Closing it would not do, since a process that was forked from this one has it too.
         _ = self.stop.shutdown(Shutdown::Both);
-        self.room.close(PATIENCE);
+        self.sessions.close(PATIENCE);
         if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
             _ = thread.join();
         }
@@ -92,7 +99,7 @@ impl Drop for Listening {
 }
 
 /// Lets requests in until `stopped` is shut down at its other end.
-fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
+fn listen(listener: &UnixListener, stopped: &UnixStream, sessions: &Arc<Sessions>) {
     /// So long nobody is let in after the system had no handle for another.
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
@@ -108,7 +115,7 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
             .map_err(io::Error::from)
             .and_then(|_| listener.accept())
         {
-            Ok((stream, _)) => let_in(Kept::new(stream), room),
+            Ok((stream, _)) => let_in(Kept::new(stream), sessions),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::Interrupted
@@ -119,34 +126,32 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, room: &Arc<Room>) {
     }
 }
 
-fn let_in(stream: Kept<UnixStream>, room: &Arc<Room>) {
+fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
     // Nobody is waited for but where it is said how long.
     if stream.set_nonblocking(true).is_err() {
         return;
     }
-    let guest = match room.enter(stream) {
-        Ok(guest) => guest,
+    let session = match sessions.enter(stream) {
+        Ok(session) => session,
         Err(stream) => {
             let reason =
-                format!("answers {MOST_GUESTS} requests already; try again when one has ended");
+                format!("answers {MOST_SESSIONS} requests already; try again when one has ended");
             return refuse(&stream, &reason);
         }
     };
-    let stream = guest.stream.clone();
+    let stream = session.stream.clone();
     let thread = thread::Builder::new().name("simdb-request".to_owned());
-    if let Err(error) = thread.spawn(move || serve(&guest)) {
-        refuse(
-            &stream,
-            &format!("gets no thread for the request: {error}; try again later"),
-        );
+    if let Err(error) = thread.spawn(move || session.answer()) {
+        let reason = format!("gets no thread for the request: {error}; try again later");
+        refuse(&stream, &reason);
     }
 }
 
 /// Tells a client why it is not answered, without waiting for it.
 fn refuse(stream: &UnixStream, reason: &str) {
     let reason = format!("the process that has the database open {reason}");
-    let exit = Frame::Exit(Answer::CouldNotTell.code());
-    Peer::send_to(
+    let exit = Frame::Exit(COULD_NOT_TELL);
+    Client::send_to(
         stream,
         &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit],
     );

@@ -3,7 +3,7 @@
 //! Nobody is waited for longer than a while, and nobody at all from where others may wait: progress is shown with locks
 //! held, so it is sent without waiting or not at all.
 
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::room::Room;
-use crate::cli::{Frame, MOST_REQUEST_BYTES, PIECE_BYTES, Piece, Step, Terminal, Written, line_of};
+use super::protocol::{Frame, MOST_REQUEST_BYTES, line_of};
+use super::sessions::Sessions;
 use crate::process::Kept;
 
 /// How long a client has to send its request.
@@ -24,42 +24,34 @@ pub(super) const LONGEST_UNREAD: Duration = Duration::from_secs(30);
 const LONGEST_AT_END: Duration = Duration::from_secs(2);
 /// How often it is looked whether a client is to be waited for any longer.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often a client is told how far its work is.
-const SHOWN_EVERY: Duration = Duration::from_millis(100);
-/// The longest line that announces a piece of standard input.
-const MOST_LINE_BYTES: usize = 64;
 
 /// A client that is connected.
-pub(super) struct Peer {
+pub(crate) struct Client {
     /// Reading and writing do not wait. Who waits does so in [`wait`](Self::wait).
     stream: Arc<Kept<UnixStream>>,
-    room: Arc<Room>,
+    sessions: Arc<Sessions>,
     /// What was read and not used yet.
     incoming: Mutex<Vec<u8>>,
     /// The rest of a line that is being sent. At most one line waits.
     outgoing: Mutex<Vec<u8>>,
     has_gone: AtomicBool,
-    shown: Mutex<Option<Instant>>,
-    has_input: AtomicBool,
     /// How long the client may read nothing.
     longest_unread: Duration,
 }
 
-impl Peer {
+impl Client {
     /// A client, whose stream does not wait.
     pub(super) fn new(
         stream: Arc<Kept<UnixStream>>,
-        room: Arc<Room>,
+        sessions: Arc<Sessions>,
         longest_unread: Duration,
     ) -> Self {
         Self {
             stream,
-            room,
+            sessions,
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
             has_gone: AtomicBool::new(false),
-            shown: Mutex::default(),
-            has_input: AtomicBool::new(false),
             longest_unread,
         }
     }
@@ -81,17 +73,13 @@ impl Peer {
             })
     }
 
-    /// Whether standard input follows the request.
-    pub(super) fn set_has_input(&self, has_input: bool) {
-        self.has_input.store(has_input, Ordering::Release);
-    }
-
     /// Reads a line, which has to be whole within `most`. It is returned without its end.
-    fn line(&self, most_bytes: usize, most: Option<Duration>) -> io::Result<Vec<u8>> {
+    pub(crate) fn line(&self, most_bytes: usize, most: Option<Duration>) -> io::Result<Vec<u8>> {
         let mut incoming = self.incoming.lock();
-        let (begun, mut searched) = (Instant::now(), 0);
+        let begun = Instant::now();
+        let mut searched = 0;
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &incoming[searched..]) {
+            if let Some(at) = incoming[searched..].iter().position(|&byte| byte == b'\n') {
                 let rest = incoming.split_off(searched + at + 1);
                 let mut line = std::mem::replace(&mut *incoming, rest);
                 line.pop();
@@ -134,7 +122,7 @@ impl Peer {
             tv_nsec: LOOK.as_nanos() as i64,
         };
         let mut at_end = None;
-        while !self.room.is_closing() {
+        while !self.sessions.is_closing() {
             let mut polled = [PollFd::new(&self.stream, what)];
             match poll(&mut polled, Some(&look)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -144,7 +132,7 @@ impl Peer {
             if most.is_some_and(|most| begun.elapsed() >= most) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            if self.room.is_full() {
+            if self.sessions.is_draining() {
                 let at_end: Instant = *at_end.get_or_insert_with(Instant::now);
                 if at_end.elapsed() >= LONGEST_AT_END {
                     return Err(io::ErrorKind::TimedOut.into());
@@ -155,22 +143,11 @@ impl Peer {
     }
 
     /// Sends a line, when the client has read what came before. If that fails, the client has gone, or counts as gone.
-    pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
+    pub(crate) fn send(&self, frame: &Frame) -> io::Result<()> {
         let mut outgoing = self.outgoing.lock();
         self.push(&mut outgoing, true)?;
         *outgoing = line_of(frame);
         self.push(&mut outgoing, true)
-    }
-
-    /// Sends a line, if that is possible without waiting.
-    fn send_now(&self, frame: &Frame) {
-        let Some(mut outgoing) = self.outgoing.try_lock() else {
-            return;
-        };
-        if self.push(&mut outgoing, false).is_ok() && outgoing.is_empty() {
-            *outgoing = line_of(frame);
-            _ = self.push(&mut outgoing, false);
-        }
     }
 
     /// Sends what is waiting, or as much as is possible without waiting.
@@ -209,6 +186,57 @@ impl Peer {
     }
 }
 
+/// What commands need besides.
+#[cfg(feature = "cli")]
+impl Client {
+    /// Sends a line, if that is possible without waiting.
+    pub(crate) fn send_now(&self, frame: &Frame) {
+        let Some(mut outgoing) = self.outgoing.try_lock() else {
+            return;
+        };
+        if self.push(&mut outgoing, false).is_ok() && outgoing.is_empty() {
+            *outgoing = line_of(frame);
+            _ = self.push(&mut outgoing, false);
+        }
+    }
+
+    /// How long the client may read nothing, or not say that it has written what it was sent.
+    pub(crate) fn longest_unread(&self) -> Duration {
+        self.longest_unread
+    }
+
+    /// Reads some bytes, at least one, however long they take.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut incoming = self.incoming.lock();
+        if incoming.is_empty() {
+            return self.receive(buffer, Instant::now(), None);
+        }
+        let ready = buffer.len().min(incoming.len());
+        buffer[..ready].copy_from_slice(&incoming[..ready]);
+        incoming.drain(..ready);
+        Ok(ready)
+    }
+
+    /// Whether the client has gone, or its request is to end.
+    pub(crate) fn is_ended(&self) -> bool {
+        if self.has_gone.load(Ordering::Acquire) || self.sessions.is_closing() {
+            return true;
+        }
+        let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let answered = poll(&mut polled, Some(&now));
+        let ends = PollFlags::HUP | PollFlags::ERR;
+        let has_gone = answered.is_ok() && polled[0].revents().intersects(ends);
+        if has_gone {
+            self.has_gone.store(true, Ordering::Release);
+        }
+        has_gone
+    }
+}
+
 /// Sends some bytes. A client that has gone must not end this process by a signal, whatever the process does with
 /// signals.
 #[cfg(target_os = "linux")]
@@ -225,126 +253,6 @@ fn send_some(mut stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     io::Write::write(&mut stream, bytes)
 }
 
-impl Terminal for Peer {
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let text = String::from_utf8_lossy(bytes);
-        let mut rest = &*text;
-        while !rest.is_empty() {
-            // A character is shorter than a piece, so there is such an end.
-            let mut pieces = (1..=rest.len().min(PIECE_BYTES))
-                .rev()
-                .filter_map(|end| rest.split_at_checked(end));
-            let (piece, others) = pieces.next().unwrap_or((rest, ""));
-            self.send(&Frame::Out(piece.to_owned()))?;
-            rest = others;
-        }
-        Ok(())
-    }
-
-    fn confirm(&self) -> io::Result<()> {
-        self.send(&Frame::Confirm(true))?;
-        let line = self.line(MOST_LINE_BYTES, Some(self.longest_unread))?;
-        let Written { written } = serde_json::from_slice(&line)?;
-        if written {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-    }
-
-    fn complain(&self, message: &str) {
-        _ = self.send(&Frame::Message(message.to_owned()));
-    }
-
-    fn show(&self, step: &Step<'_>) {
-        let mut shown = self.shown.lock();
-        if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
-            *shown = Some(Instant::now());
-            self.send_now(&Frame::Progress(Some((
-                step.done,
-                step.all,
-                step.what.clone().into_owned(),
-            ))));
-        }
-    }
-
-    fn hide(&self) {
-        if self.shown.lock().take().is_some() {
-            _ = self.send(&Frame::Progress(None));
-        }
-    }
-
-    fn is_ended(&self) -> bool {
-        if self.has_gone.load(Ordering::Acquire) || self.room.is_closing() {
-            return true;
-        }
-        let mut poll_it = [PollFd::new(&self.stream, PollFlags::empty())];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let polled = poll(&mut poll_it, Some(&now));
-        let is_there = polled.is_err()
-            || !poll_it[0]
-                .revents()
-                .intersects(PollFlags::HUP | PollFlags::ERR);
-        if !is_there {
-            self.has_gone.store(true, Ordering::Release);
-        }
-        !is_there
-    }
-
-    fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
-        let ended = !self.has_input.load(Ordering::Acquire);
-        Some(Box::new(Input {
-            peer: self,
-            left: 0,
-            ended,
-        }))
-    }
-}
-
-/// The standard input of a client. It comes in pieces.
-struct Input {
-    peer: Arc<Peer>,
-    /// The bytes of the piece that are not read yet.
-    left: usize,
-    ended: bool,
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 && !self.ended {
-            // Standard input has all the time it wants.
-            let line = self.peer.line(MOST_LINE_BYTES, None)?;
-            let piece: Piece = serde_json::from_slice(&line)?;
-            if piece.input > PIECE_BYTES {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "a piece of it is too long",
-                ));
-            }
-            (self.left, self.ended) = (piece.input, piece.input == 0);
-        }
-        let most = self.left.min(buffer.len());
-        if most == 0 {
-            return Ok(0);
-        }
-        let mut incoming = self.peer.incoming.lock();
-        let read = if incoming.is_empty() {
-            self.peer
-                .receive(&mut buffer[..most], Instant::now(), None)?
-        } else {
-            let ready = most.min(incoming.len());
-            buffer[..ready].copy_from_slice(&incoming[..ready]);
-            incoming.drain(..ready);
-            ready
-        };
-        self.left -= read;
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader};
@@ -352,22 +260,26 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::ingest::Stop;
 
+    /// The longest line of the tests.
+    const MOST_LINE_BYTES: usize = 64;
     const SHORT: Duration = Duration::from_millis(300);
 
-    fn pair() -> io::Result<(Peer, UnixStream)> {
+    fn pair() -> io::Result<(Client, UnixStream)> {
         let (here, there) = UnixStream::pair()?;
         here.set_nonblocking(true)?;
-        Ok((
-            Peer::new(Arc::new(Kept::new(here)), Room::new(Weak::new()), SHORT),
-            there,
-        ))
+        let sessions = Sessions::new(Weak::new(), |_, _, _| Ok(0));
+        let client = Client::new(Arc::new(Kept::new(here)), sessions, SHORT);
+        Ok((client, there))
     }
 
-    fn fill(peer: &Peer) -> io::Error {
+    fn write(client: &Client) -> io::Result<()> {
+        client.send(&Frame::Out("x".repeat(1 << 16)))
+    }
+
+    fn fill(client: &Client) -> io::Error {
         loop {
-            if let Err(error) = peer.write(&[b'x'; 1 << 16]) {
+            if let Err(error) = write(client) {
                 return error;
             }
         }
@@ -376,17 +288,17 @@ mod tests {
     /// Once a client that did not read was waited for without end, and with it everybody who waited for the request.
     #[test]
     fn a_client_that_does_not_read_counts_as_gone_after_a_while() -> io::Result<()> {
-        let (peer, _there) = pair()?;
+        let (client, _there) = pair()?;
         let begun = Instant::now();
-        assert_eq!(fill(&peer).kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(fill(&client).kind(), io::ErrorKind::BrokenPipe);
         assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
-        assert!(peer.is_ended());
+        assert!(client.is_ended());
         Ok(())
     }
 
     #[test]
     fn a_client_that_reads_slowly_is_waited_for() -> io::Result<()> {
-        let (peer, there) = pair()?;
+        let (client, there) = pair()?;
         let reader = thread::spawn(move || {
             let mut lines = BufReader::with_capacity(1 << 16, there);
             let mut bytes = 0;
@@ -399,9 +311,9 @@ mod tests {
             }
         });
         for _ in 0..30 {
-            peer.write(&[b'x'; 1 << 16])?;
+            write(&client)?;
         }
-        drop(peer);
+        drop(client);
         assert!(reader.join().is_ok_and(|bytes| bytes > 30 << 16));
         Ok(())
     }
@@ -409,15 +321,15 @@ mod tests {
     /// Progress is shown while the turn to write is held.
     #[test]
     fn progress_is_dropped_rather_than_waited_for_and_leaves_lines_whole() -> io::Result<()> {
-        let (peer, there) = pair()?;
+        let (client, there) = pair()?;
         let begun = Instant::now();
         let mut sent = 0u64;
         while begun.elapsed() < SHORT / 2 {
             sent += 1;
-            peer.send_now(&Frame::Progress(Some((sent, None, "steps".repeat(100)))));
+            client.send_now(&Frame::Progress(Some((sent, None, "steps".repeat(100)))));
         }
         assert!(
-            !peer.is_ended() && begun.elapsed() < SHORT,
+            !client.is_ended() && begun.elapsed() < SHORT,
             "{:?}",
             begun.elapsed()
         );
@@ -430,8 +342,8 @@ mod tests {
                 .map(|line| Ok(serde_json::from_str(line)?))
                 .collect::<io::Result<Vec<Frame>>>()
         });
-        peer.send(&Frame::Exit(0))?;
-        drop(peer);
+        client.send(&Frame::Exit(0))?;
+        drop(client);
         let frames = reader.join().map_err(|_| io::ErrorKind::Other)??;
         assert_eq!(frames.last(), Some(&Frame::Exit(0)));
         assert!(
@@ -444,21 +356,21 @@ mod tests {
     /// A request that had the turn to write kept its process from ending, for as long as it took.
     #[test]
     fn a_request_ends_when_its_process_is_to_end() -> io::Result<()> {
-        let (peer, _there) = pair()?;
-        assert!(!peer.is_ended());
-        peer.room.stop_when(Stop::when(|| true));
-        assert!(peer.is_ended());
-        assert!(peer.line(MOST_LINE_BYTES, None).is_err());
+        let (client, _there) = pair()?;
+        assert!(!client.is_ended());
+        client.sessions.stop_when(|| true);
+        assert!(client.is_ended());
+        assert!(client.line(MOST_LINE_BYTES, None).is_err());
         Ok(())
     }
 
     /// Once standard input that did not come kept a process from ending.
     #[test]
     fn who_closes_the_socket_does_not_wait_long_for_a_client() -> io::Result<()> {
-        let (peer, _there) = pair()?;
-        peer.room.wait_until_answered();
+        let (client, _there) = pair()?;
+        client.sessions.drain();
         let begun = Instant::now();
-        let waited = peer.line(MOST_LINE_BYTES, None);
+        let waited = client.line(MOST_LINE_BYTES, None);
         assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
         assert!(
             begun.elapsed() < 2 * LONGEST_AT_END,

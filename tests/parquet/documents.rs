@@ -20,7 +20,7 @@ use simdb::{
     UnixSeconds,
 };
 
-use crate::support::int96::write_int96;
+use crate::int96::write_int96;
 use crate::support::{Folder, TestResult, document, insert_all, run};
 
 /// Options for ready fingerprints, of which some have a sketch.

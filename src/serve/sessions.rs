@@ -1,0 +1,251 @@
+//! The requests that are being answered: how many at most, how each is answered, and the end of all.
+
+use std::fmt;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::client::{Client, LONGEST_UNREAD};
+use super::protocol::{COULD_NOT_TELL, Frame, Request, VERSION};
+use super::socket::identity_of;
+use crate::database::Database;
+use crate::process::{Kept, Process};
+use crate::store::Store;
+
+/// The most requests that are answered at once.
+pub(super) const MOST_SESSIONS: usize = 8;
+
+/// Runs the command of a request with the open database, and returns its exit code, or says why it does not.
+pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Client>) -> Result<u8, String>;
+
+/// The requests that are being answered.
+pub(super) struct Sessions {
+    /// The database is not kept open by those who wait for requests.
+    store: Weak<Store>,
+    run: RunCommand,
+    /// The process that answers.
+    process: Process,
+    is_closing: AtomicBool,
+    /// Says whether all requests are to end.
+    stop: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Whether nobody else is let in, and those who are answered are waited for.
+    is_draining: AtomicBool,
+    /// The requests that are understood and not answered yet.
+    answering: AtomicUsize,
+    streams: Mutex<Vec<Arc<Kept<UnixStream>>>>,
+    ended: Condvar,
+}
+
+/// A request that is being answered, until this is dropped.
+pub(super) struct Session {
+    sessions: Arc<Sessions>,
+    pub(super) stream: Arc<Kept<UnixStream>>,
+}
+
+impl Sessions {
+    pub(super) fn new(store: Weak<Store>, run: RunCommand) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            run,
+            process: Process::here(),
+            is_closing: AtomicBool::new(false),
+            stop: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
+            answering: AtomicUsize::new(0),
+            streams: Mutex::default(),
+            ended: Condvar::new(),
+        })
+    }
+
+    /// Whether all requests are to end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire) || self.stop.get().is_some_and(|stop| stop())
+    }
+
+    /// Ends all requests as soon as `stop` says so. The first one stays.
+    pub(super) fn stop_when(&self, stop: impl Fn() -> bool + Send + Sync + 'static) {
+        _ = self.stop.set(Box::new(stop));
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
+    }
+
+    /// Lets a request in. Gives the stream back if there are too many.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        stream: Kept<UnixStream>,
+    ) -> Result<Session, Kept<UnixStream>> {
+        let mut streams = self.streams.lock();
+        if streams.len() >= MOST_SESSIONS || self.is_closing() || self.is_draining() {
+            return Err(stream);
+        }
+        let stream = Arc::new(stream);
+        streams.push(stream.clone());
+        let sessions = self.clone();
+        Ok(Session { sessions, stream })
+    }
+
+    /// Whether this is the process that answers. One that is forked from it has none of its threads.
+    pub(super) fn is_here(&self) -> bool {
+        self.process.is_here()
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.is_here() && self.answering.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether to wait for requests. If this thread writes, those that wait for their turn would wait for this thread.
+    fn may_wait(&self) -> bool {
+        let store = self.store.upgrade();
+        store.is_none_or(|store| !store.is_writing_here())
+    }
+
+    /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
+    pub(super) fn drain(&self) {
+        const LOOK: Duration = Duration::from_millis(20);
+        self.is_draining.store(true, Ordering::Release);
+        let may_wait = self.may_wait();
+        while may_wait && self.is_answering() && !self.is_closing() {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends all requests, and waits a while until they have ended.
+    pub(super) fn close(&self, patience: Duration) {
+        self.is_closing.store(true, Ordering::Release);
+        let end = Instant::now() + patience;
+        let may_wait = self.may_wait();
+        let mut streams = self.streams.lock();
+        for stream in &*streams {
+            // Nobody waits for this client, or writes to it, any more.
+            _ = stream.shutdown(Shutdown::Both);
+        }
+        while may_wait && !streams.is_empty() {
+            if self.ended.wait_until(&mut streams, end).timed_out() {
+                break;
+            }
+        }
+    }
+
+    /// The open database, if it is the file that the client means.
+    fn open_database(&self, file: (u64, u64)) -> Result<Arc<Store>, String> {
+        /// A compaction puts another file in the place, and a moment later the database works on that one.
+        const TRIES: usize = 20;
+        const PAUSE: Duration = Duration::from_millis(10);
+        for _ in 0..TRIES {
+            let store = self.store.upgrade().filter(|_| !self.is_closing());
+            let store =
+                store.ok_or("the process has closed the database: run the command again")?;
+            let metadata = store.metadata().map_err(|error| error.to_string())?;
+            if identity_of(&metadata) == file {
+                return Ok(store);
+            }
+            drop(store);
+            thread::sleep(PAUSE);
+        }
+        Err("the process that listens has another database open: the file was moved or replaced meanwhile".to_owned())
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Answers the request. Whatever it is, this process goes on.
+    pub(super) fn answer(&self) {
+        let client = Client::new(self.stream.clone(), self.sessions.clone(), LONGEST_UNREAD);
+        let client = Arc::new(client);
+        if client.send(&Frame::SimdbAdmin(VERSION)).is_err() {
+            return;
+        }
+        let code = caught(|| self.run(&client)).unwrap_or_else(|reason| {
+            _ = client.send(&Frame::Message(reason));
+            COULD_NOT_TELL
+        });
+        _ = client.send(&Frame::Exit(code));
+    }
+
+    fn run(&self, client: &Arc<Client>) -> Result<u8, String> {
+        self.ensure_same_user()?;
+        let request = Request::parse(&client.request()?)?;
+        if !Path::new(&request.directory()?).is_absolute() {
+            return Err("the directory of the request is no absolute path".to_owned());
+        }
+        let _answering = Answering::begin(&self.sessions.answering);
+        let store = self.sessions.open_database(request.file)?;
+        (self.sessions.run)(&request, &Database::of_store(store), client)
+    }
+
+    /// Refuses other users. The mode of the socket keeps them out too.
+    #[cfg(target_os = "linux")]
+    fn ensure_same_user(&self) -> Result<(), String> {
+        let peer = rustix::net::sockopt::socket_peercred(&*self.stream)
+            .map_err(|error| format!("the system does not tell who asks: {error}"))?;
+        if peer.uid.is_root() || peer.uid == rustix::process::geteuid() {
+            return Ok(());
+        }
+        Err("another user has the database open, and answers nobody else".to_owned())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ensure_same_user(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let mut streams = self.sessions.streams.lock();
+        streams.retain(|stream| !Arc::ptr_eq(stream, &self.stream));
+        drop(streams);
+        self.sessions.ended.notify_all();
+    }
+}
+
+/// Counts a request as being answered until this is dropped, also by a panic.
+struct Answering<'s>(&'s AtomicUsize);
+
+impl<'s> Answering<'s> {
+    fn begin(count: &'s AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The exit code of a request. A panic ends the request, and nothing else.
+fn caught(run: impl FnOnce() -> Result<u8, String>) -> Result<u8, String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        Err("the request met a defect of simdb and was ended; the process that has the database open says more on \
+             its standard error"
+            .to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_request_is_an_answer() {
+        let answered = caught(|| panic!("mine"));
+        assert!(answered.is_err_and(|reason| reason.contains("defect")));
+        assert_eq!(caught(|| Ok(1)), Ok(1));
+    }
+}

@@ -1,0 +1,137 @@
+//! The file of a socket: where it is, connecting to it, and making it so that nobody else ever can.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{self, Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The socket beside a database: `crawl.simdb.sock` for `crawl.simdb`. If the path is a link, it is beside the file
+/// itself.
+pub(crate) fn socket_beside(database: &Path) -> io::Result<PathBuf> {
+    let mut path = fs::canonicalize(database)?.into_os_string();
+    path.push(".sock");
+    Ok(path.into())
+}
+
+/// What tells a file from all others: its device and its number there.
+pub(crate) fn identity_of(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Connects to the process that listens on a socket.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    match UnixStream::connect(path) {
+        // The address of a socket has 108 bytes, and paths may be longer.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => connect_to_long(path),
+        connected => connected,
+    }
+}
+
+/// Connects by a handle of the socket file, which has a short path.
+#[cfg(target_os = "linux")]
+fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
+    use rustix::fs::{Mode, OFlags, open};
+    use std::os::fd::AsRawFd;
+    let handle = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    UnixStream::connect(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
+    _ = path;
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the path is longer than the address of a socket may be",
+    ))
+}
+
+/// A socket at a path. It is removed when this is dropped, unless something else stands there by then.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    pub(super) path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Listens at a path. A socket at which nobody listens any more is replaced.
+    ///
+    /// The socket is made in a directory that only this user may enter, and gets its name when it has its mode. So
+    /// there is no moment in which others could connect. The mask of the process for new files could do the same, but
+    /// belongs to all its threads.
+    pub(super) fn bind(given: &Path) -> Result<(UnixListener, Self)> {
+        let path = path::absolute(given).map_err(Error::io(given))?;
+        ensure_free(&path)?;
+        Self::bind_free(path).map_err(Error::io(given))
+    }
+
+    fn bind_free(path: PathBuf) -> io::Result<(UnixListener, Self)> {
+        let private = tempfile::Builder::new()
+            .prefix(".simdb-")
+            .suffix(".tmp")
+            .tempdir_in(path.parent().unwrap_or(&path))?;
+        let place = private.path().join(NAME);
+        let listener = bind_in(private.path(), &place)?;
+        fs::set_permissions(&place, Permissions::from_mode(0o600))?;
+        let identity = identity_of(&fs::symlink_metadata(&place)?);
+        fs::rename(&place, &path)?;
+        Ok((listener, Self { path, identity }))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity_of(&there) == self.identity)
+        {
+            _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The name of a socket before it has its own.
+const NAME: &str = "socket";
+
+/// Listens at `place`, which is in `directory`.
+fn bind_in(directory: &Path, place: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(place) {
+        // The address of a socket has 108 bytes, and paths may be longer.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => bind_in_long(directory, error),
+        bound => bound,
+    }
+}
+
+/// Listens by way of a handle of the directory, which has a short path.
+#[cfg(target_os = "linux")]
+fn bind_in_long(directory: &Path, _: io::Error) -> io::Result<UnixListener> {
+    use std::os::fd::AsRawFd;
+    let handle = fs::File::open(directory)?;
+    UnixListener::bind(format!("/proc/self/fd/{}/{NAME}", handle.as_raw_fd()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_in_long(_: &Path, error: io::Error) -> io::Result<UnixListener> {
+    Err(error)
+}
+
+/// Refuses a path at which somebody listens, or at which something else than a socket stands.
+fn ensure_free(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(path)(error)),
+        Ok(there) if !there.file_type().is_socket() => {
+            let path = path.to_owned();
+            return Err(Error::AlreadyExists { path });
+        }
+        Ok(_) => {}
+    }
+    let listens = match connect(path) {
+        Ok(_) => io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"),
+        Err(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => return Ok(()),
+            _ => error,
+        },
+    };
+    Err(Error::io(path)(listens))
+}
