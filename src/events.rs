@@ -20,23 +20,37 @@ pub(crate) enum Operation {
     Closing,
 }
 
-/// Does something with the database at `path` in a span of its own. If it fails, that is an event. Otherwise `done`
-/// gets the result and the time that it took, and tells of it.
-pub(crate) fn watch<T>(
+/// An operation with a database that is watched. Its span ends when this is dropped.
+pub(crate) struct Watch<'p> {
     operation: Operation,
-    path: &Path,
-    work: impl FnOnce() -> Result<T>,
-    done: impl FnOnce(&T, Duration),
-) -> Result<T> {
+    path: &'p Path,
+    begun: Instant,
     #[cfg(feature = "tracing")]
-    let _entered = span(operation, path).entered();
-    let begun = Instant::now();
-    let result = work();
-    match &result {
-        Ok(value) => done(value, begun.elapsed()),
-        Err(error) => failed(operation, path, error),
+    _entered: tracing::span::EnteredSpan,
+}
+
+impl<'p> Watch<'p> {
+    /// Begins an operation with the database at `path`.
+    pub(crate) fn begin(operation: Operation, path: &'p Path) -> Self {
+        Self {
+            operation,
+            path,
+            #[cfg(feature = "tracing")]
+            _entered: span(operation, path).entered(),
+            begun: Instant::now(),
+        }
     }
-    result
+
+    /// Reports a failure, or returns the time that the operation took. Of success, the caller reports.
+    pub(crate) fn end<T>(&self, result: Result<T>) -> Result<(T, Duration)> {
+        match result {
+            Ok(value) => Ok((value, self.begun.elapsed())),
+            Err(error) => {
+                failed(self.operation, self.path, &error);
+                Err(error)
+            }
+        }
+    }
 }
 
 #[cfg(feature = "tracing")]

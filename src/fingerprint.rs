@@ -82,9 +82,12 @@ pub(crate) fn differences_up_to(bits: u32) -> Vec<u64> {
     let mut layer = vec![0u64];
     for _ in 0..bits {
         // Only bits above the highest one set are added, so each word is made once.
-        let grow = |word: u64| (64 - word.leading_zeros()..64).map(move |bit| word | (1 << bit));
-        layer = layer.into_iter().flat_map(grow).collect();
-        differences.extend(&layer);
+        let mut next = Vec::new();
+        for word in layer {
+            next.extend((64 - word.leading_zeros()..64).map(|bit| word | (1 << bit)));
+        }
+        differences.extend(&next);
+        layer = next;
     }
     differences
 }

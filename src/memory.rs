@@ -71,9 +71,8 @@ impl Memory {
     /// The bytes that the process may have now: the memory of the machine, or the least limit of a control
     /// group. `None` if the system does not tell.
     pub(crate) fn bytes(&self) -> Option<u64> {
-        let machine = self
-            .read("/proc/meminfo")
-            .and_then(|text| machine_bytes(&text));
+        let meminfo = self.read("/proc/meminfo").unwrap_or_default();
+        let machine = machine_bytes(&meminfo);
         machine.into_iter().chain(self.group_limits()).min()
     }
 
@@ -90,8 +89,11 @@ impl Memory {
     fn group_limits(&self) -> Vec<u64> {
         let groups = self.read("/proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("/proc/self/mountinfo").unwrap_or_default();
-        let mounts = mounts.lines().filter_map(|line| Mount::new(line, &groups));
-        mounts.flat_map(|mount| self.limits_of(&mount)).collect()
+        let mut limits = Vec::new();
+        for mount in mounts.lines().filter_map(|line| Mount::new(line, &groups)) {
+            limits.extend(self.limits_of(&mount));
+        }
+        limits
     }
 
     /// The limits of a group and of those above it, up to where they are mounted. A process in a container
@@ -100,8 +102,10 @@ impl Memory {
         let mut limits = Vec::new();
         for group in mount.group.ancestors() {
             let folder = Path::new(mount.at).join(group);
-            let limit = |file: &&str| self.read(folder.join(file))?.trim().parse::<u64>().ok();
-            limits.extend(mount.files.iter().filter_map(limit));
+            for file in mount.files {
+                let limit = self.read(folder.join(file)).unwrap_or_default();
+                limits.extend(limit.trim().parse::<u64>());
+            }
         }
         limits
     }
@@ -124,26 +128,22 @@ impl<'a> Mount<'a> {
         // dash: kind, source, options of the file system.
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
-        let (root, at) = (mount.next()?, mount.next()?);
-        let (kind, options) = (system.split(' ').next()?, system.rsplit(' ').next()?);
+        let root = mount.next()?;
+        let at = mount.next()?;
+        let kind = system.split(' ').next()?;
+        let options = system.rsplit(' ').next()?;
         // Version 1 has a tree for each kind of resource, version 2 one for all, which has no names.
         let (names, files): (&str, &[&str]) = match kind {
             "cgroup2" => ("", &["memory.max", "memory.high"]),
-            "cgroup" if options.split(',').any(|it| it == "memory") => {
+            "cgroup" if options.split(',').any(|option| option == "memory") => {
                 ("memory", &["memory.limit_in_bytes"])
             }
             _ => return None,
         };
-        let path = groups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            fields
-                .next()
-                .filter(|it| it.split(',').any(|name| name == names))
-                .and(fields.next())
-        })?;
+        let path = groups.lines().find_map(|line| path_of_group(line, names))?;
         // In a container, the group may be the root of the mount, or be told as a path that leads out of it.
         let group = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let group = if path.split('/').any(|it| it == "..") {
+        let group = if path.split('/').any(|folder| folder == "..") {
             Path::new("")
         } else {
             group
@@ -152,11 +152,18 @@ impl<'a> Mount<'a> {
     }
 }
 
+/// The path of the group that a line tells of, if it is one of the resource of this name.
+fn path_of_group<'l>(line: &'l str, resource: &str) -> Option<&'l str> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let mut resources = fields.next()?.split(',');
+    let path = fields.next()?;
+    resources.any(|name| name == resource).then_some(path)
+}
+
 /// The memory of the machine, by the text that Linux has about it.
 fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let total = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let mut lines = meminfo.lines();
+    let total = lines.find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
     (kibibytes > 0).then_some(kibibytes.saturating_mul(1024))
 }

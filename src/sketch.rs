@@ -87,12 +87,13 @@ impl Sketch {
     ///
     /// [`Error::InvalidSketch`] if there are not 16 or 32 bytes, or no shingles.
     pub fn new(bytes: &[u8], shingles: u32) -> Result<Self> {
-        let invalid = || Error::InvalidSketch {
-            bytes: bytes.len(),
-            shingles,
-        };
         let size = SketchSize::from_bytes(bytes.len()).filter(|&size| size != SketchSize::None);
-        let (size, shingles) = size.zip(NonZeroU32::new(shingles)).ok_or_else(invalid)?;
+        let (Some(size), Some(shingles)) = (size, NonZeroU32::new(shingles)) else {
+            return Err(Error::InvalidSketch {
+                bytes: bytes.len(),
+                shingles,
+            });
+        };
         let mut all = [0; Self::MAX_BYTES];
         all[..bytes.len()].copy_from_slice(bytes);
         Ok(Self {
@@ -110,16 +111,12 @@ impl Sketch {
     /// [`Error::InvalidSketchDigits`] if there are not 32 or 64 hexadecimal digits; [`Error::InvalidSketch`] if there
     /// are no shingles.
     pub fn parse(digits: &str, shingles: u32) -> Result<Self> {
-        let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
-        let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
-        let byte = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
-        let is_sketch = odd.is_empty() && [16, 32].contains(&pairs.len());
-        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        let bytes = bytes.filter(|_| is_sketch);
-        let invalid = || Error::InvalidSketchDigits {
-            text: digits.chars().take(70).collect(),
-        };
-        Self::new(&bytes.ok_or_else(invalid)?, shingles)
+        match bytes_of_digits(digits) {
+            Some(bytes) if [16, 32].contains(&bytes.len()) => Self::new(&bytes, shingles),
+            _ => Err(Error::InvalidSketchDigits {
+                text: digits.chars().take(70).collect(),
+            }),
+        }
     }
 
     /// The sketch of samples. Sample i is bit i mod 8 of byte i / 8, counted from the least significant.
@@ -174,7 +171,7 @@ impl Sketch {
             let [stored, given] = [self.size, other.size].map(SketchSize::bytes);
             return Err(Error::SketchSizes { stored, given });
         }
-        Ok(Similarity::of(*self, *other))
+        Ok(Similarity::new(self, other))
     }
 }
 
@@ -188,10 +185,25 @@ impl fmt::Debug for Sketch {
 /// The bytes in hexadecimal: 32 or 64 digits. The number of shingles is not among them.
 impl fmt::Display for Sketch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes()
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        for byte in self.as_bytes() {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
     }
+}
+
+/// The bytes that digits stand for, two for a byte.
+fn bytes_of_digits(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        let high = char::from(*high).to_digit(16)?;
+        let low = char::from(*low).to_digit(16)?;
+        bytes.push((high << 4 | low) as u8);
+    }
+    Some(bytes)
 }
 
 /// How much two texts have in common, as their sketches tell.
@@ -203,13 +215,13 @@ pub struct Similarity {
 }
 
 impl Similarity {
-    fn of(a: Sketch, b: Sketch) -> Self {
-        let differing = |(a, b): (&[u8; 8], &[u8; 8])| {
-            (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones()
-        };
-        let (words, others) = (a.bytes.as_chunks().0, b.bytes.as_chunks().0);
+    fn new(a: &Sketch, b: &Sketch) -> Self {
+        let mut differing = 0;
+        for (a, b) in a.bytes.as_chunks().0.iter().zip(b.bytes.as_chunks().0) {
+            differing += (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones();
+        }
         Self {
-            differing: words.iter().zip(others).map(differing).sum(),
+            differing,
             samples: a.size.bytes() as u32 * 8,
             shingles: [a.shingles(), b.shingles()],
         }
@@ -230,7 +242,8 @@ impl Similarity {
     /// The estimated containment, 0 to 1: the share of the shingles of the shorter text that the longer one has
     /// too. It follows from [`jaccard`](Self::jaccard) and the numbers of shingles.
     pub fn containment(&self) -> f64 {
-        let (jaccard, [least, most]) = (self.jaccard(), self.least_and_most());
+        let jaccard = self.jaccard();
+        let [least, most] = self.least_and_most();
         (jaccard * (least + most) / (1.0 + jaccard) / least).min(1.0)
     }
 

@@ -380,8 +380,8 @@ impl Numbers {
         if range.is_empty() {
             return;
         }
-        let from = self.0.partition_point(|it| it.end < range.start);
-        let to = self.0.partition_point(|it| it.start <= range.end);
+        let from = self.0.partition_point(|known| known.end < range.start);
+        let to = self.0.partition_point(|known| known.start <= range.end);
         let joined = self.0[from..to]
             .iter()
             .fold(range, |a, b| a.start.min(b.start)..a.end.max(b.end));
@@ -392,12 +392,15 @@ impl Numbers {
     }
 
     pub(crate) fn add_all(&mut self, other: &Self) {
-        other.0.iter().for_each(|range| self.add(range.clone()));
+        for range in &other.0 {
+            self.add(range.clone());
+        }
     }
 
     fn join_nearest(&mut self) {
-        let gap = |index: &usize| self.0[index + 1].start - self.0[*index].end;
-        if let Some(nearest) = (0..self.0.len() - 1).min_by_key(gap) {
+        let nearest =
+            (0..self.0.len() - 1).min_by_key(|&index| self.0[index + 1].start - self.0[index].end);
+        if let Some(nearest) = nearest {
             self.0[nearest].end = self.0[nearest + 1].end;
             self.0.remove(nearest + 1);
         }

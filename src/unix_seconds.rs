@@ -47,17 +47,17 @@ impl UnixSeconds {
             ("microseconds", 1_000_000),
             ("nanoseconds", 1_000_000_000),
         ];
-        let seconds = |(unit, each)| (unit, given.div_euclid(each));
-        let (unit, seconds) = units
-            .map(seconds)
-            .into_iter()
-            .find(|it| Self::is_possible(it.1))
-            .expect("2^63 ns are 292 years");
-        Err(Error::NotSeconds {
-            given,
-            unit,
-            seconds,
-        })
+        for (unit, each) in units {
+            let seconds = given.div_euclid(each);
+            if Self::is_possible(seconds) {
+                return Err(Error::NotSeconds {
+                    given,
+                    unit,
+                    seconds,
+                });
+            }
+        }
+        unreachable!("2^63 ns are 292 years")
     }
 
     fn is_possible(seconds: i64) -> bool {
@@ -83,19 +83,19 @@ impl From<i64> for UnixSeconds {
 /// Fractions of a second are dropped. Before 1970, the second counts in which the time lies.
 impl From<SystemTime> for UnixSeconds {
     fn from(time: SystemTime) -> Self {
-        let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         Self(match time.duration_since(UNIX_EPOCH) {
             Ok(since) => whole(since.as_secs()),
             Err(error) => {
                 let before = error.duration();
-                -whole(
-                    before
-                        .as_secs()
-                        .saturating_add(u64::from(before.subsec_nanos() > 0)),
-                )
+                let begun = u64::from(before.subsec_nanos() > 0);
+                -whole(before.as_secs().saturating_add(begun))
             }
         })
     }
+}
+
+fn whole(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

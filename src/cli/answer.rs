@@ -1,6 +1,11 @@
 //! The answer of a command or its error, and what the program makes of them: an exit code, a message.
 
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use crate::Error;
 
 /// The answer of a command. It decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,7 @@ impl Answer {
     }
 
     /// The answer of an exit code.
-    pub(super) fn of_code(code: u8) -> Self {
+    pub(super) fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Yes,
             1 => Self::No,
@@ -51,11 +56,11 @@ impl From<Answer> for ExitCode {
 }
 
 /// Why a command could not answer.
-pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Failure = Box<dyn StdError + Send + Sync>;
 pub(crate) type CommandResult = Result<Answer, Failure>;
 
 /// An error and its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -63,4 +68,52 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Names the database that an error is about, if the error itself does not.
+pub(super) fn name_database(error: Failure, database: Option<&Path>) -> Failure {
+    let error = match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) => return error,
+    };
+    let names_its_file = matches!(
+        *error,
+        Error::Io { .. }
+            | Error::NotFound { .. }
+            | Error::AlreadyExists { .. }
+            | Error::Busy { .. }
+            | Error::NotSimdb { .. }
+            | Error::NeedsRecovery { .. }
+            | Error::NoRoom { .. }
+            | Error::Removed { .. }
+            | Error::SeveralNames { .. }
+            | Error::OwnerNotKept { .. }
+            | Error::Input { .. }
+    );
+    match database {
+        Some(path) if !names_its_file => Box::new(About {
+            path: path.to_owned(),
+            error: *error,
+        }),
+        _ => error,
+    }
+}
+
+/// An error with the database it is about.
+#[derive(Debug)]
+struct About {
+    path: PathBuf,
+    error: Error,
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl StdError for About {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.error.source()
+    }
 }

@@ -98,6 +98,7 @@ impl NearArguments {
 
 /// Arguments of all commands.
 #[derive(Args)]
+#[command(next_help_heading = "Options of all commands")]
 pub(super) struct Globals {
     /// Print JSON, one object per line
     #[arg(long, global = true)]
@@ -110,19 +111,17 @@ pub(super) struct Globals {
     /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     color: clap::ColorChoice,
+
+    /// Print help
+    #[arg(long, short, global = true, action = clap::ArgAction::HelpShort)]
+    help: Option<bool>,
 }
 
 /// How inputs are read.
 #[derive(Args)]
 pub(super) struct Reading {
     /// How the inputs are cut into documents
-    #[arg(
-        long,
-        alias = "format",
-        value_enum,
-        default_value_t,
-        value_name = "FORMAT"
-    )]
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     input_format: InputFormat,
 
     /// The JSON field that names a document, instead of `key`, `id` or `url`

@@ -108,7 +108,7 @@ pub(super) fn ask(
                 });
             }
             Frame::Progress(None) => console.hide(),
-            Frame::Exit(code) => return Ok(Answer::of_code(code)),
+            Frame::Exit(code) => return Ok(Answer::from_code(code)),
             Frame::SimdbAdmin(_) => {}
         }
     }

@@ -1,12 +1,33 @@
-//! `simdb manual`: the manual page, made of the same definitions as the help of each command.
+//! `simdb manual` and `simdb completions`: the manual page, and what a shell needs, made of the same definitions as the
+//! help of each command.
 
+use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::output::Output;
 
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints what a shell needs to complete commands and options.
+pub(super) fn print_completions(
+    arguments: &Arguments,
+    mut program: clap::Command,
+    output: &mut Output,
+) -> CommandResult {
+    let mut script = Vec::new();
+    generate(arguments.shell, &mut program, "simdb", &mut script);
+    output.print_text(&String::from_utf8_lossy(&script));
+    Ok(Answer::Yes)
+}
+
 /// Prints one page for `man`: the program, then each of its commands.
-pub(super) fn run(mut program: clap::Command, output: &mut Output) -> CommandResult {
+pub(super) fn print_manual(mut program: clap::Command, output: &mut Output) -> CommandResult {
     program.build();
     let whole = Man::new(program.clone());
     let mut page = Vec::new();
@@ -19,7 +40,7 @@ pub(super) fn run(mut program: clap::Command, output: &mut Output) -> CommandRes
     let mut page = String::from_utf8(page)?;
     for command in program
         .get_subcommands()
-        .filter(|it| !it.is_hide_set() && it.get_name() != "help")
+        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
     {
         page += &section(command)?;
     }
@@ -30,9 +51,10 @@ pub(super) fn run(mut program: clap::Command, output: &mut Output) -> CommandRes
 /// The section of one command, with what would be sections of a page of its own below it.
 fn section(command: &clap::Command) -> Result<String, Failure> {
     // Those of all commands are told once, at the beginning.
-    let command = command.clone().mut_args(|it| {
-        let is_common = it.is_global_set() || matches!(it.get_id().as_str(), "help" | "version");
-        it.hide(is_common)
+    let command = command.clone().mut_args(|argument| {
+        let is_own = matches!(argument.get_id().as_str(), "help" | "version");
+        let is_common = argument.is_global_set() || is_own;
+        argument.hide(is_common)
     });
     let man = Man::new(command.clone());
     let mut parts = Vec::new();

@@ -3,7 +3,6 @@
 //! It is part of the library, because a database that is in use answers commands too. But it sees only what the
 //! library shows to everybody, so it tells whether that suffices, and the protocol of the admin socket.
 
-mod about;
 mod answer;
 mod apart;
 mod arguments;
@@ -13,7 +12,6 @@ mod client;
 mod clusters;
 mod commands;
 mod compact;
-mod completions;
 mod console;
 mod create;
 mod dedup;
@@ -25,11 +23,9 @@ mod get;
 mod ingest;
 mod ingest_report;
 mod lines;
-mod live;
 mod load;
 mod long_search;
 mod manual;
-mod names;
 mod open;
 mod output;
 mod pair_output;
@@ -54,6 +50,7 @@ mod tables;
 mod times;
 mod units;
 mod uses;
+mod verbs;
 mod verification;
 
 pub use commands::main;

@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(unix)]
 use super::answer::chain;
 use super::console::Console;
-use super::live::Opening;
+use super::verbs::Opening;
 #[cfg(unix)]
 use crate::AdminSocket;
 #[cfg(unix)]

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::ValueEnum;
 
 use super::answer::Failure;
-use super::arguments::Reading;
 use super::output::Output;
 use super::resumable::Resumable;
 use super::standing::StandingFile;
@@ -61,29 +60,6 @@ enum PairFormat {
     Jsonl,
     /// Parquet; needs --output
     Parquet,
-}
-
-/// How the other side is read. `--format` is that of the pairs here, and no other name of `--input-format`.
-pub(super) struct OtherReading(pub(super) Reading);
-
-impl Args for OtherReading {
-    fn augment_args(command: Command) -> Command {
-        Reading::augment_args(command).mut_arg("input_format", |format| format.alias(None::<&str>))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for OtherReading {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Reading::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
 }
 
 /// What the pairs are of.

@@ -16,7 +16,7 @@ use super::apart::ensure_replaceable;
 use super::arguments::{LiveDatabase, NearArguments, Reading};
 use super::long_search::LongSearch;
 use super::output::{Output, name_fields, printable};
-use super::pair_output::{OtherReading, PairArguments, Sides, Sink};
+use super::pair_output::{PairArguments, Sides, Sink};
 use super::rejections;
 
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     with: Option<PathBuf>,
 
     #[command(flatten)]
-    reading: OtherReading,
+    reading: Reading,
 
     /// Print all documents of one fingerprint as one group, and pairs of groups
     #[arg(long)]
@@ -48,7 +48,6 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The other side.
-    #[cfg(unix)]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         self.with.as_deref().into_iter()
     }
@@ -93,12 +92,7 @@ pub(super) fn run(
     let bounds = &arguments.near.bounds;
     let max_distance = bounds.max_distance.unwrap_or(database.max_distance());
     let other = match &arguments.with {
-        Some(path) => Some(OtherSide::open(
-            path,
-            database,
-            &arguments.reading.0,
-            output,
-        )?),
+        Some(path) => Some(OtherSide::open(path, database, &arguments.reading, output)?),
         None => None,
     };
     let mut pairs = snapshot

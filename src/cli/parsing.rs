@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::{MAIN_SEPARATOR, Path};
 use std::sync::OnceLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -10,11 +11,13 @@ use clap::{ColorChoice, Parser, ValueEnum as _};
 
 use super::answer::Answer;
 use super::escaping::{harmless, is_risky};
-use super::names::instead;
 
 /// Parses the arguments of the process. If they are no command, prints why and returns the answer of the program.
-pub(super) fn parse<Cli: Parser>(arguments: &[OsString]) -> Result<Cli, Answer> {
-    let mut command = Cli::command().color(colour(arguments));
+pub(super) fn parse<Cli: Parser>(
+    program: clap::Command,
+    arguments: &[OsString],
+) -> Result<Cli, Answer> {
+    let mut command = program.color(colour(arguments));
     let parsed = command.try_get_matches_from_mut(arguments);
     let parsed = parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     parsed.map_err(|error| {
@@ -82,4 +85,38 @@ pub(super) fn version() -> &'static str {
         let release = env!("CARGO_PKG_VERSION");
         format!("{release} ({commit}format {})", crate::FORMAT_VERSION)
     })
+}
+
+/// What to do instead of a command that there is not. `None` if there is nothing better to say than clap does.
+fn instead(name: &str) -> Option<String> {
+    let advice = match name {
+        "prune" | "gc" => {
+            "`simdb expire DB --before TIME` deletes old documents, `simdb compact DB` gives back space"
+        }
+        #[cfg(not(feature = "parquet"))]
+        "export" | "import" => {
+            "this program was built without Parquet: build it with `--features cli,parquet`. `simdb dump` prints all \
+             documents as JSON Lines, `simdb ingest` reads them"
+        }
+        "restore" => {
+            "what `simdb backup` has written is a database itself, ready to be used; `simdb load` takes what \
+             `simdb dump` has printed"
+        }
+        "repair" | "recover" => {
+            "`simdb check DB` tells what is damaged, `simdb dump DB` prints what can be read, and `simdb load` makes \
+             a new database of it"
+        }
+        "update" | "put" => {
+            "`simdb ingest DB INPUT` stores documents, and one with the key of a stored document replaces it"
+        }
+        name => return instead_of_path(name),
+    };
+    Some(advice.to_owned())
+}
+
+/// Who writes the database first means a command after it.
+fn instead_of_path(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let is_path = name.contains(MAIN_SEPARATOR) || path.extension().is_some() || path.is_file();
+    is_path.then(|| format!("the command stands before the database: `simdb stats {name}`"))
 }

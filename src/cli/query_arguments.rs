@@ -358,7 +358,6 @@ impl Arguments {
     }
 
     /// The files that are looked for, or read for their texts.
-    #[cfg(unix)]
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let inputs = self.target.file.iter().chain(&self.target.input);
         inputs.map(PathBuf::as_path).chain(self.verify.texts())

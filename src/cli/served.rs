@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, chain};
 use super::arguments::Globals;
 use super::console::{Console, Step, Terminal};
-use super::live::{Live, finish};
 use super::output::Output;
+use super::verbs::{DatabaseVerb, finish};
 use crate::Database;
 use crate::serve::{Client, Frame, Request};
 
@@ -60,7 +60,7 @@ pub(crate) fn run_for_client(
 #[command(name = "simdb", no_binary_name = true)]
 struct ClientCommand {
     #[command(subcommand)]
-    live: Live,
+    verb: DatabaseVerb,
 
     #[command(flatten)]
     globals: Globals,
@@ -83,12 +83,12 @@ impl ClientCommand {
     /// Runs the command, prints an error once, and returns the answer.
     fn run(&self, database: &Database, console: &Console) -> Answer {
         let mut output = Output::new(console.clone().quiet(self.globals.quiet), self.globals.json);
-        let answer = self.live.run(database, &mut output);
+        let answer = self.verb.run(database, &mut output);
         let finished = finish(
             answer,
             &mut output,
-            Some(self.live.database()),
-            self.live.told_when_ended(),
+            Some(self.verb.database()),
+            self.verb.when_ended(),
         );
         finished.unwrap_or_else(|error| {
             console.complain(&chain(error.as_ref()));

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
-use super::live::Live;
 use super::output::{Output, key_fields, printable};
 use super::running;
 use super::units::{self, cache, told_bytes, told_count};
+use super::verbs::DatabaseVerb;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -99,11 +99,15 @@ pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
 ///
 /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
 /// at once: to open it every second could keep others from opening it.
-pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) -> CommandResult {
+pub(super) fn watch(
+    verb: &DatabaseVerb,
+    arguments: &TopArguments,
+    output: &mut Output,
+) -> CommandResult {
     let is_terminal = io::stdout().is_terminal() && !output.is_json();
     for round in 1.. {
-        if !running::is_answered(live)? {
-            let answer = running::run(live, output)?;
+        if !running::is_answered(verb)? {
+            let answer = running::run(verb, output)?;
             output.remark("nobody has the database open, so nothing changes");
             return Ok(answer);
         }
@@ -115,7 +119,7 @@ pub(super) fn watch(live: &Live, arguments: &TopArguments, output: &mut Output) 
                 written => written?,
             }
         }
-        let answer = running::run(live, output)?;
+        let answer = running::run(verb, output)?;
         output.flush()?;
         if output.is_closed() || arguments.count == Some(round) {
             return Ok(answer);

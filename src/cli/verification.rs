@@ -62,7 +62,6 @@ impl VerifyArguments {
     }
 
     /// Where the texts are, as it was given.
-    #[cfg(unix)]
     pub(super) fn texts(&self) -> Option<&Path> {
         self.texts.as_deref()
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot};
 
 /// The report of [`Database::check`](crate::Database::check).
@@ -103,15 +103,10 @@ impl Database {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
         self.store.ensure_usable()?;
-        let done = |report: &CheckReport, took| {
-            events::checked(report.documents, report.total_problems, took);
-        };
-        events::watch(
-            Operation::Check,
-            self.path(),
-            || check(&self.store, &mut progress),
-            done,
-        )
+        let watch = Watch::begin(Operation::Check, self.path());
+        let (report, took) = watch.end(check(&self.store, &mut progress))?;
+        events::checked(report.documents, report.total_problems, took);
+        Ok(report)
     }
 }
 

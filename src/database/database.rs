@@ -16,7 +16,7 @@ use super::writer::Writer;
 use super::writer_options::WriterOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::memory::Cache;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
@@ -386,10 +386,10 @@ impl Database {
         // Nobody else asks for anything any more.
         #[cfg(feature = "serve")]
         drop(self.door.lock().take());
-        let close = || self.store.close();
-        events::watch(Operation::Closing, self.path(), close, |&(), took| {
-            events::closed(took)
-        })
+        let watch = Watch::begin(Operation::Closing, self.path());
+        let ((), took) = watch.end(self.store.close())?;
+        events::closed(took);
+        Ok(())
     }
 
     /// Gives up what a forked process has inherited, so that it no longer keeps the file locked.

@@ -152,7 +152,7 @@ fn count_candidates(
     explanation: &mut Explanation,
 ) -> Result<()> {
     let mut probes = Vec::new();
-    if query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
+    if KnownProbeSet::default().add_probes(reader, query, 0, &mut probes)? {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
             let table_probes = explanation
                 .probes

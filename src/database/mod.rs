@@ -1,7 +1,6 @@
 //! An open file and its transactions, snapshots and queries: the interface of the library.
 
 mod answer;
-mod batch;
 mod check;
 #[cfg(test)]
 mod check_sketches_tests;
@@ -23,29 +22,23 @@ mod door;
 mod durability_tests;
 mod expiry;
 mod explain;
-mod filter;
 mod group_commit;
-mod listed;
 mod metrics;
 mod near;
 mod near_search;
-mod newest;
 mod options;
 mod pairs;
 mod place;
 mod policy;
 mod prometheus;
 mod query;
-mod reaching;
 #[cfg(test)]
 mod reopen_tests;
 mod search;
 mod snapshot;
-mod sought;
 mod statistics;
 mod submissions;
 mod ticket;
-mod touch;
 mod verdict;
 mod verification;
 mod write;
@@ -69,9 +62,9 @@ pub use database::Database;
 pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
-pub use filter::Order;
+
 pub use metrics::{Metrics, Verdicts};
-pub use near::Near;
+pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};

@@ -14,36 +14,26 @@ pub(super) struct NearQuery {
     pub(super) max_distance: u32,
 }
 
-impl NearQuery {
-    /// Adds the probes that answer the query. False if a scan has to answer it.
-    pub(super) fn add_probes(
-        self,
-        reader: Reader<'_>,
-        known: &mut KnownProbeSet,
-        query_index: usize,
-        probes: &mut Vec<Probe>,
-    ) -> Result<bool> {
-        let probe_set = known.of(reader, self.max_distance)?;
-        Ok(probe_set.add_probes(
-            reader.settings().plan.tables(),
-            self.fingerprint,
-            query_index,
-            probes,
-        ))
-    }
-}
-
 /// The probe set of the last distance. Most queries that are answered together have the same distance.
 #[derive(Debug, Default)]
 pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
 
 impl KnownProbeSet {
-    fn of(&mut self, reader: Reader<'_>, max_distance: u32) -> Result<&ProbeSet> {
+    /// Adds the probes that answer a query. False if a scan has to answer it.
+    pub(super) fn add_probes(
+        &mut self,
+        reader: Reader<'_>,
+        query: NearQuery,
+        query_index: usize,
+        probes: &mut Vec<Probe>,
+    ) -> Result<bool> {
         let known = match self.0.take() {
-            Some(known) if known.0 == max_distance => known,
-            _ => (max_distance, probe_set(reader, max_distance)?),
+            Some(known) if known.0 == query.max_distance => known,
+            _ => (query.max_distance, probe_set(reader, query.max_distance)?),
         };
-        Ok(&self.0.insert(known).1)
+        let (_, probe_set) = self.0.insert(known);
+        let tables = reader.settings().plan.tables();
+        Ok(probe_set.add_probes(tables, query.fingerprint, query_index, probes))
     }
 }
 
@@ -91,7 +81,6 @@ pub(super) struct NearSearch<'a> {
 
 impl<'a> NearSearch<'a> {
     pub(super) fn new(reader: Reader<'a>, queries: &'a [NearQuery]) -> Self {
-        let (scanning, scan) = (Vec::new(), None);
         Self {
             reader,
             queries,
@@ -99,8 +88,8 @@ impl<'a> NearSearch<'a> {
             most: MOST_NEAR,
             next: 0,
             together: queries.len(),
-            scanning,
-            scan,
+            scanning: Vec::new(),
+            scan: None,
             compared: 0,
         }
     }
@@ -109,10 +98,12 @@ impl<'a> NearSearch<'a> {
     pub(super) fn next_part(&mut self) -> Result<Option<NearEach>> {
         while self.next < self.queries.len() {
             let end = self.queries.len().min(self.next + self.together);
-            let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
+            let mut probes = Vec::new();
+            let mut not_probed = Vec::new();
             for query_index in self.next..end {
                 let query = self.queries[query_index];
-                if !query.add_probes(self.reader, &mut self.known, query_index, &mut probes)? {
+                let known = &mut self.known;
+                if !known.add_probes(self.reader, query, query_index, &mut probes)? {
                     not_probed.push(query_index);
                 }
             }
@@ -170,8 +161,9 @@ impl<'a> NearSearch<'a> {
                 max_distance,
             } = self.queries[query_index];
             let query = permutation.apply(fingerprint);
-            let found = scan.candidates().near(query, max_distance, permutation);
-            found.for_each(|it| near.push((query_index, it)));
+            for found in scan.candidates().near(query, max_distance, permutation) {
+                near.push((query_index, found));
+            }
             self.compared += 1;
         }
         sort_and_dedup(&mut near);
@@ -190,15 +182,17 @@ pub(super) fn near_candidates(
     most: usize,
 ) -> Result<Option<NearEach>> {
     let tables = reader.settings().plan.tables();
-    let (mut near, mut too_many) = (Vec::new(), false);
+    let mut near = Vec::new();
+    let mut too_many = false;
     reader.candidates(probes, |probe, candidates| {
         if too_many {
             return;
         }
         let max_distance = queries[probe.query_index].max_distance;
         let permutation = &tables[probe.table].permutation;
-        let found = candidates.near(probe.query, max_distance, permutation);
-        found.for_each(|it| near.push((probe.query_index, it)));
+        for found in candidates.near(probe.query, max_distance, permutation) {
+            near.push((probe.query_index, found));
+        }
         if near.len() > 2 * most {
             sort_and_dedup(&mut near);
             too_many = near.len() > most;
@@ -241,10 +235,11 @@ impl NearWritten {
         near.extend(written.unsorted().near(permuted, max_distance, permutation));
         let sorted: usize = written.sorted().map(Candidates::len).sum();
         if sorted == 0 {
-            return Ok(sorted_once(near));
+            sort_and_dedup(near);
+            return Ok(near);
         }
         probes.clear();
-        let probed = query.add_probes(writer.reader(), known, 0, probes)?;
+        let probed = known.add_probes(writer.reader(), query, 0, probes)?;
         if probed && probes.len() * COMPARED_PER_PROBE < sorted {
             for probe in &*probes {
                 let permutation = &plan[probe.table].permutation;
@@ -257,17 +252,12 @@ impl NearWritten {
                 near.extend(candidates.near(permuted, max_distance, permutation));
             }
         }
-        Ok(sorted_once(near))
+        sort_and_dedup(near);
+        Ok(near)
     }
 }
 
-fn sorted_once(near: &mut Vec<NearFingerprint>) -> &[NearFingerprint] {
-    near.sort_unstable();
-    near.dedup();
-    near
-}
-
-fn sort_and_dedup(near: &mut NearEach) {
+fn sort_and_dedup<T: Ord>(near: &mut Vec<T>) {
     near.sort_unstable();
     near.dedup();
 }

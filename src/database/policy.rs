@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::filter::{Filter, Order};
-use super::near::Near;
+use super::near::{Filter, Near, Order};
 use super::verification::{Failure, Verify, VerifyPair};
 use crate::document::Document;
 #[cfg(feature = "ingest")]

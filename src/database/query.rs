@@ -3,8 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::filter::{Filter, Order};
-use super::near::Near;
+use super::near::{Filter, Near, Order};
 use super::verification::{Failure, Verify, VerifyStored};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;

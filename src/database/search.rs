@@ -1,21 +1,24 @@
-//! Near fingerprints -> documents: those that match a query, their number, and the nearest.
+//! From near fingerprints to documents: which match, how many do, and the first of them.
+//!
+//! A search gathers near fingerprints with the numbers of their documents. If the postings tell how many documents
+//! match, only those that are listed are read. With a time, a least similarity or a function that verifies, documents
+//! are read in order, until as many match as are counted. If the most similar come first, all are read.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::collections::btree_map::{self, BTreeMap};
+use std::collections::{BTreeSet, BinaryHeap};
 use std::slice;
 use std::sync::Arc;
 
-use super::filter::{Order, SketchFilter};
-use super::listed::Listed;
+use super::near::{Filter, Order, SketchFilter};
 use super::near_search::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
-use super::newest::{Group, NewestFirst, NewestWanted};
+use super::policy::Policy;
 use super::query::{Match, Matches, Query};
-use super::sought::Sought;
 use super::verification::Verifier;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::plan::NearFingerprint;
+use crate::sketch::Sketch;
 use crate::source::Numbers;
 use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
 
@@ -30,54 +33,107 @@ const MOST_COUNTED: usize = 128;
 /// The number of near fingerprints whose documents are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
+/// What documents are compared with, the same for queries and for new documents.
+#[derive(Clone, Copy)]
+pub(super) struct SearchTarget<'a> {
+    fingerprint: Fingerprint,
+    sketch: Option<&'a Sketch>,
+    filter: &'a Filter,
+    verifier: Option<Verifier<'a>>,
+}
+
+impl<'a> SearchTarget<'a> {
+    fn from_query(query: &'a Query) -> Self {
+        Self {
+            fingerprint: query.fingerprint,
+            sketch: query.sketch.as_ref(),
+            filter: &query.filter,
+            verifier: query.verify.as_ref().map(Verifier::of_query),
+        }
+    }
+
+    /// The near-duplicates of a document of this fingerprint.
+    pub(super) fn from_document(
+        document: &'a Document,
+        fingerprint: Fingerprint,
+        policy: &'a Policy,
+    ) -> Self {
+        let verify = policy.verify.as_ref();
+        Self {
+            fingerprint,
+            sketch: document.sketch(),
+            filter: &policy.filter,
+            verifier: verify.map(|verify| Verifier::of_document(document, verify)),
+        }
+    }
+}
+
 /// Answers one query.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
-    Search::found(reader, Sought::of(query), query.filter.limit, None)?.matches(reader)
+    let limit = query.filter.limit;
+    Search::among_all(reader, SearchTarget::from_query(query), limit, None)?.matches(reader, limit)
+}
+
+/// Answers queries together.
+pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
+    let mut searches = Vec::with_capacity(queries.len());
+    let mut near_queries = Vec::with_capacity(queries.len());
+    for query in queries {
+        let target = SearchTarget::from_query(query);
+        let search = Search::new(reader, target, query.filter.limit, None)?;
+        near_queries.push(search.near_query);
+        searches.push(search);
+    }
+    let mut parts = NearSearch::new(reader, &near_queries);
+    while let Some(near) = parts.next_part()? {
+        add_all(reader, &mut searches, &near)?;
+    }
+    let mut answers = Vec::with_capacity(queries.len());
+    for search in searches {
+        answers.push(search.matches(reader, search.limit)?);
+    }
+    Ok(answers)
 }
 
 /// Whether any document matches.
 pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
-    let filter = &query.filter;
-    let mut search = Search::new(reader, Sought::of(query), 1, None)?;
-    let near_query = search.near_query;
-    let mut probes = Vec::new();
+    let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
     if search.is_over {
         return Ok(false);
     }
-    if !near_query.add_probes(reader, &mut KnownProbeSet::default(), 0, &mut probes)? {
-        return search.any(reader);
-    }
-    let each_near_matches = filter.near.scopes.is_none()
-        && !search.reads_documents()
-        && reader.all_rows_have_documents();
-    for probes in probes.chunks(PROBES_TOGETHER) {
-        let Some(near) = near_candidates(reader, &[near_query], probes, MOST_NEAR)? else {
-            return search.any(reader);
-        };
-        if each_near_matches && !near.is_empty() {
-            return Ok(true);
+    let queries = [search.near_query];
+    let mut probes = Vec::new();
+    let is_probed = KnownProbeSet::default().add_probes(reader, queries[0], 0, &mut probes)?;
+    if is_probed {
+        let each_near_matches = query.filter.near.scopes.is_none()
+            && search.counting == Counting::ByPostings
+            && reader.all_rows_have_documents();
+        let mut has_all = true;
+        for probes in probes.chunks(PROBES_TOGETHER) {
+            let Some(near) = near_candidates(reader, &queries, probes, MOST_NEAR)? else {
+                has_all = false;
+                break;
+            };
+            if each_near_matches && !near.is_empty() {
+                return Ok(true);
+            }
+            add_all(reader, slice::from_mut(&mut search), &near)?;
+            if search.has_match(reader)? {
+                return Ok(true);
+            }
         }
+        if has_all {
+            return Ok(false);
+        }
+    }
+    let mut parts = NearSearch::new(reader, &queries);
+    while let Some(near) = parts.next_part()? {
         add_all(reader, slice::from_mut(&mut search), &near)?;
         if search.has_match(reader)? {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// Answers queries together.
-pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
-    let new_search = |query| Search::of(reader, query);
-    let mut searches = queries.iter().map(new_search).collect::<Result<Vec<_>>>()?;
-    let near_queries: Vec<NearQuery> = searches.iter().map(|search| search.near_query).collect();
-    let mut parts = NearSearch::new(reader, &near_queries);
-    while let Some(near) = parts.next_part()? {
-        add_all(reader, &mut searches, &near)?;
-    }
-    searches
-        .into_iter()
-        .map(|search| search.matches(reader))
-        .collect()
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
@@ -87,52 +143,69 @@ pub(super) fn add_all(
     near: &[(usize, NearFingerprint)],
 ) -> Result<()> {
     for near in near.chunks(NEAR_TOGETHER) {
-        let (mut wanted, mut of) = (Vec::with_capacity(near.len()), Vec::new());
-        let (mut recent, mut of_recent) = (Vec::new(), Vec::new());
-        for &(query_index, near) in near {
-            let Search {
-                scopes,
-                from,
-                since,
-                ..
-            } = &searches[query_index];
-            if since.is_some() {
-                recent.push(((near.fingerprint, scopes.clone()), *from));
-                of_recent.push((query_index, near));
+        let mut wanted = Vec::with_capacity(near.len());
+        let mut wanted_of = Vec::with_capacity(near.len());
+        let mut recent = Vec::new();
+        let mut recent_of = Vec::new();
+        for &(index, near) in near {
+            let search = &searches[index];
+            let postings = (near.fingerprint, search.scopes.clone());
+            if search.since.is_some() {
+                recent.push((postings, search.from));
+                recent_of.push((index, near));
             } else {
-                wanted.push((near.fingerprint, scopes.clone()));
-                of.push((query_index, near));
+                wanted.push(postings);
+                wanted_of.push((index, near));
             }
         }
-        let posted = if wanted.is_empty() {
-            Vec::new()
-        } else {
-            reader.posted(&wanted)?
-        };
-        let recent = if recent.is_empty() {
-            Vec::new()
-        } else {
-            reader.posted_from(&recent)?
-        };
-        for (posted, of) in [(posted, of), (recent, of_recent)] {
-            for posted in posted {
-                let (query_index, near) = of[posted.index];
-                let search = &mut searches[query_index];
-                let posted = search.without_ignored(reader, near, posted)?;
-                search.add(near, posted);
-            }
+        if !wanted.is_empty() {
+            add_posted(reader, searches, &wanted_of, reader.posted(&wanted)?)?;
         }
-        searches
-            .iter_mut()
-            .try_for_each(|search| search.drop_needless(reader))?;
+        if !recent.is_empty() {
+            add_posted(reader, searches, &recent_of, reader.posted_from(&recent)?)?;
+        }
+        for search in &mut *searches {
+            search.drop_needless(reader)?;
+        }
     }
     Ok(())
+}
+
+/// Gives documents to the searches. `of` has the search and the near fingerprint of each index.
+fn add_posted(
+    reader: Reader<'_>,
+    searches: &mut [Search<'_>],
+    of: &[(usize, NearFingerprint)],
+    all_posted: Vec<Posted>,
+) -> Result<()> {
+    for mut posted in all_posted {
+        let (index, near) = of[posted.index];
+        let search = &mut searches[index];
+        // A search by time finds those when it goes through the documents.
+        let is_left_for_later = search.since.is_some() && posted.numbers.is_none();
+        if !search.ignored_numbers.is_empty() && !is_left_for_later {
+            posted = reader.leave_out(near.fingerprint, posted, search.ignored_numbers)?;
+        }
+        search.add(near, posted);
+    }
+    Ok(())
+}
+
+/// How the documents that match are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counting {
+    /// By the postings. Only documents that are listed are read.
+    ByPostings,
+    /// By reading documents in order, until as many match as the limit, or as this number if it is larger.
+    InOrder { at_least: usize },
+    /// By reading all, since the most similar ones are listed.
+    All,
 }
 
 /// One query on its way from fingerprints to documents.
 pub(super) struct Search<'a> {
     near_query: NearQuery,
-    /// What the sketches of documents are compared with.
+    counting: Counting,
     sketch_filter: Option<SketchFilter>,
     /// What documents are verified against, after all else.
     verifier: Option<Verifier<'a>>,
@@ -160,19 +233,14 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search for the matches of a query. It has not begun.
-    fn of(reader: Reader<'_>, query: &'a Query) -> Result<Self> {
-        Self::new(reader, Sought::of(query), query.filter.limit, None)
-    }
-
-    /// The search for the documents that are sought, among all.
-    pub(super) fn found(
+    /// The search among all documents.
+    pub(super) fn among_all(
         reader: Reader<'_>,
-        sought: Sought<'a>,
+        target: SearchTarget<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, sought, limit, ignored)?;
+        let mut search = Self::new(reader, target, limit, ignored)?;
         if search.is_over {
             return Ok(search);
         }
@@ -184,15 +252,15 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// The search for the documents that are sought, among near fingerprints that are known.
-    pub(super) fn among(
+    /// The search among the documents of near fingerprints that are known.
+    pub(super) fn among_near(
         reader: Reader<'_>,
         near: &[NearFingerprint],
-        sought: Sought<'a>,
+        target: SearchTarget<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
-        let mut search = Self::new(reader, sought, limit, ignored)?;
+        let mut search = Self::new(reader, target, limit, ignored)?;
         if search.is_over {
             return Ok(search);
         }
@@ -205,112 +273,89 @@ impl<'a> Search<'a> {
     /// `ignored` does not count.
     pub(super) fn new(
         reader: Reader<'_>,
-        Sought {
-            fingerprint,
-            sketch,
-            filter,
-            verifier,
-        }: Sought<'a>,
+        target: SearchTarget<'a>,
         limit: usize,
         ignored: Option<&Numbered>,
     ) -> Result<Self> {
+        let filter = target.filter;
         let settings = reader.settings();
         let bounds = filter.near.checked(settings)?;
-        let sketch_filter = filter.sketch_filter(&bounds, settings, sketch)?;
-        let near_query = NearQuery {
-            fingerprint,
-            max_distance: bounds.max_distance,
+        let sketch_filter = filter.sketch_filter(&bounds, settings, target.sketch)?;
+        let by_similarity = filter.order == Order::Similarity && sketch_filter.is_some();
+        let excludes = sketch_filter.as_ref().is_some_and(SketchFilter::excludes);
+        let counting = if by_similarity && limit > 0 {
+            Counting::All
+        } else if excludes || target.verifier.is_some() {
+            let at_least = MOST_COUNTED;
+            Counting::InOrder { at_least }
+        } else if bounds.since.is_some() {
+            Counting::InOrder { at_least: 0 }
+        } else {
+            Counting::ByPostings
         };
         let scopes = match &filter.near.scopes {
             None => ScopeNumber::ALL_DOCUMENTS.into(),
             Some(names) => names.numbers(reader)?,
         };
-        let ignored_numbers = &filter.ignored.numbers;
-        let ignored = match ignored.filter(|(number, _)| !number.is_among(ignored_numbers)) {
-            Some((number, document)) => {
-                let scope = reader.scope_number_of(document)?;
-                document
-                    .fingerprint()
-                    .map(|fingerprint| (*number, fingerprint, scope))
-            }
-            None => None,
-        };
         let from = match bounds.since {
             Some(since) => reader.first_since(since)?,
             None => Some(DocumentNumber::MIN),
         };
-        Ok(Self {
-            near_query,
+        let mut search = Self {
+            near_query: NearQuery {
+                fingerprint: target.fingerprint,
+                max_distance: bounds.max_distance,
+            },
+            counting,
             sketch_filter,
-            verifier,
+            verifier: target.verifier,
             limit,
             since: bounds.since,
             from: from.unwrap_or(DocumentNumber::MAX),
             is_over: from.is_none(),
             scopes,
-            ignored,
-            ignored_numbers,
+            ignored: None,
+            ignored_numbers: &filter.ignored.numbers,
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
             most_unread: NEAR_TOGETHER,
-        })
-    }
-
-    /// Whether only reading a document tells whether it matches, or where it belongs in the list.
-    fn reads_documents(&self) -> bool {
-        self.since.is_some() || self.excludes() || self.orders_by_similarity()
-    }
-
-    /// Whether only reading a document tells whether it is similar enough and can be verified.
-    fn excludes(&self) -> bool {
-        self.verifier.is_some() || self.sketch_filter.is_some_and(|it| it.excludes())
-    }
-
-    fn orders_by_similarity(&self) -> bool {
-        self.limit > 0
-            && self
-                .sketch_filter
-                .is_some_and(|it| it.order == Order::Similarity)
-    }
-
-    /// Leaves out the documents that do not match by their number.
-    fn without_ignored(
-        &self,
-        reader: Reader<'_>,
-        near: NearFingerprint,
-        posted: Posted,
-    ) -> Result<Posted> {
-        // A search by time finds them when it goes through the documents.
-        if self.ignored_numbers.is_empty() || self.since.is_some() && posted.numbers.is_none() {
-            return Ok(posted);
+        };
+        if let Some((number, document)) = ignored
+            && !number.is_among(search.ignored_numbers)
+            && let Some(fingerprint) = document.fingerprint()
+        {
+            search.ignored = Some((*number, fingerprint, reader.scope_number_of(document)?));
         }
-        reader.leave_out(near.fingerprint, posted, self.ignored_numbers)
+        Ok(search)
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
     fn add(&mut self, near: NearFingerprint, posted: Posted) {
-        let scope = posted.scope;
+        let mut documents = posted.total;
         // In a search by time, documents that are too old may have been left out already.
-        let is_counted = |number| number >= self.from;
-        let ignored = self.ignored.is_some_and(|(number, fingerprint, of)| {
-            is_counted(number) && fingerprint == near.fingerprint && scope.covers(of)
-        });
-        let documents = posted.total.saturating_sub(u64::from(ignored));
+        if let Some((number, fingerprint, scope)) = self.ignored
+            && number >= self.from
+            && fingerprint == near.fingerprint
+            && posted.scope.covers(scope)
+        {
+            documents = documents.saturating_sub(1);
+        }
         if documents == 0 {
             return;
         }
         self.total += documents;
-        if self.limit == 0 && !self.reads_documents() {
+        let is_counted = self.counting == Counting::ByPostings;
+        if is_counted && self.limit == 0 {
             return;
         }
         self.kept += documents;
         let group = self.near.entry(near).or_default();
-        group.scopes.push((scope, posted.numbers));
+        group.scopes.push((posted.scope, posted.numbers));
         group.documents += documents;
         // Fingerprints beyond the limit are dropped. So memory grows with the limit and not with the
         // matches. A search that reads documents keeps all for a while.
-        while !self.reads_documents()
+        while is_counted
             && let Some(farthest) = self.near.last_entry()
             && self.kept - farthest.get().documents >= self.limit as u64
         {
@@ -321,163 +366,319 @@ impl<'a> Search<'a> {
     /// If a search that reads documents keeps many fingerprints, drops those whose documents do not match, and
     /// those beyond the ones that are counted.
     fn drop_needless(&mut self, reader: Reader<'_>) -> Result<()> {
-        if !self.reads_documents() || self.near.len() <= self.most_unread {
+        if self.counting == Counting::ByPostings || self.near.len() <= self.most_unread {
             return Ok(());
         }
         // One more than are counted tells that there are more.
-        let (mut wanted, mut needed) = (
-            self.most_counted(self.limit).saturating_add(1),
-            BTreeSet::new(),
-        );
-        let walked = self.walk(reader, |near, _, _| {
-            needed.insert(near);
-            wanted -= 1;
-            if wanted == 0 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+        let mut wanted = self.most_counted(self.limit).saturating_add(1);
+        let mut needed = BTreeSet::new();
+        let mut documents = self.documents(reader);
+        while wanted > 0 {
+            match documents.next() {
+                Ok(Some((near, _))) => _ = needed.insert(near),
+                Ok(None) => break,
+                Err(Error::Verify(_)) => {
+                    // It is told when this search is answered. Others that are made together are not concerned.
+                    self.most_unread = usize::MAX;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
             }
-        });
-        if let Err(Error::Verify(_)) = walked {
-            // It is told when this search is answered. Others that are made together are not concerned.
-            self.most_unread = usize::MAX;
-            return Ok(());
+            wanted -= 1;
         }
-        walked?;
         self.near.retain(|near, _| needed.contains(near));
         self.kept = self.near.values().map(|group| group.documents).sum();
         self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
         Ok(())
     }
 
-    /// Whether any document matches. The search must not have begun.
-    fn any(mut self, reader: Reader<'_>) -> Result<bool> {
-        let near_query = [self.near_query];
-        let mut parts = NearSearch::new(reader, &near_query);
-        while let Some(near) = parts.next_part()? {
-            add_all(reader, slice::from_mut(&mut self), &near)?;
-            if self.has_match(reader)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Whether any document matches among those that were added since the last call.
     fn has_match(&mut self, reader: Reader<'_>) -> Result<bool> {
-        if !self.reads_documents() {
+        if self.counting == Counting::ByPostings {
             return Ok(self.total > 0);
         }
-        let mut found = false;
-        self.walk(reader, |_, _, _| {
-            found = true;
-            ControlFlow::Break(())
-        })?;
+        let is_found = self.documents(reader).next()?.is_some();
         self.near.clear();
         self.kept = 0;
-        Ok(found)
-    }
-
-    /// The answer, with its documents.
-    pub(super) fn matches(&self, reader: Reader<'_>) -> Result<Matches> {
-        self.first_matches(reader, self.limit)
+        Ok(is_found)
     }
 
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
     /// larger.
-    pub(super) fn first_matches(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
-        let mut listed = Listed {
-            list: Vec::new(),
-            limit,
-            by_similarity: self.orders_by_similarity(),
-        };
-        let (mut counted, most_counted) = (0, self.most_counted(limit));
-        // If documents need not be read to be counted, the total is known.
-        let is_known = !self.reads_documents();
-        if limit > 0 || !is_known {
-            self.walk(reader, |near, _, document| {
-                counted += 1;
-                if counted > most_counted {
-                    return ControlFlow::Break(());
-                }
-                let similarity = self
-                    .sketch_filter
-                    .and_then(|it| it.similarity(document.sketch()));
-                listed.add(Match {
-                    document,
-                    distance: near.distance,
-                    similarity,
-                });
-                if is_known && counted == limit {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            })?;
+    pub(super) fn matches(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
+        match self.counting {
+            Counting::ByPostings => self.matches_by_postings(reader, limit),
+            Counting::InOrder { .. } => self.matches_in_order(reader, limit),
+            Counting::All => self.most_similar(reader, limit),
         }
-        let list = listed.finish();
-        if is_known && (list.len() as u64) < self.total.min(limit as u64) {
+    }
+
+    fn matches_by_postings(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
+        let mut list = Vec::new();
+        let mut documents = self.documents(reader);
+        while list.len() < limit
+            && let Some((near, (_, document))) = documents.next()?
+        {
+            list.push(self.new_match(near, document));
+        }
+        if (list.len() as u64) < self.total.min(limit as u64) {
             return Err(Error::Damaged {
                 table: "postings",
                 key: self.near_query.fingerprint.to_string(),
                 problem: "near this fingerprint there are fewer documents than are counted",
             });
         }
-        let total = if is_known { self.total } else { counted as u64 };
         Ok(Matches {
             list,
-            total,
-            more: !is_known && counted > most_counted,
+            total: self.total,
+            more: false,
         })
+    }
+
+    fn matches_in_order(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
+        let most = self.most_counted(limit);
+        let mut matches = Matches::default();
+        let mut documents = self.documents(reader);
+        while !matches.more
+            && let Some((near, (_, document))) = documents.next()?
+        {
+            matches.more = matches.total >= most as u64;
+            matches.total += 1;
+            if matches.list.len() < limit {
+                matches.list.push(self.new_match(near, document));
+            }
+        }
+        Ok(matches)
+    }
+
+    fn most_similar(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {
+        /// So many more are held, so that memory grows with the limit and not with the matches.
+        const MORE: usize = 64;
+        let most_held = limit.saturating_mul(2).saturating_add(MORE);
+        let mut matches = Matches::default();
+        let mut documents = self.documents(reader);
+        while let Some((near, (_, document))) = documents.next()? {
+            matches.total += 1;
+            matches.list.push(self.new_match(near, document));
+            if matches.list.len() >= most_held {
+                keep_most_similar(&mut matches.list, limit);
+            }
+        }
+        keep_most_similar(&mut matches.list, limit);
+        Ok(matches)
+    }
+
+    fn new_match(&self, near: NearFingerprint, document: Document) -> Match {
+        let similarity = match &self.sketch_filter {
+            Some(filter) => filter.similarity(document.sketch()),
+            None => None,
+        };
+        Match {
+            document,
+            distance: near.distance,
+            similarity,
+        }
     }
 
     /// The most matches that are counted, if documents have to be read for that. So a hot page does not take the
     /// longer the more copies it has.
     fn most_counted(&self, limit: usize) -> usize {
-        if self.orders_by_similarity() {
-            usize::MAX
-        } else if self.excludes() {
-            limit.max(MOST_COUNTED)
-        } else {
-            limit
+        match self.counting {
+            Counting::ByPostings => limit,
+            Counting::InOrder { at_least } => limit.max(at_least),
+            Counting::All => usize::MAX,
         }
     }
 
-    /// Calls `each` with the matching documents in order, until it breaks.
-    pub(super) fn walk(
+    /// The documents that match: the nearest first, of one fingerprint the newest first.
+    pub(super) fn documents<'s>(&'s self, reader: Reader<'s>) -> MatchingDocuments<'s> {
+        MatchingDocuments {
+            search: self,
+            reader,
+            groups: self.near.iter(),
+            newest: None,
+        }
+    }
+
+    /// The last number up to `number` whose document may match by its number and its time.
+    fn last_wanted(
         &self,
         reader: Reader<'_>,
-        mut each: impl FnMut(NearFingerprint, DocumentNumber, Document) -> ControlFlow<()>,
-    ) -> Result<()> {
-        for (near, group) in &self.near {
-            let limit = self.most_counted(self.limit);
-            let wanted = NewestWanted {
-                limit,
-                since: self.since,
-                from: self.from,
-                ignored: self.ignored_numbers,
-            };
-            let mut newest = NewestFirst::new(reader, near.fingerprint, group, wanted)?;
-            while let Some(number) = newest.next()? {
-                if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
-                    continue;
-                }
-                let is_wanted =
-                    |sketch: Option<&_>| self.sketch_filter.is_none_or(|it| it.matches(sketch));
-                let since = self.since.unwrap_or(i64::MIN);
-                let Some(document) = reader.linked_if(number, since, is_wanted)? else {
-                    continue;
+        number: DocumentNumber,
+    ) -> Result<Option<DocumentNumber>> {
+        let outside = number.last_outside(self.ignored_numbers);
+        match self.since {
+            Some(since) if outside == Some(number) => reader.last_since(number, since),
+            _ => Ok(outside),
+        }
+    }
+
+    /// Reads a document, if it matches.
+    fn read(&self, reader: Reader<'_>, number: DocumentNumber) -> Result<Option<Document>> {
+        if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
+            return Ok(None);
+        }
+        let since = self.since.unwrap_or(i64::MIN);
+        let document = reader.linked_if(number, since, |sketch| match &self.sketch_filter {
+            Some(filter) => filter.matches(sketch),
+            None => true,
+        })?;
+        if let Some(document) = &document
+            && let Some(verifier) = self.verifier
+            && !verifier.matches(document)?
+        {
+            return Ok(None);
+        }
+        Ok(document)
+    }
+}
+
+/// Keeps the most similar matches. Equal ones stay in their order.
+fn keep_most_similar(matches: &mut Vec<Match>, limit: usize) {
+    matches.sort_by(|a, b| jaccard(b).total_cmp(&jaccard(a)));
+    matches.truncate(limit);
+}
+
+/// The similarity. Below all others without a sketch.
+fn jaccard(found: &Match) -> f64 {
+    match found.similarity {
+        Some(similarity) => similarity.jaccard(),
+        None => -1.0,
+    }
+}
+
+/// The documents that match, in order.
+pub(super) struct MatchingDocuments<'s> {
+    search: &'s Search<'s>,
+    reader: Reader<'s>,
+    groups: btree_map::Iter<'s, NearFingerprint, Group>,
+    /// What is left of the group at hand.
+    newest: Option<NewestFirst<'s>>,
+}
+
+impl MatchingDocuments<'_> {
+    pub(super) fn next(&mut self) -> Result<Option<(NearFingerprint, Numbered)>> {
+        loop {
+            let Some(newest) = &mut self.newest else {
+                let Some((&near, group)) = self.groups.next() else {
+                    return Ok(None);
                 };
-                if let Some(verifier) = self.verifier
-                    && !verifier.matches(&document)?
-                {
-                    continue;
-                }
-                if each(*near, number, document).is_break() {
-                    return Ok(());
-                }
+                self.newest = Some(NewestFirst::new(self.reader, self.search, near, group)?);
+                continue;
+            };
+            let Some(number) = newest.next()? else {
+                self.newest = None;
+                continue;
+            };
+            if let Some(document) = self.search.read(self.reader, number)? {
+                return Ok(Some((newest.near, (number, document))));
             }
         }
-        Ok(())
+    }
+}
+
+/// The documents of a near fingerprint.
+#[derive(Default)]
+struct Group {
+    /// The documents in each scope, the newest first. `None` if there may be many.
+    scopes: Vec<(ScopeNumber, Option<Vec<DocumentNumber>>)>,
+    documents: u64,
+}
+
+/// The documents of one fingerprint in some scopes, the newest first. It merges the lists of the scopes,
+/// and reads them in parts. So a group of millions costs no more than the documents that are taken of
+/// it. In a search by time it leaves out documents of blocks that have none that is recent enough.
+struct NewestFirst<'s> {
+    reader: Reader<'s>,
+    search: &'s Search<'s>,
+    near: NearFingerprint,
+    part_length: usize,
+    scopes: Vec<ScopePart>,
+    /// For each scope the newest number that is not taken yet, with the index of the scope in `scopes`.
+    heads: BinaryHeap<(DocumentNumber, usize)>,
+}
+
+struct ScopePart {
+    scope: ScopeNumber,
+    /// Numbers that are read and not taken, the oldest first.
+    numbers: Vec<DocumentNumber>,
+    /// All numbers from this one on have been read.
+    read_down_to: DocumentNumber,
+}
+
+impl<'s> NewestFirst<'s> {
+    fn new(
+        reader: Reader<'s>,
+        search: &'s Search<'s>,
+        near: NearFingerprint,
+        group: &Group,
+    ) -> Result<Self> {
+        let taken = search.most_counted(search.limit);
+        let mut newest = Self {
+            reader,
+            search,
+            near,
+            // One more than are taken, in case one of them is to be ignored.
+            part_length: taken.saturating_add(1).min(256),
+            scopes: Vec::with_capacity(group.scopes.len()),
+            heads: BinaryHeap::new(),
+        };
+        for (index, (scope, known)) in group.scopes.iter().enumerate() {
+            let mut part = ScopePart {
+                scope: *scope,
+                numbers: Vec::new(),
+                read_down_to: DocumentNumber::MAX,
+            };
+            if let Some(known) = known {
+                part.numbers.extend(known.iter().rev());
+                part.read_down_to = DocumentNumber::MIN;
+            }
+            newest.scopes.push(part);
+            newest.advance(index)?;
+        }
+        Ok(newest)
+    }
+
+    fn next(&mut self) -> Result<Option<DocumentNumber>> {
+        let Some((number, index)) = self.heads.pop() else {
+            return Ok(None);
+        };
+        self.advance(index)?;
+        Ok(Some(number))
+    }
+
+    /// Puts the next number of a scope among the heads.
+    fn advance(&mut self, index: usize) -> Result<()> {
+        loop {
+            let part = &mut self.scopes[index];
+            if part.numbers.is_empty() {
+                let numbers = self.search.from..part.read_down_to;
+                let fingerprint = self.near.fingerprint;
+                part.numbers =
+                    self.reader
+                        .newest(fingerprint, part.scope, numbers, self.part_length)?;
+                part.numbers.reverse();
+                // A part that is not full is the last.
+                part.read_down_to = match part.numbers.first() {
+                    Some(&first) if part.numbers.len() == self.part_length => first,
+                    _ => DocumentNumber::MIN,
+                };
+            }
+            let Some(number) = part.numbers.pop() else {
+                return Ok(());
+            };
+            let wanted = self.search.last_wanted(self.reader, number)?;
+            if wanted == Some(number) {
+                self.heads.push((number, index));
+                return Ok(());
+            }
+            // Nothing between the two numbers is wanted.
+            let below = wanted.map_or(DocumentNumber::MIN, DocumentNumber::next);
+            let kept = part.numbers.partition_point(|&number| number < below);
+            part.numbers.truncate(kept);
+            if part.numbers.is_empty() {
+                part.read_down_to = part.read_down_to.min(below);
+            }
+        }
     }
 }

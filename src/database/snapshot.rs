@@ -11,7 +11,7 @@ use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::metrics::Tally;
 use crate::parallel;
 use crate::source::Source;
@@ -166,22 +166,15 @@ impl Snapshot {
     /// that need a scan have it in common.
     pub fn query_batch(&self, queries: &[Query]) -> Result<Vec<Matches>> {
         let reader = self.reader()?;
-        let answered = |answers: &Vec<Matches>, took| {
-            let (tallies, matches) = (
-                self.store.tallies(),
-                answers.iter().map(Matches::total).sum(),
-            );
-            tallies.add(Tally::Queries, queries.len() as u64);
-            tallies.add(Tally::Matches, matches);
-            self.store.meters.query_batches.record(took);
-            events::answered(queries.len(), matches, took);
-        };
-        events::watch(
-            Operation::QueryBatch,
-            &self.store.path,
-            || answers(reader, queries),
-            answered,
-        )
+        let watch = Watch::begin(Operation::QueryBatch, &self.store.path);
+        let (answers, took) = watch.end(answers(reader, queries))?;
+        let matches = answers.iter().map(Matches::total).sum();
+        let tallies = self.store.tallies();
+        tallies.add(Tally::Queries, queries.len() as u64);
+        tallies.add(Tally::Matches, matches);
+        self.store.meters.query_batches.record(took);
+        events::answered(queries.len(), matches, took);
+        Ok(answers)
     }
 
     /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
@@ -233,9 +226,11 @@ impl Snapshot {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
         let stored = self.stored()?;
-        let copy = || stored.backup(path.as_ref(), &self.store.sizes, &mut progress);
-        let done = |(): &(), took| events::backed_up(stored.reader().counters().documents, took);
-        events::watch(Operation::Backup, &self.store.path, copy, done)
+        let watch = Watch::begin(Operation::Backup, &self.store.path);
+        let copied = stored.backup(path.as_ref(), &self.store.sizes, &mut progress);
+        let ((), took) = watch.end(copied)?;
+        events::backed_up(stored.reader().counters().documents, took);
+        Ok(())
     }
 
     /// How far a source has been read. `None` if it has not, or was forgotten.

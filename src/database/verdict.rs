@@ -1,8 +1,33 @@
-//! Verdict: what was done with a document, and which near-duplicates it has.
+//! Verdict: what was done with a document, which near-duplicates it has, and how that is decided.
+//!
+//! The search for near-duplicates takes longer than the insertion. It reads what is committed, which the
+//! transaction does not change. So it can be made before the turn of a document, for many together and on
+//! other threads. What the transaction itself has written is looked up in the document's turn.
 
+use std::ops::ControlFlow;
+
+use super::near_search::{NearQuery, NearSearch};
+use super::policy::{OnMatch, Policy};
 use super::query::Matches;
+use super::search::{Search, SearchTarget, add_all};
+use super::write::WriteTxn;
 use crate::document::Document;
+use crate::error::{Error, Result};
 use crate::metrics::{Decided, MOST_DISTANCE};
+use crate::parallel;
+use crate::plan::NearFingerprint;
+use crate::store::{Numbered, Reader, Transaction};
+
+/// The most and the fewest documents that are searched for together, by one thread. Many together read
+/// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
+const MOST_TOGETHER: usize = 2048;
+const FEWEST_TOGETHER: usize = 128;
+/// The number of parts that each core gets of a batch, if it is large enough.
+const PARTS_PER_CORE: usize = 4;
+/// The most near fingerprints of a document that are kept.
+const MOST_KEPT: usize = 4096;
+/// The most memory for the matches of documents that are searched for together (bytes).
+const MOST_BYTES: usize = 4 << 20;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did with the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +44,14 @@ pub enum Change {
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did, and which near-duplicates it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    pub(super) change: Change,
-    pub(super) matches: Matches,
-    pub(super) deleted: Vec<Document>,
+    change: Change,
+    matches: Matches,
+    deleted: Vec<Document>,
 }
 
 impl Verdict {
     /// The verdict on a document of a new key that has no near-duplicates.
-    pub(super) fn inserted() -> Self {
+    fn inserted() -> Self {
         Self {
             change: Change::Inserted,
             matches: Matches::default(),
@@ -35,7 +60,7 @@ impl Verdict {
     }
 
     /// Counts it among the verdicts of its transaction.
-    pub(super) fn count_in(&self, decided: &mut Decided) {
+    fn count_in(&self, decided: &mut Decided) {
         let duplicates = u64::from(self.is_duplicate());
         match self.change {
             Change::Inserted => {
@@ -49,7 +74,8 @@ impl Verdict {
             Change::Skipped => decided.skipped += 1,
         }
         // Matches may be in the order of similarity.
-        if let Some(distance) = self.matches.iter().map(|it| it.distance as usize).min() {
+        let distances = self.matches.iter().map(|found| found.distance as usize);
+        if let Some(distance) = distances.min() {
             decided.nearest[distance.min(MOST_DISTANCE)] += 1;
         }
     }
@@ -73,5 +99,445 @@ impl Verdict {
     /// Whether the document has a near-duplicate.
     pub fn is_duplicate(&self) -> bool {
         self.matches.total() > 0
+    }
+}
+
+/// A document to insert, with the policy for its near-duplicates.
+type ToInsert<'a> = (&'a Document, &'a Policy);
+
+impl WriteTxn {
+    /// Looks for near-duplicates of a document, and stores it or not, as the policy says.
+    ///
+    /// It is one step: of two duplicates the second always sees the first. The search sees what this
+    /// transaction has written. A document without a fingerprint has no near-duplicates.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
+    ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
+    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
+    ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
+    ///   fingerprint but no sketch. They change nothing.
+    /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Policy::verify`] fails. It changes nothing.
+    /// * The errors of [`insert`](Self::insert).
+    ///
+    /// # Cost
+    ///
+    /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read.
+    /// All are read, up to the first that the document does not outrank.
+    pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
+        self.writer.ensure_whole()?;
+        let max_distance = self.check(document, policy)?;
+        let view = self.writer.committed();
+        let committed = find_committed(Reader::new(&view), &[(document, policy)])?.pop();
+        self.decide(
+            document,
+            policy,
+            max_distance,
+            committed.unwrap_or_default(),
+        )
+    }
+
+    /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.
+    ///
+    /// The verdicts are the same. But the searches for near-duplicates are made for many documents
+    /// together, on all cores, while other documents are inserted.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::InBatch`](crate::Error::InBatch) if a document is out of bounds. It has the index of the
+    ///   first such document, and nothing is changed.
+    /// * The other errors of [`insert_if_new`](Self::insert_if_new). Some of the documents may have been
+    ///   inserted then.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
+    /// document. The verdicts take memory for all matches that they list.
+    pub fn insert_batch_if_new(
+        &mut self,
+        documents: &[Document],
+        policy: &Policy,
+    ) -> Result<Vec<Verdict>> {
+        let settings = self.writer.settings();
+        for (index, document) in documents.iter().enumerate() {
+            settings
+                .validate(document)
+                .map_err(|error| Error::InBatch {
+                    index,
+                    source: Box::new(error),
+                })?;
+        }
+        let to_insert: Vec<ToInsert<'_>> = documents.iter().map(|it| (it, policy)).collect();
+        let mut verdicts = Vec::with_capacity(documents.len());
+        self.insert_each(&to_insert, |verdict| {
+            verdicts.push(verdict?);
+            Ok(())
+        })?;
+        Ok(verdicts)
+    }
+
+    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), with a policy for each document. Calls `each` with
+    /// one verdict after the other.
+    ///
+    /// A document or a policy out of bounds fails alone: `each` gets the error in its place. When `each`
+    /// breaks, the remaining documents are not inserted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), except for the errors of single documents. Some of the documents may
+    /// have been inserted then.
+    pub fn insert_each_if_new(
+        &mut self,
+        documents: &[(&Document, &Policy)],
+        mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match self.insert_each(documents, |verdict| Error::if_broken(each(verdict))) {
+            Err(Error::Interrupted) => Ok(()),
+            inserted => inserted,
+        }
+    }
+
+    fn insert_each(
+        &mut self,
+        to_insert: &[ToInsert<'_>],
+        mut each: impl FnMut(Result<Verdict>) -> Result<()>,
+    ) -> Result<()> {
+        self.writer.ensure_whole()?;
+        let view = self.writer.committed();
+        let together = to_insert.len() / (PARTS_PER_CORE * parallel::cores());
+        let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
+        let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
+        let search = |part: usize| find_committed(Reader::new(&view), parts[part]);
+        let mut outcome = Ok(());
+        parallel::in_order(parts.len(), search, |part, committed| {
+            outcome =
+                committed.and_then(|committed| self.decide_all(parts[part], committed, &mut each));
+            match outcome {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        outcome
+    }
+
+    fn decide_all(
+        &mut self,
+        to_insert: &[ToInsert<'_>],
+        committed: Vec<Committed<'_>>,
+        each: &mut impl FnMut(Result<Verdict>) -> Result<()>,
+    ) -> Result<()> {
+        for (&(document, policy), committed) in to_insert.iter().zip(committed) {
+            let verdict = match self.check(document, policy) {
+                Err(error) => Err(error),
+                Ok(max_distance) => match self.decide(document, policy, max_distance, committed) {
+                    // Nothing was changed. So it fails alone.
+                    Err(error @ Error::Verify(_)) => Err(error),
+                    decided => Ok(decided?),
+                },
+            };
+            each(verdict)?;
+        }
+        Ok(())
+    }
+
+    /// The max distance for a document, if the document and the policy are within their bounds.
+    fn check(&self, document: &Document, policy: &Policy) -> Result<u32> {
+        let settings = self.writer.settings();
+        settings.validate(document)?;
+        Ok(policy.filter.bounds(document, settings)?.max_distance)
+    }
+
+    /// Stores a document, or not.
+    fn decide(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        max_distance: u32,
+        committed: Committed<'_>,
+    ) -> Result<Verdict> {
+        // A document's own key is never a match. A document stored under it is what this one replaces.
+        let own = match self.writer.may_have_changed(document.key()) {
+            true => self.writer.find_to_change(document.key())?,
+            false => committed.own,
+        };
+        let mut verdict = Verdict::inserted();
+        let near = committed.near;
+        let found = self.near_duplicates(document, policy, max_distance, near, own.as_ref())?;
+        let is_stored = match found {
+            None => true,
+            Some((search, matches)) => {
+                verdict.matches = matches;
+                self.act_on_matches(document, policy, &search, &mut verdict)?
+            }
+        };
+        if is_stored {
+            self.writer.put(document, own.as_ref())?;
+            if let Some((_, old)) = own {
+                verdict.change = Change::Replaced(old);
+            }
+        } else {
+            verdict.change = Change::Skipped;
+            self.keep_own(policy, own.as_ref())?;
+        }
+        verdict.count_in(&mut self.decided);
+        Ok(verdict)
+    }
+
+    /// Does with the near-duplicates what the policy says. Returns whether the document is to be stored.
+    fn act_on_matches(
+        &mut self,
+        document: &Document,
+        policy: &Policy,
+        search: &Search<'_>,
+        verdict: &mut Verdict,
+    ) -> Result<bool> {
+        if !verdict.is_duplicate() {
+            return Ok(true);
+        }
+        match policy.on_match {
+            OnMatch::Link => return Ok(true),
+            OnMatch::Skip => {}
+            OnMatch::Replace => {
+                if let Some(outranked) = outranked(&self.writer, document, search)? {
+                    for found in outranked {
+                        self.writer.remove(&found)?;
+                        verdict.deleted.push(found.1);
+                    }
+                    return Ok(true);
+                }
+            }
+        }
+        if policy.touch {
+            let nearest = search.documents(self.writer.reader()).next()?;
+            if let Some((_, nearest)) = nearest {
+                self.touch_found(&nearest, document.seen())?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// The document of the same key stays. Its old number may say that it does not count yet.
+    fn keep_own(&mut self, policy: &Policy, own: Option<&Numbered>) -> Result<()> {
+        let ignored = &policy.filter.ignored;
+        if let Some(own @ (number, document)) = own
+            && number.is_among(&ignored.numbers)
+            && !number.is_of_later_record(ignored, self.stored())
+        {
+            self.writer.put(document, Some(own))?;
+        }
+        Ok(())
+    }
+
+    /// The search for the near-duplicates of a document, and the matches to list. `None` if nothing is near.
+    fn near_duplicates<'a>(
+        &mut self,
+        document: &'a Document,
+        policy: &'a Policy,
+        max_distance: u32,
+        committed: Option<Box<CommittedNear<'a>>>,
+        own: Option<&Numbered>,
+    ) -> Result<Option<(Search<'a>, Matches)>> {
+        let Some(fingerprint) = document.fingerprint() else {
+            return Ok(None);
+        };
+        let query = NearQuery {
+            fingerprint,
+            max_distance,
+        };
+        let written = self.near_written.find(&mut self.writer, query)?;
+        let reader = self.writer.reader();
+        let target = SearchTarget::from_document(document, fingerprint, policy);
+        let most = policy.most_listed();
+        let search = match NearNow::new(&self.writer, committed, written) {
+            NearNow::Nothing => return Ok(None),
+            NearNow::AsCommitted(search, Some(matches)) => return Ok(Some((search, matches))),
+            NearNow::AsCommitted(search, None) => search,
+            NearNow::Among(near) => Search::among_near(reader, &near, target, most, own)?,
+            NearNow::NotKept => Search::among_all(reader, target, most, own)?,
+        };
+        let matches = search.matches(reader, policy.filter.limit)?;
+        Ok(Some((search, matches)))
+    }
+}
+
+/// What is near to a document when its turn has come.
+enum NearNow<'a> {
+    Nothing,
+    /// What is committed. The transaction has written nothing near, and removed no document of a near fingerprint.
+    AsCommitted(Search<'a>, Option<Matches>),
+    /// Documents of these fingerprints, of which the transaction has changed some.
+    Among(Vec<NearFingerprint>),
+    /// The transaction has changed some, and there were too many to be kept.
+    NotKept,
+}
+
+impl<'a> NearNow<'a> {
+    fn new(
+        writer: &Transaction,
+        committed: Option<Box<CommittedNear<'a>>>,
+        written: &[NearFingerprint],
+    ) -> Self {
+        let Some(committed) = committed else {
+            return match written {
+                [] => Self::Nothing,
+                written => Self::Among(written.to_vec()),
+            };
+        };
+        let has_removed = match &committed.fingerprints {
+            _ if !writer.has_removed_any() => false,
+            Some(near) => near.iter().any(|near| writer.has_removed(near.fingerprint)),
+            None => true,
+        };
+        if written.is_empty() && !has_removed {
+            return Self::AsCommitted(committed.search, committed.matches);
+        }
+        let Some(mut near) = committed.fingerprints else {
+            return Self::NotKept;
+        };
+        near.extend(written);
+        near.sort_unstable();
+        near.dedup();
+        Self::Among(near)
+    }
+}
+
+/// All matches, if the document outranks every one of them.
+fn outranked(
+    writer: &Transaction,
+    document: &Document,
+    search: &Search<'_>,
+) -> Result<Option<Vec<Numbered>>> {
+    let mut outranked = Vec::new();
+    let mut documents = search.documents(writer.reader());
+    while let Some((_, found)) = documents.next()? {
+        if !document.outranks(&found.1) {
+            return Ok(None);
+        }
+        outranked.push(found);
+    }
+    Ok(Some(outranked))
+}
+
+/// What the last commit has that concerns a document to insert.
+#[derive(Default)]
+struct Committed<'a> {
+    /// The document of the same key.
+    own: Option<Numbered>,
+    /// What is near. `None` if no fingerprint is.
+    near: Option<Box<CommittedNear<'a>>>,
+}
+
+/// What is committed near to a document.
+struct CommittedNear<'a> {
+    /// All near fingerprints, in order. `None` if they are too many to be kept.
+    fingerprints: Option<Vec<NearFingerprint>>,
+    search: Search<'a>,
+    /// The matches. `None` if they are to be found later, because they take much memory or cannot be verified.
+    matches: Option<Matches>,
+}
+
+/// Finds what is committed for each document.
+fn find_committed<'a>(
+    reader: Reader<'_>,
+    to_insert: &[ToInsert<'a>],
+) -> Result<Vec<Committed<'a>>> {
+    let own = reader.find_each(to_insert.iter().map(|(document, _)| document.key()))?;
+    let mut all: Vec<Committed<'a>> = own
+        .into_iter()
+        .map(|own| Committed { own, near: None })
+        .collect();
+    let mut queries = Vec::with_capacity(to_insert.len());
+    let mut document_of = Vec::with_capacity(to_insert.len());
+    for (index, (document, policy)) in to_insert.iter().enumerate() {
+        // What is out of bounds is an error in the turn of its document.
+        if let Some(fingerprint) = document.fingerprint()
+            && let Ok(bounds) = policy.filter.bounds(document, reader.settings())
+        {
+            document_of.push(index);
+            queries.push(NearQuery {
+                fingerprint,
+                max_distance: bounds.max_distance,
+            });
+        }
+    }
+    let mut searches = Searches::default();
+    let mut parts = NearSearch::new(reader, &queries);
+    while let Some(mut near) = parts.next_part()? {
+        for (index, near) in &mut near {
+            let document = document_of[*index];
+            let own = all[document].own.as_ref();
+            *index = searches.add(reader, document, to_insert[document], own, *near)?;
+        }
+        add_all(reader, &mut searches.searches, &near)?;
+    }
+    let mut bytes = 0;
+    let searches_of = searches.documents.into_iter().zip(searches.searches);
+    for ((document, search), fingerprints) in searches_of.zip(searches.fingerprints) {
+        let mut matches = None;
+        if bytes < MOST_BYTES {
+            match search.matches(reader, to_insert[document].1.filter.limit) {
+                Ok(found) => {
+                    for found in &found {
+                        bytes += found.document.memory_bytes();
+                    }
+                    matches = Some(found);
+                }
+                // It is an error in the turn of its document.
+                Err(Error::Verify(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        all[document].near = Some(Box::new(CommittedNear {
+            fingerprints,
+            search,
+            matches,
+        }));
+    }
+    Ok(all)
+}
+
+/// The searches of the documents that have a near fingerprint.
+#[derive(Default)]
+struct Searches<'a> {
+    searches: Vec<Search<'a>>,
+    /// The near fingerprints of each search, while they are few.
+    fingerprints: Vec<Option<Vec<NearFingerprint>>>,
+    /// The index of the document of each search.
+    documents: Vec<usize>,
+}
+
+impl<'a> Searches<'a> {
+    /// Notes a near fingerprint of a document, and returns the index of its search. The near fingerprints of
+    /// a document come one after the other.
+    fn add(
+        &mut self,
+        reader: Reader<'_>,
+        index: usize,
+        (document, policy): ToInsert<'a>,
+        own: Option<&Numbered>,
+        near: NearFingerprint,
+    ) -> Result<usize> {
+        let known = self.documents.iter().rposition(|&other| other == index);
+        let search = match known {
+            Some(search) => search,
+            None => {
+                let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
+                let target = SearchTarget::from_document(document, fingerprint, policy);
+                let most = policy.most_listed();
+                self.searches.push(Search::new(reader, target, most, own)?);
+                self.fingerprints.push(Some(Vec::new()));
+                self.documents.push(index);
+                self.documents.len() - 1
+            }
+        };
+        let kept = &mut self.fingerprints[search];
+        if let Some(fingerprints) = kept {
+            fingerprints.push(near);
+            if fingerprints.len() > MOST_KEPT {
+                *kept = None;
+            }
+        }
+        Ok(search)
     }
 }

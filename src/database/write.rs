@@ -1,28 +1,14 @@
-//! WriteTxn: insert, insert_if_new, one by one and in batches, delete, commit.
+//! WriteTxn: insert, delete, touch, note how far sources were read, commit. Verdicts are made in verdict.rs.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::batch::{self, Asked, Known, KnownNear};
-use super::near_search::{NearQuery, NearWritten};
-use super::policy::{OnMatch, Policy};
-use super::query::Matches;
-use super::search::Search;
-use super::sought::Sought;
-use super::verdict::{Change, Verdict};
+use super::near_search::NearWritten;
 use crate::document::{Document, validate_key};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::metrics::Decided;
-use crate::parallel;
-use crate::plan::NearFingerprint;
-use crate::store::{Numbered, Patience, Reader, Store, Transaction};
-
-/// The most and the fewest documents that are searched for together, by one thread. Many together read
-/// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
-const MOST_TOGETHER: usize = 2048;
-const FEWEST_TOGETHER: usize = 128;
-/// The number of parts that each core gets of a batch, if it is large enough.
-const PARTS_PER_CORE: usize = 4;
+use crate::source::{Reached, Source};
+use crate::store::{Numbered, Patience, Store, Transaction};
+use crate::unix_seconds::UnixSeconds;
 
 /// The transaction that writes. There is one at a time.
 ///
@@ -37,8 +23,8 @@ const PARTS_PER_CORE: usize = 4;
 pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) writer: Transaction,
-    near_written: NearWritten,
-    decided: Decided,
+    pub(super) near_written: NearWritten,
+    pub(super) decided: Decided,
     /// The number of the first document that it stores.
     first_number: u64,
     store: Arc<Store>,
@@ -95,189 +81,6 @@ impl WriteTxn {
         Ok(old.map(|(_, old)| old))
     }
 
-    /// Looks for near-duplicates of a document, and stores it or not, as the policy says.
-    ///
-    /// It is one step: of two duplicates the second always sees the first. The search sees what this
-    /// transaction has written. A document without a fingerprint has no near-duplicates.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
-    ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
-    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
-    ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
-    ///   fingerprint but no sketch. They change nothing.
-    /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Policy::verify`] fails. It changes nothing.
-    /// * The errors of [`insert`](Self::insert).
-    ///
-    /// # Cost
-    ///
-    /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read.
-    /// All are read, up to the first that the document does not outrank.
-    pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
-        let mut verdict = None;
-        self.insert_each_if_new(&[(document, policy)], |decided| {
-            verdict = Some(decided);
-            ControlFlow::Continue(())
-        })?;
-        verdict.expect("one document was asked for")
-    }
-
-    /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.
-    ///
-    /// The verdicts are the same. But the searches for near-duplicates are made for many documents
-    /// together, on all cores, while other documents are inserted.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::InBatch`](crate::Error::InBatch) if a document is out of bounds. It has the index of the
-    ///   first such document, and nothing is changed.
-    /// * The other errors of [`insert_if_new`](Self::insert_if_new). Some of the documents may have been
-    ///   inserted then.
-    ///
-    /// # Cost
-    ///
-    /// That of [`Snapshot::query_batch`](crate::Snapshot::query_batch), and of one insertion for each
-    /// document. The verdicts take memory for all matches that they list.
-    pub fn insert_batch_if_new(
-        &mut self,
-        documents: &[Document],
-        policy: &Policy,
-    ) -> Result<Vec<Verdict>> {
-        self.validate_all(documents)?;
-        let asked: Vec<Asked<'_>> = documents
-            .iter()
-            .map(|document| (document, policy))
-            .collect();
-        let mut verdicts = Vec::with_capacity(documents.len());
-        let mut refused = Ok(());
-        self.insert_each_if_new(&asked, |verdict| match verdict {
-            Ok(verdict) => {
-                verdicts.push(verdict);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                refused = Err(error);
-                ControlFlow::Break(())
-            }
-        })?;
-        refused.map(|()| verdicts)
-    }
-
-    /// As [`insert_batch_if_new`](Self::insert_batch_if_new), with a policy for each document. Calls `each` with
-    /// one verdict after the other.
-    ///
-    /// A document or a policy out of bounds fails alone: `each` gets the error in its place. When `each`
-    /// breaks, the remaining documents are not inserted.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`insert`](Self::insert), except for the errors of single documents. Some of the documents may
-    /// have been inserted then.
-    pub fn insert_each_if_new(
-        &mut self,
-        asked: &[(&Document, &Policy)],
-        mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
-    ) -> Result<()> {
-        self.writer.ensure_whole()?;
-        let committed = self.writer.committed();
-        let together = asked.len() / (PARTS_PER_CORE * parallel::cores());
-        let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
-        let parts: Vec<&[Asked<'_>]> = asked.chunks(together).collect();
-        let search = |part: usize| batch::known(Reader::new(&committed), parts[part]);
-        let mut failed = Ok(());
-        parallel::in_order(parts.len(), search, |part, known| {
-            let decided = known.and_then(|known| self.decide_all(parts[part], known, &mut each));
-            decided.unwrap_or_else(|error| {
-                failed = Err(error);
-                ControlFlow::Break(())
-            })
-        });
-        failed
-    }
-
-    /// Checks the bounds of the documents of a batch. The error names the first that is out of bounds.
-    fn validate_all(&self, documents: &[Document]) -> Result<()> {
-        let settings = self.writer.settings();
-        documents
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, document)| {
-                settings.validate(document).map_err(|error| Error::InBatch {
-                    index,
-                    source: Box::new(error),
-                })
-            })
-    }
-
-    fn decide_all(
-        &mut self,
-        asked: &[Asked<'_>],
-        known: Vec<Known<'_>>,
-        each: &mut impl FnMut(Result<Verdict>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        for (&(document, policy), known) in asked.iter().zip(known) {
-            let settings = self.writer.settings();
-            let valid = settings.validate(document);
-            let verdict = match valid.and_then(|()| policy.filter.bounds(document, settings)) {
-                Ok(bounds) => match self.decide(document, policy, bounds.max_distance, known) {
-                    // Nothing was changed. So it fails alone.
-                    Err(error @ Error::Verify(_)) => Err(error),
-                    decided => Ok(decided.inspect(|verdict| verdict.count_in(&mut self.decided))?),
-                },
-                Err(error) => Err(error),
-            };
-            if each(verdict).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Stores a document, or not. `known` is what is committed and concerns it.
-    fn decide(
-        &mut self,
-        document: &Document,
-        policy: &Policy,
-        max_distance: u32,
-        known: Known<'_>,
-    ) -> Result<Verdict> {
-        // A document's own key is never a match. A document stored under it is what this one replaces.
-        let own = match self.writer.may_have_changed(document.key()) {
-            true => self.writer.find_to_change(document.key())?,
-            false => known.own,
-        };
-        let mut verdict = Verdict::inserted();
-        if let Some((search, matches)) =
-            self.search(document, policy, max_distance, known.near, own.as_ref())?
-        {
-            verdict.matches = matches;
-            if verdict.is_duplicate() {
-                match policy.on_match {
-                    OnMatch::Link => {}
-                    OnMatch::Skip => {
-                        return self.skip(document, policy, &search, own.as_ref(), verdict);
-                    }
-                    OnMatch::Replace => match outranked(&self.writer, document, &search)? {
-                        None => return self.skip(document, policy, &search, own.as_ref(), verdict),
-                        Some(outranked) => {
-                            outranked.iter().try_for_each(|it| self.writer.remove(it))?;
-                            verdict.deleted = outranked
-                                .into_iter()
-                                .map(|(_, document)| document)
-                                .collect();
-                        }
-                    },
-                }
-            }
-        }
-        self.writer.put(document, own.as_ref())?;
-        if let Some((_, old)) = own {
-            verdict.change = Change::Replaced(old);
-        }
-        Ok(verdict)
-    }
-
     /// The document of a key, as this transaction has it.
     ///
     /// # Errors
@@ -325,6 +128,118 @@ impl WriteTxn {
         self.writer.next_number()
     }
 
+    /// Says that the document of a key was seen at a later time, and whether there is such a document.
+    ///
+    /// An earlier time changes nothing. So a page that was met again, but not stored, can stay in a window of
+    /// time. For matches of equal distance and fingerprint, the document then counts as the one that was
+    /// written last.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete`](Self::delete); [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
+    /// which changes nothing; and [`Error::TooManyDocuments`](crate::Error::TooManyDocuments) after
+    /// about 2^40 insertions and touches in the life of the database.
+    ///
+    /// # Cost
+    ///
+    /// That of inserting a document whose key is there: the document is written anew.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
+    /// let mut txn = database.begin_write()?;
+    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)).with_seen(100))?;
+    /// assert!(txn.touch("page", 200)?);
+    /// assert!(!txn.touch("other page", 200)?);
+    /// txn.commit()?;
+    /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: impl Into<UnixSeconds>) -> Result<bool> {
+        validate_key(key.as_ref())?;
+        let seen = seen.into().checked()?;
+        let Some(found) = self.writer.find_to_change(key.as_ref())? else {
+            return Ok(false);
+        };
+        self.touch_found(&found, seen)?;
+        Ok(true)
+    }
+
+    pub(super) fn touch_found(&mut self, found: &Numbered, seen: i64) -> Result<()> {
+        if found.1.seen() >= seen {
+            return Ok(());
+        }
+        // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
+        // can go as a whole.
+        self.writer
+            .put(&found.1.clone().with_seen(seen), Some(found))
+    }
+
+    /// Notes how far a source was read. That becomes durable together with the documents of this transaction.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn set_source(&mut self, source: &Source) -> Result<()> {
+        source.validate()?;
+        self.writer
+            .put_source(&source.name, Some(source.record.clone()))
+    }
+
+    /// Notes how far a source was read. It becomes durable together with the documents of this transaction.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::SourceName`](crate::Error::SourceName) for a name of no bytes or too many. It changes nothing.
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    pub fn reach(&mut self, reached: &Reached) -> Result<()> {
+        let record = self.writer.source(&reached.name)?.unwrap_or_default();
+        let source = Source::reached(record, reached);
+        source.validate()?;
+        self.writer.put_source(&source.name, Some(source.record))
+    }
+
+    /// Forgets how far a source was read, so it counts as new. Its documents stay. False if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
+    pub fn forget_source(&mut self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let known = self.writer.source(name.as_ref())?.is_some();
+        if known {
+            self.writer.put_source(name.as_ref(), None)?;
+        }
+        Ok(known)
+    }
+
+    /// Forgets all sources that were given last before a time in Unix seconds, as
+    /// [`Source::updated`](crate::Source::updated) tells. Their documents stay. Returns how many these were.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`forget_source`](Self::forget_source).
+    pub fn forget_sources_before(&mut self, seconds: i64) -> Result<u64> {
+        let mut forgotten = 0;
+        for source in self.writer.sources()? {
+            if source.updated() < seconds {
+                forgotten += u64::from(self.forget_source(source.name())?);
+            }
+        }
+        Ok(forgotten)
+    }
+
     /// Makes all changes visible and durable.
     ///
     /// When it returns, they survive a kill of the process and a loss of power, if the disk keeps the
@@ -363,81 +278,4 @@ impl WriteTxn {
         store.meters.verdicts.add(&decided);
         Ok(())
     }
-
-    /// The search for the near-duplicates of a document, and the matches to list. `None` if nothing is near.
-    ///
-    /// What is known of the last commit is the answer, unless this transaction has written something near, or
-    /// removed a document of a near fingerprint.
-    fn search<'a>(
-        &mut self,
-        document: &'a Document,
-        policy: &'a Policy,
-        max_distance: u32,
-        known: Option<Box<KnownNear<'a>>>,
-        own: Option<&Numbered>,
-    ) -> Result<Option<(Search<'a>, Matches)>> {
-        let Some(fingerprint) = document.fingerprint() else {
-            return Ok(None);
-        };
-        let written = self.near_written.find(
-            &mut self.writer,
-            NearQuery {
-                fingerprint,
-                max_distance,
-            },
-        )?;
-        let writer = &self.writer;
-        let reader = writer.reader();
-        let (limit, most) = (policy.filter.limit, policy.most_listed());
-        let sought = Sought::of_document(document, fingerprint, policy);
-        let search = match known {
-            None if written.is_empty() => return Ok(None),
-            None => Search::among(reader, written, sought, most, own)?,
-            Some(known) => {
-                let KnownNear {
-                    fingerprints,
-                    search,
-                    matches,
-                } = *known;
-                let has_removed = |near: &Vec<NearFingerprint>| {
-                    near.iter().any(|it| writer.has_removed(it.fingerprint))
-                };
-                let changed = !written.is_empty()
-                    || writer.has_removed_any() && fingerprints.as_ref().is_none_or(has_removed);
-                match (fingerprints, matches) {
-                    (_, Some(matches)) if !changed => return Ok(Some((search, matches))),
-                    (_, None) if !changed => search,
-                    (Some(mut near), _) => {
-                        near.extend(written);
-                        near.sort_unstable();
-                        near.dedup();
-                        Search::among(reader, &near, sought, most, own)?
-                    }
-                    (None, _) => Search::found(reader, sought, most, own)?,
-                }
-            }
-        };
-        let matches = search.first_matches(reader, limit)?;
-        Ok(Some((search, matches)))
-    }
-}
-
-/// All matches, if the document outranks every one of them.
-fn outranked(
-    writer: &Transaction,
-    document: &Document,
-    search: &Search<'_>,
-) -> Result<Option<Vec<Numbered>>> {
-    let mut outranked = Some(Vec::new());
-    search.walk(writer.reader(), |_, number, found| match &mut outranked {
-        Some(list) if document.outranks(&found) => {
-            list.push((number, found));
-            ControlFlow::Continue(())
-        }
-        _ => {
-            outranked = None;
-            ControlFlow::Break(())
-        }
-    })?;
-    Ok(outranked)
 }

@@ -331,6 +331,15 @@ impl Error {
         }
     }
 
+    /// A stored row or block is not what it should be.
+    pub(crate) fn damaged(table: &'static str, key: impl ToString, problem: &'static str) -> Self {
+        Self::Damaged {
+            table,
+            key: key.to_string(),
+            problem,
+        }
+    }
+
     /// Turns the answer of a caller's function into a result: [`Error::Interrupted`] if it breaks.
     pub(crate) fn if_broken(flow: ControlFlow<()>) -> Result<()> {
         match flow {

@@ -88,16 +88,13 @@ impl Meters {
 
     /// The number and the bytes of the submissions that wait in the queues of all writers.
     pub(crate) fn queued(&self) -> (u64, u64) {
-        let queues = self.queues.lock();
-        queues
-            .iter()
-            .filter_map(Weak::upgrade)
-            .fold((0, 0), |sum, queue| {
-                (
-                    sum.0 + queue.length.load(Ordering::Relaxed),
-                    sum.1 + queue.bytes.load(Ordering::Relaxed),
-                )
-            })
+        let mut length = 0;
+        let mut bytes = 0;
+        for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
+            length += queue.length.load(Ordering::Relaxed);
+            bytes += queue.bytes.load(Ordering::Relaxed);
+        }
+        (length, bytes)
     }
 
     /// Counts a commit that succeeded.

@@ -31,11 +31,14 @@ pub(crate) fn posted(
     reader: SetReader<'_, u128>,
     wanted: &[WantedPostings],
 ) -> Result<Vec<Posted>> {
-    let ranges: Vec<_> = wanted.iter().map(|it| all_listed(it.0)).collect();
+    let mut ranges = Vec::with_capacity(wanted.len());
+    for (fingerprint, _) in wanted {
+        ranges.push(all_listed(*fingerprint));
+    }
     let few = few_rows(reader, &ranges)?;
     let mut all = Vec::with_capacity(2 * wanted.len());
     for (index, (fingerprint, scopes)) in wanted.iter().enumerate() {
-        let rows = few.of(index);
+        let rows = few.rows_of(index);
         if let Some(rows) = rows.filter(|rows| rows.len() < scopes.len()) {
             add_listed(index, rows, scopes, &mut all);
             continue;
@@ -63,7 +66,7 @@ fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &m
     for rows in rows.chunk_by(|a, b| scope_of(a.row) == scope_of(b.row)) {
         let scope = scope_of(rows[0].row);
         if scopes.binary_search(&scope).is_ok() {
-            let numbers: Vec<_> = rows.iter().rev().map(|it| number_of(it.row)).collect();
+            let numbers: Vec<_> = rows.iter().rev().map(|row| number_of(row.row)).collect();
             all.push(Posted {
                 index,
                 scope,
@@ -81,16 +84,17 @@ pub(crate) fn posted_in(
     ranges: &[RangeInclusive<u128>],
 ) -> Result<Vec<Posted>> {
     let few = few_rows(reader, ranges)?;
-    let posted = |(index, range)| {
-        let (total, numbers) = total_of(reader, few.of(index), range)?;
-        Ok(Posted {
+    let mut all = Vec::with_capacity(ranges.len());
+    for (index, range) in ranges.iter().enumerate() {
+        let (total, numbers) = total_of(reader, few.rows_of(index), range)?;
+        all.push(Posted {
             index,
             scope: ScopeNumber::EMPTY,
             total,
             numbers,
-        })
-    };
-    ranges.iter().enumerate().map(posted).collect()
+        });
+    }
+    Ok(all)
 }
 
 /// The number of documents in a range of rows, and the documents themselves if they are among rows that were
@@ -101,19 +105,19 @@ fn total_of(
     range: &RangeInclusive<u128>,
 ) -> Result<(u64, Option<Vec<DocumentNumber>>)> {
     if let Some(rows) = rows {
-        let listed = rows
-            .iter()
-            .rev()
-            .map(|it| it.row)
-            .filter(|row| range.contains(row));
-        let numbers: Vec<DocumentNumber> = listed.map(number_of).collect();
+        let mut numbers = Vec::with_capacity(rows.len());
+        for PostingRow { row, .. } in rows.iter().rev() {
+            if range.contains(row) {
+                numbers.push(number_of(*row));
+            }
+        }
         return Ok((numbers.len() as u64, Some(numbers)));
     }
-    let total = u64::try_from(reader.count(range)?).map_err(|_| Error::Damaged {
-        table: "postings",
-        key: fingerprint_of(*range.start()).to_string(),
-        problem: "more documents are marked as deleted than there are",
-    })?;
+    let Ok(total) = u64::try_from(reader.count(range)?) else {
+        let problem = "more documents are marked as deleted than there are";
+        let fingerprint = fingerprint_of(*range.start());
+        return Err(Error::damaged("postings", fingerprint, problem));
+    };
     Ok((total, None))
 }
 
@@ -136,12 +140,12 @@ struct FewRows {
 
 impl FewRows {
     /// The rows of a range, or `None` if it has many.
-    fn of(&self, index: usize) -> Option<&[PostingRow]> {
+    fn rows_of(&self, index: usize) -> Option<&[PostingRow]> {
         if self.many.binary_search(&index).is_ok() {
             return None;
         }
-        let from = self.rows.partition_point(|it| it.index < index);
-        let count = self.rows[from..].partition_point(|it| it.index == index);
+        let from = self.rows.partition_point(|row| row.index < index);
+        let count = self.rows[from..].partition_point(|row| row.index == index);
         Some(&self.rows[from..from + count])
     }
 }
@@ -151,13 +155,10 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_unstable_by_key(|&index| *ranges[index].start());
-    let read = order.iter().map(|&index| {
-        let (first, last) = (*ranges[index].start(), *ranges[index].end());
-        Wanted {
-            reader,
-            first,
-            last,
-        }
+    let read = order.iter().map(|&index| Wanted {
+        reader,
+        first: *ranges[index].start(),
+        last: *ranges[index].end(),
     });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
@@ -179,7 +180,7 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.
-    let marks: Vec<PostingRow> = rows.iter().filter(|it| !it.put).copied().collect();
+    let marks: Vec<PostingRow> = rows.iter().filter(|row| !row.put).copied().collect();
     for mark in marks {
         match rows.binary_search(&PostingRow { put: true, ..mark }) {
             Ok(put) => drop(rows.drain(put - 1..=put)),

@@ -89,12 +89,16 @@ impl<'a> Reader<'a> {
             first: probe.first,
             last: probe.last,
         });
-        let mut met = 0;
+        let mut candidates = 0;
         let read = read_puts(ranges, usize::MAX, |index, puts| {
-            met += puts.len() as u64;
+            candidates += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
-        self.view.blocks().cache.tallies.add(Tally::Candidates, met);
+        self.view
+            .blocks()
+            .cache
+            .tallies
+            .add(Tally::Candidates, candidates);
         Ok(read.blocks)
     }
 
@@ -116,9 +120,10 @@ impl<'a> Reader<'a> {
         let tables = self.settings().plan.tables().len();
         let first = self.set(permuted(0));
         let rows = self.fingerprints() as f64;
-        let shares = (0..tables)
-            .map(|table| shares(&self.set(permuted(table)), read))
-            .collect::<Result<_>>()?;
+        let mut all_shares = Vec::with_capacity(tables);
+        for table in 0..tables {
+            all_shares.push(shares(&self.set(permuted(table)), read)?);
+        }
         let cache = self.view.blocks().cache.capacity() as f64;
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
         let levels = first.set.levels.len() as f64;
@@ -130,7 +135,7 @@ impl<'a> Reader<'a> {
             levels,
             runs,
             cached,
-            shares,
+            shares: all_shares,
         })
     }
 
@@ -148,8 +153,10 @@ impl<'a> Reader<'a> {
         numbers: Range<DocumentNumber>,
         limit: usize,
     ) -> Result<Vec<DocumentNumber>> {
-        let last = numbers.end.previous().filter(|_| !numbers.is_empty());
-        let Some(last) = last else {
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(last) = numbers.end.previous() else {
             return Ok(Vec::new());
         };
         let range = listed(fingerprint, scope, numbers.start..=last);
@@ -188,7 +195,9 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<Document>> {
         match self.written_document(number) {
             Some(document) => {
-                Ok(Some(document?).filter(|it| it.seen() >= since && is_wanted(it.sketch())))
+                let document = document?;
+                let is_wanted = document.seen() >= since && is_wanted(document.sketch());
+                Ok(is_wanted.then_some(document))
             }
             None => self.view.document_if(number, |stored| {
                 Ok(stored.seen >= since && is_wanted(stored.sketch()?.as_ref()))
@@ -334,70 +343,55 @@ impl<'a> Reader<'a> {
         self,
         wanted: &[(WantedPostings, DocumentNumber)],
     ) -> Result<Vec<Posted>> {
-        let (mut ranges, mut of) = (Vec::new(), Vec::new());
-        let (mut all, mut of_many) = (Vec::new(), Vec::new());
+        let mut ranges = Vec::new();
+        let mut of_ranges = Vec::new();
+        let mut many = Vec::new();
+        let mut of_many = Vec::new();
         for (index, ((fingerprint, scopes), from)) in wanted.iter().enumerate() {
             if scopes.len() > FEW_SCOPES {
-                all.push((*fingerprint, scopes.clone()));
+                many.push((*fingerprint, scopes.clone()));
                 of_many.push(index);
                 continue;
             }
-            let numbers = *from..=DocumentNumber::MAX;
-            ranges.extend(
-                scopes
-                    .iter()
-                    .map(|&scope| listed(*fingerprint, scope, numbers.clone())),
-            );
-            of.extend(scopes.iter().map(|&scope| (index, scope)));
+            for &scope in &**scopes {
+                ranges.push(listed(*fingerprint, scope, *from..=DocumentNumber::MAX));
+                of_ranges.push((index, scope));
+            }
         }
-        let mut posted = postings::posted_in(self.set(POSTINGS), &ranges)?;
-        for it in &mut posted {
-            (it.index, it.scope) = of[it.index];
+        let mut all = postings::posted_in(self.set(POSTINGS), &ranges)?;
+        for posted in &mut all {
+            (posted.index, posted.scope) = of_ranges[posted.index];
         }
-        if !all.is_empty() {
-            let others = self.posted(&all)?.into_iter();
-            posted.extend(others.map(|it| Posted {
-                index: of_many[it.index],
-                ..it
-            }));
+        if !many.is_empty() {
+            for mut posted in self.posted(&many)? {
+                posted.index = of_many[posted.index];
+                all.push(posted);
+            }
         }
-        Ok(posted)
+        Ok(all)
     }
 
     /// The documents of a fingerprint that are not among these numbers.
     pub(crate) fn leave_out(
         self,
         fingerprint: Fingerprint,
-        posted: Posted,
+        mut posted: Posted,
         ignored: &Numbers,
     ) -> Result<Posted> {
-        let Posted {
-            index,
-            scope,
-            total,
-            numbers,
-        } = posted;
-        if let Some(mut numbers) = numbers {
+        if let Some(numbers) = &mut posted.numbers {
             numbers.retain(|number| !number.is_among(ignored));
-            return Ok(Posted {
-                index,
-                scope,
-                total: numbers.len() as u64,
-                numbers: Some(numbers),
-            });
+            posted.total = numbers.len() as u64;
+            return Ok(posted);
         }
-        let rows = |range: &Range<u64>| {
+        let mut ranges = Vec::new();
+        for range in ignored.ranges() {
+            let first = DocumentNumber(range.start);
             let last = DocumentNumber(range.end - 1).min(DocumentNumber::MAX);
-            listed(fingerprint, scope, DocumentNumber(range.start)..=last)
-        };
-        let ranges: Vec<_> = ignored.ranges().iter().map(rows).collect();
-        let left_out = postings::posted_in(self.set(POSTINGS), &ranges)?;
-        let total = total.saturating_sub(left_out.iter().map(|it| it.total).sum());
-        Ok(Posted {
-            index,
-            scope,
-            total,
-            numbers: None,
-        })
+            ranges.push(listed(fingerprint, posted.scope, first..=last));
+        }
+        for left_out in postings::posted_in(self.set(POSTINGS), &ranges)? {
+            posted.total = posted.total.saturating_sub(left_out.total);
+        }
+        Ok(posted)
     }
 }

@@ -26,11 +26,14 @@ impl<'a> Reader<'a> {
         most: u64,
         kept: Option<Part>,
     ) -> Result<Vec<Part>> {
-        let range = |part: Part| part.first..=part.last();
         cut(
             &self.set(permuted(table)),
             Part::ALL,
-            &Cut { most, kept, range },
+            &Cut {
+                most,
+                kept,
+                range: |part: Part| part.first..=part.last(),
+            },
         )
     }
 
@@ -75,11 +78,10 @@ impl<'a> Reader<'a> {
             // It may be a large group.
             let fingerprint = Fingerprint::from_bits(part.first);
             let posted = self.posted(&[(fingerprint, scopes.into())])?;
-            let documents: u64 = posted.iter().map(|it| it.total).sum();
-            return Ok(if documents > 1 {
-                vec![fingerprint]
-            } else {
-                Vec::new()
+            let documents: u64 = posted.iter().map(|posted| posted.total).sum();
+            return Ok(match documents {
+                0 | 1 => Vec::new(),
+                _ => vec![fingerprint],
             });
         }
         let rows = self.set(POSTINGS).rows(&postings_of(part))?;
@@ -87,32 +89,35 @@ impl<'a> Reader<'a> {
             .into_iter()
             .filter(|&row| scopes.contains(&scope_of(row)))
             .collect();
-        let groups = listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b));
-        Ok(groups
-            .filter(|group| group.len() > 1)
-            .map(|group| fingerprint_of(group[0]))
-            .collect())
+        let mut often = Vec::new();
+        for group in listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b)) {
+            if group.len() > 1 {
+                often.push(fingerprint_of(group[0]));
+            }
+        }
+        Ok(often)
     }
 
     /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
     pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
-        // Every document is counted once.
-        let counts = |row: u128| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row));
-        let documents = |fingerprint: RangeInclusive<u64>| {
-            let fingerprint = Fingerprint::from_bits(*fingerprint.start());
-            let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
-            Ok(posted.iter().map(|posted| posted.total).sum())
+        let wanted = CrowdsWanted {
+            bits: 64,
+            most,
+            most_read,
         };
         crowds(
             &self.set(POSTINGS),
-            CrowdsWanted {
-                bits: 64,
-                most,
-                most_read,
-            },
-            counts,
-            documents,
+            wanted,
+            // Every document is counted once.
+            |row| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row)),
+            |range| self.documents_of(Fingerprint::from_bits(*range.start())),
         )
+    }
+
+    /// The number of documents of a fingerprint.
+    pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
+        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+        Ok(posted.iter().map(|posted| posted.total).sum())
     }
 
     /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table with no
@@ -125,16 +130,16 @@ impl<'a> Reader<'a> {
     ) -> Result<Crowds> {
         let bits = self.settings().plan.tables()[table].prefix_bits;
         let set = self.set(permuted(table));
-        let rows = |range: RangeInclusive<u64>| Ok(set.puts_and_marks(&range)?.0.unsigned_abs());
+        let wanted = CrowdsWanted {
+            bits,
+            most,
+            most_read,
+        };
         crowds(
             &set,
-            CrowdsWanted {
-                bits,
-                most,
-                most_read,
-            },
+            wanted,
             |_| true,
-            rows,
+            |range| Ok(set.puts_and_marks(&range)?.0.unsigned_abs()),
         )
     }
 }
@@ -172,18 +177,15 @@ impl<'a> Scan<'a> {
 
     /// The number of blocks of all parts.
     pub(crate) fn blocks(&self) -> u64 {
-        self.table
-            .set
-            .levels
-            .iter()
-            .map(|it| it.level.blocks() as u64)
-            .sum()
+        let levels = &self.table.set.levels;
+        levels.iter().map(|set| set.level.blocks() as u64).sum()
     }
 }
 
 /// The postings of the fingerprints of a part.
 fn postings_of(part: Part) -> RangeInclusive<u128> {
-    let [first, last] = [part.first, part.last()].map(|it| all_listed(Fingerprint::from_bits(it)));
+    let first = all_listed(Fingerprint::from_bits(part.first));
+    let last = all_listed(Fingerprint::from_bits(part.last()));
     *first.start()..=*last.end()
 }
 

@@ -46,13 +46,14 @@ impl ScopeNames {
 
     /// Whether this is one of the names.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.names.iter().any(|it| **it == *name)
+        self.0.names.iter().any(|own| **own == *name)
     }
 
     /// The numbers of those scopes that any document has or had, in order, each once. An older commit may not
     /// know some of the numbers. It has no rows of them.
     pub(crate) fn numbers(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
-        let (known, next_scope) = (reader.known_scopes(), reader.counters().next_scope);
+        let known = reader.known_scopes();
+        let next_scope = reader.counters().next_scope;
         if let Some(found) = &*self.0.found.read()
             && std::ptr::eq(found.known.as_ptr(), Arc::as_ptr(known))
             && (found.all || found.next_scope == next_scope)
@@ -69,8 +70,8 @@ impl ScopeNames {
         let numbers: Arc<[ScopeNumber]> = numbers.into();
         // Numbers that a transaction has given are given to other scopes if it is dropped.
         let is_committed = reader.written().is_none_or(|written| {
-            let given_here = |name: &str| written.scopes.contains_key(name);
-            written.scopes.is_empty() || all && !self.0.names.iter().any(|name| given_here(name))
+            let given = &written.scopes;
+            given.is_empty() || all && !self.0.names.iter().any(|name| given.contains_key(&**name))
         });
         if is_committed {
             let found = Found {

@@ -83,22 +83,19 @@ impl StoredSnapshot {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
-        let documents = match stored.read() {
-            Ok(live) => live
-                .iter()
-                .filter(|it| is_wanted(it.fingerprint))
-                .map(|it| {
-                    let number = DocumentNumber(it.number);
-                    (
-                        number,
-                        it.to_document()
-                            .map_err(|problem| damaged_document(number, problem)),
-                    )
-                })
-                .collect(),
+        let mut documents = Vec::new();
+        match stored.read() {
+            Ok(live) => {
+                for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
+                    let number = DocumentNumber(stored.number);
+                    let document = stored.to_document();
+                    let document = document.map_err(|problem| damaged_document(number, problem));
+                    documents.push((number, document));
+                }
+            }
             // The block as a whole counts as one damaged document.
-            Err(error) => vec![(last, Err(error))],
-        };
+            Err(error) => documents.push((last, Err(error))),
+        }
         Ok(Some((documents, last.next())))
     }
 
@@ -117,18 +114,19 @@ impl StoredSnapshot {
         let next = DocumentNumber(stored.last()).next();
         let live = stored.read()?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
-        let wanted: Vec<_> = live.iter().map(|it| wanted(it.fingerprint)).collect();
-        let seen = live.iter().zip(wanted).filter_map(|(it, wanted)| {
-            let wanted = wanted?;
-            let number = DocumentNumber(it.number);
-            let document = it
-                .to_document()
-                .map_err(|problem| damaged_document(number, problem));
-            document
-                .map(|document| see(wanted, number, &document))
-                .transpose()
-        });
-        Ok(Some((seen.collect::<Result<_>>()?, next)))
+        let wanted: Vec<_> = live
+            .iter()
+            .map(|stored| wanted(stored.fingerprint))
+            .collect();
+        let mut seen = Vec::new();
+        for (stored, wanted) in live.iter().zip(wanted) {
+            let Some(wanted) = wanted else { continue };
+            let number = DocumentNumber(stored.number);
+            let document = stored.to_document();
+            let document = document.map_err(|problem| damaged_document(number, problem))?;
+            seen.extend(see(wanted, number, &document));
+        }
+        Ok(Some((seen, next)))
     }
 
     /// The source of this name. `None` if there is none.

@@ -12,7 +12,7 @@ use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
@@ -182,14 +182,10 @@ impl Store {
     /// If the engine has failed, opens the file again and goes on with what it holds.
     pub(crate) fn reopen(&self) -> Result<()> {
         let turn = Turn::wait(self.shared()?)?;
-        let open = || turn.shared().open_again();
-        events::watch(
-            Operation::Reopening,
-            &self.path,
-            open,
-            |&had_failed, took| events::reopened(had_failed, took),
-        )
-        .map(drop)
+        let watch = Watch::begin(Operation::Reopening, &self.path);
+        let (had_failed, took) = watch.end(turn.shared().open_again())?;
+        events::reopened(had_failed, took);
+        Ok(())
     }
 
     /// Notes that somebody is to end before the file is closed.
@@ -236,10 +232,10 @@ impl Store {
     /// there are none or `removed` breaks. Returns their number.
     pub(crate) fn expire(&self, conditions: &Conditions, removed: Removed<'_>) -> Result<u64> {
         self.ensure_writable()?;
-        let expire = || expiry::expire(&self.shared, conditions, removed);
-        events::watch(Operation::Expiry, &self.path, expire, |&removed, took| {
-            events::expired(removed, took)
-        })
+        let watch = Watch::begin(Operation::Expiry, &self.path);
+        let (removed, took) = watch.end(expiry::expire(&self.shared, conditions, removed))?;
+        events::expired(removed, took);
+        Ok(removed)
     }
 
     /// Replaces the file by a dense copy, with the tables of `plan` if there is one. Nobody writes while
@@ -249,18 +245,17 @@ impl Store {
         let turn = Turn::wait(self.shared()?)?;
         let _merging = turn.shared().merging.lock();
         turn.shared().ensure_certain()?;
-        let length = || self.metadata().map_or(0, |metadata| metadata.len());
-        let before = length();
-        let done = |(): &(), took| {
-            self.meters.compactions.record(took);
-            events::compacted(before, length(), took);
-        };
-        events::watch(
-            Operation::Compaction,
-            &self.path,
-            || dense::compact(turn.shared(), plan, progress),
-            done,
-        )
+        let before = self.length();
+        let watch = Watch::begin(Operation::Compaction, &self.path);
+        let ((), took) = watch.end(dense::compact(turn.shared(), plan, progress))?;
+        self.meters.compactions.record(took);
+        events::compacted(before, self.length(), took);
+        Ok(())
+    }
+
+    /// The length of the file. 0 if the system does not tell.
+    fn length(&self) -> u64 {
+        self.metadata().map_or(0, |metadata| metadata.len())
     }
 
     /// Waits until no merge is due. For tests and measurements.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation as Watched};
+use crate::events::{self, Operation as Watched, Watch};
 use crate::fingerprint::Fingerprint;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::Blocks;
@@ -145,7 +145,7 @@ impl Transaction {
     pub(crate) fn sources(&self) -> Result<Vec<Source>> {
         self.turn.shared().ensure_usable()?;
         let mut sources = self.view.sources()?;
-        sources.retain(|it| !self.written.sources.contains_key(it.name()));
+        sources.retain(|source| !self.written.sources.contains_key(source.name()));
         Ok(sources)
     }
 
@@ -162,15 +162,15 @@ impl Transaction {
         }
         let shared = self.turn.shared().clone();
         let (stored, deleted) = self.stored_and_deleted();
-        let done = |(): &(), took| {
-            shared.meters.committed(stored, deleted, took);
-            events::committed(stored, deleted, took);
-        };
-        let committed = events::watch(Watched::Commit, &shared.path, || self.make_durable(), done);
+        let watch = Watch::begin(Watched::Commit, &shared.path);
+        let committed = watch.end(self.make_durable());
         if committed.is_err() {
             shared.meters.failed_commits.add(1);
         }
-        committed
+        let ((), took) = committed?;
+        shared.meters.committed(stored, deleted, took);
+        events::committed(stored, deleted, took);
+        Ok(())
     }
 
     /// The number of documents that this transaction has stored, and of those that are gone with it.
@@ -204,7 +204,7 @@ impl Transaction {
             shared.sizes.document_block_bytes,
         )?;
         let runs = written.overlays.into_runs();
-        let sources = SourceRows::of(written.sources, &view)?;
+        let sources = SourceRows::new(written.sources, &view)?;
         // The view keeps pages that this commit can then use again.
         drop(view);
         shared.commit_transaction(|edit, of| {
@@ -274,7 +274,7 @@ impl Transaction {
         self.removed.extend(document.fingerprint());
         let fingerprint_gone = match document.fingerprint() {
             fingerprint if fingerprint == successor => false,
-            Some(fingerprint) => self.documents_of(fingerprint)? == 1,
+            Some(fingerprint) => self.reader().documents_of(fingerprint)? == 1,
             None => false,
         };
         let unstored = self.written.documents.remove(number);
@@ -294,18 +294,15 @@ impl Transaction {
             .overlays
             .apply(&operation, &self.view.settings().plan);
         let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_operations);
-        if let Some(operations) = self.operations.as_mut().filter(|it| it.len() < most) {
+        if let Some(operations) = self
+            .operations
+            .as_mut()
+            .filter(|operations| operations.len() < most)
+        {
             operations.push(operation);
         } else {
             self.operations = None;
         }
-    }
-
-    fn documents_of(&self, fingerprint: Fingerprint) -> Result<u64> {
-        let posted = self
-            .reader()
-            .posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
-        Ok(posted.iter().map(|posted| posted.total).sum())
     }
 
     fn scope_number_or_new(&mut self, name: &str) -> Result<ScopeNumber> {
@@ -339,7 +336,7 @@ fn commit_as_levels(shared: &Shared, view: Arc<View>, mut written: Written) -> R
         counters,
     } = written;
     drop(documents);
-    let sources = SourceRows::of(sources, &view)?;
+    let sources = SourceRows::new(sources, &view)?;
     let fold = Fold::new(overlays, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
     shared.commit_transaction(|edit, of| {

@@ -355,10 +355,6 @@ fn what_is_no_file_is_no_output() -> TestResult {
                 vec!["pairs", "d.simdb", "--output"],
                 vec!["report", "d.simdb", "--html"],
             ];
-            if cfg!(feature = "parquet") {
-                commands.push(vec!["export", "d.simdb"]);
-                commands.push(vec!["pairs", "d.simdb", "--format", "parquet", "--output"]);
-            }
             if replace.is_empty() {
                 commands.push(vec!["backup", "d.simdb"]);
                 commands.push(vec![

@@ -8,7 +8,7 @@ use crate::support::{Folder, Ran, TestResult, document, insert_all, run, simdb};
 fn names_that_mean_the_same_are_taken() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    run!("init", &path, "--scheme", "external").expect(0);
+    run!("create", &path, "--scheme", "external").expect(0);
     let input = folder.file("in.tsv", "a\t0000000000000000\n")?;
     run!("add", &path, &input, "--input-format", "fingerprints").expect(0);
     let expected = run!("stats", &path, "--json").expect(0).out;
@@ -16,11 +16,6 @@ fn names_that_mean_the_same_are_taken() -> TestResult {
     run!("verify", &path).expect(0);
     run!("vacuum", &path).expect(0);
     run!("search", &path, "--key", "a").expect(0);
-    run!("show", &path, "a").expect(0);
-    run!("cp", &path, folder.path("e.simdb")).expect(0);
-    for name in ["ls", "list"] {
-        assert_eq!(run!(name, &path).expect(0).out.lines().count(), 2);
-    }
     assert_eq!(run!("rm", &path, "a").expect(0).out, "deleted a\n");
     Ok(())
 }
@@ -28,9 +23,9 @@ fn names_that_mean_the_same_are_taken() -> TestResult {
 #[test]
 fn names_of_other_programs_lead_to_the_right_command() -> TestResult {
     for (name, command) in [
-        ("keys", "simdb dump DB"),
-        ("forget", "simdb expire DB --before TIME"),
-        ("prune", "simdb compact DB"),
+        ("prune", "simdb expire DB --before TIME"),
+        ("gc", "simdb compact DB"),
+        ("repair", "simdb check DB"),
         ("restore", "simdb load"),
         ("statz", "'stats'"),
         ("pages.simdb", "simdb stats pages.simdb"),
@@ -92,18 +87,14 @@ fn completions_and_manual_know_every_command() -> TestResult {
         }
     }
     let help = run!("--help").expect(0).out;
-    let commands = help
+    let names: Vec<&str> = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|it| !it.is_empty());
-    let names: Vec<&str> = commands
         .filter_map(|line| line.strip_prefix("  "))
-        .filter(|it| it.starts_with(char::is_alphabetic))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(names.len() > 15, "{help}");
-    for name in names.into_iter().filter(|&it| it != "help") {
+    for name in names {
         assert!(
             manual.contains(&format!(".SH \"SIMDB {}\"", name.to_uppercase())),
             "{name}"

@@ -21,7 +21,7 @@ use simdb::{
 };
 
 use crate::int96::write_int96;
-use crate::support::{Folder, TestResult, document, insert_all, run};
+use crate::support::{Folder, TestResult, document, insert_all, run, simdb};
 
 /// Options for ready fingerprints, of which some have a sketch.
 fn ready() -> CreateOptions {
@@ -832,5 +832,41 @@ fn seconds_that_are_milliseconds_are_refused_with_their_row() -> TestResult {
         .says("in.parquet: row 2")
         .says("looks like milliseconds");
     assert!(!folder.path("d.simdb").exists());
+    Ok(())
+}
+
+/// With `--replace`, the socket of a database was taken away.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_no_output() -> TestResult {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    insert_all(&folder.database("d.simdb")?, [document("a", 0)])?;
+    let socket = folder.path("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket)?;
+    for replace in [None, Some("--replace")] {
+        let export = simdb()
+            .arg("export")
+            .arg(&path)
+            .arg(&socket)
+            .args(replace)
+            .output()?;
+        let mut pairs = simdb();
+        pairs
+            .arg("pairs")
+            .arg(&path)
+            .args(["--format", "parquet", "--output"]);
+        let pairs = pairs.arg(&socket).args(replace).output()?;
+        for ran in [export, pairs] {
+            assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+            assert!(
+                fs::symlink_metadata(&socket)?.file_type().is_socket(),
+                "{ran:?}"
+            );
+        }
+        assert_eq!(fs::read_dir(folder.path(""))?.count(), 2);
+    }
     Ok(())
 }

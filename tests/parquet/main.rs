@@ -16,8 +16,6 @@ mod int96;
 mod fork;
 #[path = "../it/pair_output.rs"]
 mod pair_output;
-#[path = "../it/patience.rs"]
-mod patience;
 #[path = "../it/standing.rs"]
 mod standing;
 

@@ -111,7 +111,6 @@ fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
 
 impl Arguments {
     /// The files with texts.
-    #[cfg(unix)]
     pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &Path> {
         self.texts.iter().map(PathBuf::as_path)
     }

@@ -119,10 +119,7 @@ pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
         DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
         DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::Io {
-                path,
-                source: source.into(),
-            },
+            _ => Error::io(&path)(source),
         },
         error => engine_error(error),
     }

@@ -25,7 +25,8 @@ pub(super) struct Registered {
 impl Registered {
     /// A system that does not tell which file is open gives no entry.
     pub(super) fn new(file: &File) -> Self {
-        let identity = file.metadata().ok().and_then(|it| identity_of(&it));
+        let metadata = file.metadata().ok();
+        let identity = metadata.as_ref().and_then(identity_of);
         OPEN_HERE.get().lock().extend(identity);
         Self {
             identity,
@@ -41,7 +42,7 @@ impl Drop for Registered {
             return;
         };
         let mut open = OPEN_HERE.get().lock();
-        if let Some(index) = open.iter().position(|it| *it == own) {
+        if let Some(index) = open.iter().position(|identity| *identity == own) {
             open.swap_remove(index);
         }
     }
@@ -52,7 +53,8 @@ impl Drop for Registered {
 /// The system keeps a list of all locks, with the processes that took them. But a lock outlives such a process if
 /// another one was forked from it and lives. So a process is named only if it has the lock now.
 pub(super) fn holder_of(path: &Path) -> Holder {
-    let Some(identity) = fs::metadata(path).ok().and_then(|it| identity_of(&it)) else {
+    let metadata = fs::metadata(path).ok();
+    let Some(identity) = metadata.as_ref().and_then(identity_of) else {
         return Holder::Unknown;
     };
     if OPEN_HERE.get().lock().contains(&identity) {
@@ -79,7 +81,8 @@ fn living_holder(identity: Identity) -> Holder {
         return Holder::Unknown;
     };
     for process in processes.flatten() {
-        let Some(number) = process.file_name().to_str().and_then(|it| it.parse().ok()) else {
+        let name = process.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         match holding(number, identity) {
@@ -111,18 +114,19 @@ fn holding(process: u32, identity: Identity) -> Holding {
         Err(_) => return Holding::No,
     };
     for descriptor in descriptors {
-        let told = match descriptor.and_then(|it| fs::read_to_string(it.path())) {
-            Ok(told) => told,
+        let text = match descriptor.and_then(|entry| fs::read_to_string(entry.path())) {
+            Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Holding::NotTold;
             }
             // It was closed meanwhile.
             Err(_) => continue,
         };
-        let locks: String = told
-            .lines()
-            .filter_map(|line| Some(line.strip_prefix("lock:")?.to_owned() + "\n"))
-            .collect();
+        let mut locks = String::new();
+        for lock in text.lines().filter_map(|line| line.strip_prefix("lock:")) {
+            locks += lock;
+            locks.push('\n');
+        }
         match takers(identity, &locks)[..] {
             [] => {}
             [taker, ..] if taker == process => return Holding::Took,
@@ -151,13 +155,21 @@ fn identity_of(_: &Metadata) -> Option<Identity> {
 /// -1. Who only waits for a lock has an arrow in the second column.
 fn takers((device, number): Identity, locks: &str) -> Vec<u32> {
     let file = format!("{:02x}:{:02x}:{number}", major(device), minor(device));
-    let taker = |line: &str| {
-        let mut fields = line.split_whitespace().skip(1);
-        fields.next().filter(|&kind| kind != "->")?;
-        let process = fields.nth(2)?;
-        (fields.next()? == file).then(|| process.parse().ok())?
-    };
-    locks.lines().filter_map(taker).collect()
+    let mut takers = Vec::new();
+    for line in locks.lines() {
+        takers.extend(taker_in(line, &file));
+    }
+    takers
+}
+
+fn taker_in(line: &str, file: &str) -> Option<u32> {
+    let mut fields = line.split_whitespace().skip(1);
+    fields.next().filter(|&kind| kind != "->")?;
+    let process = fields.nth(2)?;
+    if fields.next()? != file {
+        return None;
+    }
+    process.parse().ok()
 }
 
 #[cfg(target_os = "linux")]

@@ -46,31 +46,19 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn new(engine: Engine, file: Kept<File>) -> Self {
-        let registered = Mutex::new(Some(Registered::new(&file)));
         Self {
             engine,
+            registered: Mutex::new(Some(Registered::new(&file))),
             file,
-            registered,
         }
     }
 
     /// Opens the file at `path`.
     pub(crate) fn open(path: &Path, access: Access, page_cache_bytes: usize) -> Result<Self> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => Error::NotFound {
-                path: path.to_owned(),
-            },
-            _ => Error::Io {
-                path: path.to_owned(),
-                source: source.into(),
-            },
-        };
-        let metadata = fs::metadata(path).map_err(failed)?;
+        let metadata = metadata_of(path)?;
         if metadata.is_dir() {
-            return Err(failed(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory",
-            )));
+            let source = io::Error::new(io::ErrorKind::IsADirectory, "it is a directory");
+            return Err(Error::io(path)(source));
         }
         // The engine would make a database of an empty file.
         if !metadata.is_file() || metadata.len() == 0 {
@@ -79,23 +67,22 @@ impl OpenFile {
             });
         }
         loop {
-            let write = access == Access::ReadWrite;
-            let file = Kept::new(
-                File::options()
-                    .read(true)
-                    .write(write)
-                    .open(path)
-                    .map_err(failed)?,
-            );
-            let storage = Lent::of_file(file.try_clone().map_err(failed)?, FileBackend::new);
+            let mut options = File::options();
+            options.read(true).write(access == Access::ReadWrite);
+            let file = options
+                .open(path)
+                .map_err(|source| not_opened(path, source))?;
+            let file = Kept::new(file);
+            let second = file.try_clone().map_err(Error::io(path))?;
+            let storage = Lent::new(second, FileBackend::new);
             let storage = storage.map_err(|error| open_error(path, error))?;
             let engine = match access {
                 Access::ReadWrite => Engine::on_storage(storage, path, page_cache_bytes)?,
                 Access::ReadOnly => Engine::read_only(storage, path, page_cache_bytes)?,
             };
             // Before the engine locked the file, a compaction may have replaced it.
-            let at_path = fs::metadata(path).map_err(failed)?;
-            if is_same_file(&file.metadata().map_err(failed)?, &at_path) {
+            let opened = file.metadata().map_err(Error::io(path))?;
+            if is_same_file(&opened, &metadata_of(path)?) {
                 return Ok(Self::new(engine, file));
             }
         }
@@ -107,15 +94,9 @@ impl OpenFile {
         match &self.engine {
             Engine::ReadOnly(..) => Self::open(path, Access::ReadOnly, page_cache_bytes),
             Engine::ReadWrite(_, storage) => {
-                let failed = |source: io::Error| Error::Io {
-                    path: path.to_owned(),
-                    source: source.into(),
-                };
-                let file = Kept::new(self.file.try_clone().map_err(failed)?);
-                Ok(Self::new(
-                    Engine::on_storage(storage.take_back(false), path, page_cache_bytes)?,
-                    file,
-                ))
+                let file = Kept::new(self.file.try_clone().map_err(Error::io(path))?);
+                let engine = Engine::on_storage(storage.take_back(false), path, page_cache_bytes)?;
+                Ok(Self::new(engine, file))
             }
         }
     }
@@ -123,10 +104,6 @@ impl OpenFile {
     /// Closes a file that others still read, and gives its lock away. They can read nothing any more. `path` is the
     /// path of the file, for error messages.
     pub(crate) fn close_under_readers(&self, path: &Path, page_cache_bytes: usize) -> Result<()> {
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
         let storage = self.engine.storage();
         let ended = match &self.engine {
             Engine::ReadOnly(..) => Ok(()),
@@ -136,8 +113,21 @@ impl OpenFile {
             }
         };
         drop(self.registered.lock().take());
-        let unlocked = storage.close().map_err(failed);
+        let unlocked = storage.close().map_err(Error::io(path));
         ended.and(unlocked)
+    }
+}
+
+fn metadata_of(path: &Path) -> Result<fs::Metadata> {
+    fs::metadata(path).map_err(|source| not_opened(path, source))
+}
+
+fn not_opened(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::NotFound {
+            path: path.to_owned(),
+        },
+        _ => Error::io(path)(source),
     }
 }
 
@@ -187,13 +177,9 @@ impl Engine {
         page_cache_bytes: usize,
         first: &FirstRows<'_>,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io {
-            path: directory.to_owned(),
-            source: source.into(),
-        };
-        let file = new.file.try_clone().map_err(failed)?;
+        let file = new.file.try_clone().map_err(Error::io(directory))?;
         let storage =
-            Lent::of_file(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
+            Lent::new(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
         let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
@@ -215,15 +201,11 @@ impl Engine {
         directory: &Path,
         page_cache_bytes: usize,
     ) -> Result<Self> {
-        let failed = |source: io::Error| Error::Io {
-            path: directory.to_owned(),
-            source: source.into(),
-        };
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
-        let file = new.file.try_clone().map_err(failed)?;
+        let file = new.file.try_clone().map_err(Error::io(directory))?;
         let storage =
-            Lent::of_file(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
+            Lent::new(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 

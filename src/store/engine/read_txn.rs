@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition};
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
 
-use super::guard::engine_error;
-use super::guard::{Guarded, guarded};
+use super::guard::{Guarded, engine_error, guarded};
 use super::storage::LoanState;
 use super::tables::{BlockTable, LevelName, OpenBlockTable};
 use super::tables::{ChunkKey, DIRECTORY, LOG, META, SCOPES, SOURCES, SUMMARIES};
@@ -74,10 +73,8 @@ impl ReadTxn {
                 }
                 Err(error) => return Err(engine_error(error)),
             };
-            Ok(table
-                .get(name)
-                .map_err(engine_error)?
-                .map(|row| row.value().to_vec()))
+            let row = table.get(name).map_err(engine_error)?;
+            Ok(row.map(|row| row.value().to_vec()))
         })
     }
 
@@ -88,15 +85,10 @@ impl ReadTxn {
         mut each: impl FnMut(u128, &[u8]) -> Result<()>,
     ) -> Result<()> {
         self.loan.read(|| {
-            let table = self
-                .txn
-                .enter()?
-                .open_table(SUMMARIES)
-                .map_err(engine_error)?;
-            for row in table
-                .range((level.id(), 0)..=(level.id(), u128::MAX))
-                .map_err(engine_error)?
-            {
+            let table = self.txn.enter()?.open_table(SUMMARIES);
+            let table = table.map_err(engine_error)?;
+            let rows = table.range((level.id(), 0)..=(level.id(), u128::MAX));
+            for row in rows.map_err(engine_error)? {
                 let (key, bytes) = row.map_err(engine_error)?;
                 each(key.value().1, bytes.value())?;
             }
@@ -125,24 +117,22 @@ impl ReadTxn {
     pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
         self.loan.read(|| {
             let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
-            let (first, last) = (
-                table.first().map_err(engine_error)?,
-                table.last().map_err(engine_error)?,
-            );
-            Ok(first
-                .zip(last)
-                .map(|(first, last)| (first.0.value(), last.0.value())))
+            let first = table.first().map_err(engine_error)?;
+            let last = table.last().map_err(engine_error)?;
+            match (first, last) {
+                (Some(first), Some(last)) => Ok(Some((first.0.value(), last.0.value()))),
+                _ => Ok(None),
+            }
         })
     }
 
     /// The tables that are read again and again. `block_tables` is the number of tables of blocks.
     pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
         let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
-        let (directory, scopes) = (OnceLock::new(), OnceLock::new());
         let tables = Guarded::new(OpenTables {
             blocks,
-            directory,
-            scopes,
+            directory: OnceLock::new(),
+            scopes: OnceLock::new(),
             txn: self.txn,
         });
         Tables {
@@ -175,18 +165,19 @@ impl OpenTables {
     }
 
     fn directory(&self) -> Result<&ReadOnlyTable<ChunkKey, &'static [u8]>> {
-        open_once(&self.directory, || {
-            self.txn
-                .enter()?
-                .open_table(DIRECTORY)
-                .map_err(engine_error)
-        })
+        open_once(&self.directory, || self.open(DIRECTORY))
     }
 
     fn scopes(&self) -> Result<&ReadOnlyTable<&'static str, &'static [u8]>> {
-        open_once(&self.scopes, || {
-            self.txn.enter()?.open_table(SCOPES).map_err(engine_error)
-        })
+        open_once(&self.scopes, || self.open(SCOPES))
+    }
+
+    /// A table that is not read often.
+    fn open<K: Key, V: Value>(
+        &self,
+        table: TableDefinition<'_, K, V>,
+    ) -> Result<ReadOnlyTable<K, V>> {
+        self.txn.enter()?.open_table(table).map_err(engine_error)
     }
 }
 
@@ -223,13 +214,8 @@ impl BlockSource for Tables {
         read: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         self.loan.read(|| {
-            match self
-                .tables
-                .enter()?
-                .directory()?
-                .get((level.id(), last))
-                .map_err(engine_error)?
-            {
+            let table = self.tables.enter()?.directory()?;
+            match table.get((level.id(), last)).map_err(engine_error)? {
                 Some(bytes) => read(bytes.value()).map(|()| true),
                 None => Ok(false),
             }
@@ -259,36 +245,21 @@ impl Tables {
         self.keys(SUMMARIES, each)
     }
 
-    fn keys(
-        &self,
-        table: TableDefinition<'static, ChunkKey, &'static [u8]>,
-        mut each: impl FnMut(ChunkKey),
-    ) -> Result<()> {
-        self.loan.read(|| {
-            let table = self
-                .tables
-                .enter()?
-                .txn
-                .enter()?
-                .open_table(table)
-                .map_err(engine_error)?;
-            for row in table.iter().map_err(engine_error)? {
-                each(row.map_err(engine_error)?.0.value());
-            }
-            Ok(())
-        })
+    /// Calls `each` with the number of every page of the log.
+    pub(crate) fn log_page_numbers(&self, each: impl FnMut(u64)) -> Result<()> {
+        self.keys(LOG, each)
     }
 
-    /// Calls `each` with the number of every page of the log.
-    pub(crate) fn log_page_numbers(&self, mut each: impl FnMut(u64)) -> Result<()> {
+    fn keys<K>(
+        &self,
+        table: TableDefinition<'static, K, &'static [u8]>,
+        mut each: impl FnMut(K),
+    ) -> Result<()>
+    where
+        K: for<'a> Key<SelfType<'a> = K>,
+    {
         self.loan.read(|| {
-            let table = self
-                .tables
-                .enter()?
-                .txn
-                .enter()?
-                .open_table(LOG)
-                .map_err(engine_error)?;
+            let table = self.tables.enter()?.open(table)?;
             for row in table.iter().map_err(engine_error)? {
                 each(row.map_err(engine_error)?.0.value());
             }
@@ -299,12 +270,8 @@ impl Tables {
     /// The record of a scope.
     pub(crate) fn scope(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let bytes = self
-                .tables
-                .enter()?
-                .scopes()?
-                .get(name)
-                .map_err(engine_error)?;
+            let table = self.tables.enter()?.scopes()?;
+            let bytes = table.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
     }
@@ -312,13 +279,7 @@ impl Tables {
     /// The record of a source.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.loan.read(|| {
-            let table = self
-                .tables
-                .enter()?
-                .txn
-                .enter()?
-                .open_table(SOURCES)
-                .map_err(engine_error)?;
+            let table = self.tables.enter()?.open(SOURCES)?;
             let bytes = table.get(name).map_err(engine_error)?;
             Ok(bytes.map(|bytes| bytes.value().to_vec()))
         })
@@ -327,13 +288,7 @@ impl Tables {
     /// Calls `each` with the name and the record of every source.
     pub(crate) fn sources(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            let table = self
-                .tables
-                .enter()?
-                .txn
-                .enter()?
-                .open_table(SOURCES)
-                .map_err(engine_error)?;
+            let table = self.tables.enter()?.open(SOURCES)?;
             for row in table.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
@@ -345,13 +300,8 @@ impl Tables {
     /// Calls `each` with the name and the record of every scope.
     pub(crate) fn scopes(&self, mut each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
         self.loan.read(|| {
-            for row in self
-                .tables
-                .enter()?
-                .scopes()?
-                .iter()
-                .map_err(engine_error)?
-            {
+            let table = self.tables.enter()?.scopes()?;
+            for row in table.iter().map_err(engine_error)? {
                 let (name, bytes) = row.map_err(engine_error)?;
                 each(name.value(), bytes.value())?;
             }

@@ -87,12 +87,12 @@ impl SpillFile {
             .seek(SeekFrom::Start(self.end))
             .and_then(|_| file.write_all(bytes));
         written.map_err(|source| self.shared.failed(source))?;
-        let (shared, offset, length) = (self.shared.clone(), self.end, bytes.len());
+        let offset = self.end;
         self.end += bytes.len() as u64;
         Ok(SpilledBytes {
-            shared,
+            shared: self.shared.clone(),
             offset,
-            length,
+            length: bytes.len(),
             checksum: xxh3_64(bytes),
         })
     }

@@ -78,20 +78,22 @@ impl LoanState {
 
 impl Lent {
     /// The storage that `make` makes of a file.
-    pub(super) fn of_file<S: StorageBackend>(
+    pub(super) fn new<S: StorageBackend>(
         file: File,
         make: impl FnOnce(File) -> Result<S, DatabaseError>,
     ) -> Result<Self, DatabaseError> {
-        let boxed = |file| make(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>);
-        Kept::new(file).try_map(boxed).map(Self::new)
+        let storage = Kept::new(file).try_map(|file| {
+            make(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
+        })?;
+        Ok(Self::first_loan(storage))
     }
 
     #[cfg(test)]
     pub(super) fn recorded(storage: super::recording::Recording) -> Self {
-        Self::new(Kept::without_descriptor(Box::new(storage)))
+        Self::first_loan(Kept::without_descriptor(Box::new(storage)))
     }
 
-    fn new(storage: Kept<Box<dyn StorageBackend>>) -> Self {
+    fn first_loan(storage: Kept<Box<dyn StorageBackend>>) -> Self {
         let owned = Owned {
             storage,
             process: Process::here(),
@@ -266,7 +268,8 @@ impl NewStorage {
 
 /// The header with small regions. `None` if this is not a header, or not one that redb has just made.
 fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
-    let (pages, last_pages) = (data.get(REGION_PAGES_BYTES)?, data.get(LAST_PAGES_BYTES)?);
+    let pages = data.get(REGION_PAGES_BYTES)?;
+    let last_pages = data.get(LAST_PAGES_BYTES)?;
     if offset != 0 || pages != REDB_REGION_PAGES.to_le_bytes() {
         return None;
     }

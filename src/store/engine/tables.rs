@@ -103,15 +103,20 @@ pub(crate) struct LevelChange {
 }
 
 impl LevelChange {
+    fn damaged(&self, last: u128, problem: &'static str) -> Error {
+        let LevelName { table, number } = self.level;
+        let key = format!("{table}, level {number}, block up to {last:x}");
+        Error::damaged(table.name, key, problem)
+    }
+
     /// No change of a level.
     pub(crate) fn none(level: LevelName) -> Self {
-        let (chunks, summaries) = (Replaced::default(), Replaced::default());
         Self {
             level,
             removed: None,
             added: Vec::new(),
-            chunks,
-            summaries,
+            chunks: Replaced::default(),
+            summaries: Replaced::default(),
         }
     }
 }
@@ -123,6 +128,12 @@ pub(crate) struct Replaced {
     pub(crate) removed: Vec<u128>,
     /// New ones, with their last rows.
     pub(crate) written: Vec<(u128, Vec<u8>)>,
+}
+
+impl Replaced {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.written.is_empty()
+    }
 }
 
 /// Blocks of a level that stand side by side.
@@ -183,74 +194,66 @@ fn write_blocks(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
 }
 
 fn write_keyed<K: BlockKey>(txn: &WriteTransaction, change: &LevelChange) -> Result<()> {
-    let LevelChange {
-        level: LevelName { table: of, number },
-        removed,
-        added,
-        ..
-    } = change;
-    let key = |last: u128| K::new(*number, last);
-    let damaged = |last: u128, problem| Error::Damaged {
-        table: of.name,
-        key: format!("{of}, level {number}, block up to {last:x}"),
-        problem,
-    };
-    let name = of.to_string();
+    let level = change.level.number;
+    let name = change.level.table.to_string();
     let mut table = txn
         .open_table(definition::<K>(&name))
         .map_err(engine_error)?;
-    let remove = |table: &mut Table<'_, K, &'static [u8]>| {
-        let Some(RemovedBlocks { rows, count }) = removed else {
-            return Ok(());
-        };
-        let mut found = 0;
-        let gone = |_: K, _: &[u8]| {
-            found += 1;
-            false
-        };
-        table
-            .retain_in(key(*rows.start())..=key(*rows.end()), gone)
-            .map_err(engine_error)?;
-        if found == *count {
-            Ok(())
-        } else {
-            Err(damaged(
-                *rows.end(),
-                "there are not as many blocks before it as its directory says",
-            ))
-        }
+    let Some((first, _)) = change.added.first() else {
+        return remove_blocks(&mut table, change);
     };
-    let Some((first, _)) = added.first() else {
-        return remove(&mut table);
-    };
+
     // Where the old blocks stand before all new ones, they are removed last. If they went first, the engine
     // would put the first new block into the page before, and write that page again.
-    let old_first = removed
-        .as_ref()
-        .is_none_or(|removed| removed.rows.end() >= first);
+    let removed = change.removed.as_ref();
+    let old_first = removed.is_none_or(|removed| removed.rows.end() >= first);
     if old_first {
-        remove(&mut table)?;
+        remove_blocks(&mut table, change)?;
     }
+
     let mut cursor = table
-        .lower_bound_mut(Bound::Included(key(*first)))
+        .lower_bound_mut(Bound::Included(K::new(level, *first)))
         .map_err(engine_error)?;
-    for (last, bytes) in added {
+    for (last, bytes) in &change.added {
         let bytes = bytes.load()?;
-        cursor
-            .insert_before(key(*last), bytes.as_ref())
-            .map_err(|error| match error {
-                redb::CursorError::UnorderedKey => {
-                    damaged(*last, "a block stands there that no directory refers to")
-                }
-                error => engine_error(error),
-            })?;
+        match cursor.insert_before(K::new(level, *last), bytes.as_ref()) {
+            Ok(_) => {}
+            Err(redb::CursorError::UnorderedKey) => {
+                let problem = "a block stands there that no directory refers to";
+                return Err(change.damaged(*last, problem));
+            }
+            Err(error) => return Err(engine_error(error)),
+        }
     }
     cursor.close().map_err(engine_error)?;
-    if old_first {
-        Ok(())
-    } else {
-        remove(&mut table)
+
+    if !old_first {
+        remove_blocks(&mut table, change)?;
     }
+    Ok(())
+}
+
+fn remove_blocks<K: BlockKey>(
+    table: &mut Table<'_, K, &'static [u8]>,
+    change: &LevelChange,
+) -> Result<()> {
+    let Some(RemovedBlocks { rows, count }) = &change.removed else {
+        return Ok(());
+    };
+    let first = K::new(change.level.number, *rows.start());
+    let last = K::new(change.level.number, *rows.end());
+    let mut found = 0;
+    table
+        .retain_in(first..=last, |_, _| {
+            found += 1;
+            false
+        })
+        .map_err(engine_error)?;
+    if found != *count {
+        let problem = "there are not as many blocks before it as its directory says";
+        return Err(change.damaged(*rows.end(), problem));
+    }
+    Ok(())
 }
 
 /// A table of blocks that is open for reading.
@@ -409,17 +412,13 @@ fn write_replaced(
     changes: &Changes,
     of: impl Fn(&LevelChange) -> &Replaced,
 ) -> Result<()> {
-    let changes = || {
-        changes
-            .levels
-            .iter()
-            .map(|change| (change.level.id(), of(change)))
-    };
-    if changes().all(|(_, replaced)| replaced.removed.is_empty() && replaced.written.is_empty()) {
+    if changes.levels.iter().map(&of).all(Replaced::is_empty) {
         return Ok(());
     }
     let mut table = txn.open_table(table).map_err(engine_error)?;
-    for (level, Replaced { removed, written }) in changes() {
+    for change in &changes.levels {
+        let level = change.level.id();
+        let Replaced { removed, written } = of(change);
         for &last in removed {
             table.remove((level, last)).map_err(engine_error)?;
         }

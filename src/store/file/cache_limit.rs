@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::store::blocks::{BLOCK_OVERHEAD, Row};
 use crate::store::engine::page_cache_bytes;
 use crate::store::sizes::Sizes;
+use crate::store::sorted_set::SortedSet;
 
 /// How often the memory that the process may have is looked at.
 const EVERY: Duration = Duration::from_secs(2);
@@ -114,40 +115,34 @@ pub(crate) struct CacheUse {
 
 impl CacheUse {
     /// The use of a cache whose blocks take `block_bytes` now.
-    pub(super) fn of(
+    pub(super) fn new(
         limit: &CacheLimit,
         state: &State,
         plan: &Plan,
         block_bytes: u64,
         sizes: &Sizes,
     ) -> Self {
-        let set = |rows: (u64, u64), row_bytes: usize, blocks: u64| {
-            let rows = (rows.0 + rows.1) * row_bytes as u64;
-            (rows, rows + blocks * BLOCK_OVERHEAD)
-        };
-        let tables = (0..plan.tables().len()).map(|table| &state.sets[permuted(table)]);
-        let tables =
-            tables.map(|it| set(it.rows(), <u64 as Row>::BYTES, it.blocks(sizes.block_bytes)));
-        let tables = tables.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        let mut table_rows = 0;
+        let mut table_blocks = 0;
+        for table in 0..plan.tables().len() {
+            let set = &state.sets[permuted(table)];
+            table_rows += row_bytes(set);
+            table_blocks += set.blocks(sizes.block_bytes);
+        }
         let postings = &state.sets[POSTINGS];
-        let postings = set(
-            postings.rows(),
-            <u128 as Row>::BYTES,
-            postings.blocks(sizes.block_bytes),
-        );
+        let posting_rows = row_bytes(postings);
+        let posting_blocks = postings.blocks(sizes.block_bytes);
+
         let directories = state.directory_bytes() as u64;
-        // A larger limit gives a larger part to pages, up to its bound.
-        let need = |blocks: u64| {
-            let own = blocks + directories;
-            own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
-        };
+        let tables = directories + table_rows + table_blocks * BLOCK_OVERHEAD;
+        let queries = tables + posting_rows + posting_blocks * BLOCK_OVERHEAD;
         Self {
             limit: limit.bytes() as u64,
             used: directories + block_bytes,
-            table_rows: tables.0,
-            posting_rows: postings.0,
-            tables_need: need(tables.1),
-            queries_need: need(tables.1 + postings.1),
+            table_rows,
+            posting_rows,
+            tables_need: limit_for(tables),
+            queries_need: limit_for(queries),
         }
     }
 
@@ -155,6 +150,18 @@ impl CacheUse {
     pub(crate) fn tables_fit(&self) -> bool {
         self.tables_need <= self.limit
     }
+}
+
+/// The bytes of the rows of a set.
+fn row_bytes<R: Row>(set: &SortedSet<R>) -> u64 {
+    let (puts, marks) = set.rows();
+    (puts + marks) * R::BYTES as u64
+}
+
+/// The least limit that leaves this many bytes beside the pages of the engine.
+fn limit_for(own: u64) -> u64 {
+    // A larger limit gives a larger part to pages, up to its bound.
+    own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
 }
 
 #[cfg(test)]

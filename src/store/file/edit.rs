@@ -9,8 +9,8 @@ use super::log::encode_log;
 use super::meta::{self, encode_scopes};
 use super::operation::Operation;
 use super::overlays::Runs;
-use super::sources::SourceRows;
 use super::state::{LogSums, State};
+use super::view::SourceRows;
 use crate::error::Result;
 use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, share_of_sum};
 use crate::store::engine::{BlockBytes, Changes, Engine, LevelChange, LevelName, RemovedBlocks};
@@ -56,10 +56,8 @@ impl Edit {
 
     /// Makes the change part of the file, whole and durable.
     pub(crate) fn write(&self, engine: &Engine) -> Result<()> {
-        engine.apply(
-            &self.changes,
-            &[(meta::STATE, self.state.encode(self.file))],
-        )
+        let state = self.state.encode(self.file);
+        engine.apply(&self.changes, &[(meta::STATE, state)])
     }
 
     /// Makes the rows of the change part of the file, but not the state. They are durable when the next edit
@@ -163,32 +161,30 @@ impl Edit {
             rows.push(entry.high.number());
             self.gone.push(entry.id);
         }
-        let is_documents = name.table.has_extents;
-        let bytes = if is_documents {
+        let bytes = if name.table.has_extents {
             self.sizes.document_block_bytes
         } else {
             self.sizes.block_bytes
         };
         self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
-        let removed = rows.first().zip(rows.last());
-        let removed = removed.map(|(&first, &last)| RemovedBlocks {
-            rows: first..=last,
-            count: rows.len(),
-        });
-        let mut change = LevelChange {
-            removed,
-            ..LevelChange::none(name)
-        };
-        let new: Vec<_> = new
-            .into_iter()
-            .map(|block| self.number_block(block, &mut change))
-            .collect();
+        let mut change = LevelChange::none(name);
+        if let (Some(&first), Some(&last)) = (rows.first(), rows.last()) {
+            change.removed = Some(RemovedBlocks {
+                rows: first..=last,
+                count: rows.len(),
+            });
+        }
+        let mut numbered = Vec::with_capacity(new.len());
+        for block in new {
+            numbered.push(self.number_block(block, &mut change));
+        }
         let Splice {
             level,
             chunks,
             summaries,
-        } = level.splice(name, old, &new, self.sizes.chunk_entries, blocks)?;
-        (change.chunks, change.summaries) = (chunks, summaries);
+        } = level.splice(name, old, &numbered, self.sizes.chunk_entries, blocks)?;
+        change.chunks = chunks;
+        change.summaries = summaries;
         self.changes.levels.push(change);
         Ok(Arc::new(level))
     }
@@ -228,8 +224,8 @@ impl Edit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::opening::first_rows;
     use super::super::schema::permuted;
+    use super::super::state::first_rows;
     use super::super::{Settings, read_state};
     use super::*;
     use crate::store::blocks::{BlockCache, MemoryBlocks, Packer};

@@ -24,55 +24,39 @@ pub(crate) fn encode_log(
     first: u64,
     operations: &[Operation],
 ) -> Vec<(u64, Vec<u8>)> {
-    let page = |(number, operations): (u64, &[Operation])| {
+    let mut pages = Vec::new();
+    for (number, operations) in (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)) {
         let bytes = seal(Kind::Log, file, &number.to_le_bytes(), |bytes| {
             bytes.extend((operations.len() as u16).to_le_bytes());
-            operations
-                .iter()
-                .for_each(|operation| encode_operation(operation, bytes));
+            for operation in operations {
+                encode_operation(operation, bytes);
+            }
         });
-        (number, bytes)
-    };
-    (first..)
-        .zip(operations.chunks(OPERATIONS_PER_PAGE))
-        .map(page)
-        .collect()
+        pages.push((number, bytes));
+    }
+    pages
 }
 
 fn encode_operation(operation: &Operation, bytes: &mut Vec<u8>) {
-    let change = match operation.change {
+    let mut flags = match operation.change {
         Change::Put => 0,
         Change::Forget => FORGET,
         Change::Remove {
             fingerprint_gone,
             unstored,
-        } => {
-            REMOVE
-                | if fingerprint_gone {
-                    FINGERPRINT_GONE
-                } else {
-                    0
-                }
-                | if unstored { UNSTORED } else { 0 }
-        }
+        } => REMOVE | flag(fingerprint_gone, FINGERPRINT_GONE) | flag(unstored, UNSTORED),
     };
-    bytes.push(
-        change
-            | if operation.fingerprint.is_some() {
-                HAS_FINGERPRINT
-            } else {
-                0
-            },
-    );
+    flags |= flag(operation.fingerprint.is_some(), HAS_FINGERPRINT);
+    bytes.push(flags);
     bytes.extend(&operation.number.0.to_le_bytes()[..5]);
     bytes.extend(operation.key_hash.to_le_bytes());
-    bytes.extend(
-        operation
-            .fingerprint
-            .map_or(0, Fingerprint::bits)
-            .to_le_bytes(),
-    );
+    let fingerprint = operation.fingerprint.map_or(0, Fingerprint::bits);
+    bytes.extend(fingerprint.to_le_bytes());
     bytes.extend(&operation.scope.0.to_le_bytes()[..3]);
+}
+
+fn flag(is_set: bool, flag: u8) -> u8 {
+    if is_set { flag } else { 0 }
 }
 
 /// Reads a page back, and adds its operations to others.

@@ -133,15 +133,13 @@ impl Settings {
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         let plan = crate::plan::plan_named("4x16").expect("a plan");
-        let (file, scheme) = (FileSeed::random(), Scheme::External);
-        let (sketch_size, min_similarity) = (SketchSize::Bytes16, None);
         Self {
-            file,
-            scheme,
+            file: FileSeed::random(),
+            scheme: Scheme::External,
             plan,
             max_distance: 3,
-            sketch_size,
-            min_similarity,
+            sketch_size: SketchSize::Bytes16,
+            min_similarity: None,
             key_seed: 7,
             created: 0,
         }
@@ -169,11 +167,7 @@ impl Settings {
 
 /// What is wrong with a row of the meta table.
 pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
-    Error::Damaged {
-        table: "meta",
-        key: name.to_owned(),
-        problem,
-    }
+    Error::damaged("meta", name, problem)
 }
 
 pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
@@ -187,25 +181,29 @@ pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
 /// Refuses files of other formats, and returns the seed of the file. The bytes behind the two numbers depend
 /// on the version. So nothing else of the file may be read before this check.
 pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
-    let damaged = |problem| damaged(FORMAT, problem);
-    let body = unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged)?;
+    let body =
+        unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged_format)?;
     let mut fields = Fields(body);
-    let version = u32::from_le_bytes(fields.take().map_err(damaged)?);
+    let version = u32::from_le_bytes(fields.take().map_err(damaged_format)?);
     if version != FORMAT_VERSION {
         return Err(Error::FormatVersion {
             found: version,
             supported: FORMAT_VERSION,
         });
     }
-    let features = u64::from_le_bytes(fields.take().map_err(damaged)?);
+    let features = u64::from_le_bytes(fields.take().map_err(damaged_format)?);
     if features & !KNOWN_FEATURES != 0 {
         return Err(Error::UnknownFeatures {
             bits: features & !KNOWN_FEATURES,
         });
     }
-    let file = FileSeed(u64::from_le_bytes(fields.take().map_err(damaged)?));
-    fields.finish().map_err(damaged)?;
+    let file = FileSeed(u64::from_le_bytes(fields.take().map_err(damaged_format)?));
+    fields.finish().map_err(damaged_format)?;
     Ok(file)
+}
+
+fn damaged_format(problem: Problem) -> Error {
+    damaged(FORMAT, problem)
 }
 
 pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
@@ -232,34 +230,32 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
 }
 
 pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
-    let damaged = |problem| damaged(SETTINGS, problem);
-    let body = unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged)?;
-    let stored: StoredSettings = decode(body).map_err(damaged)?;
+    let body =
+        unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged_settings)?;
+    let stored: StoredSettings = decode(body).map_err(damaged_settings)?;
     let scheme = Scheme::from_number(stored.scheme).ok_or(Error::UnknownScheme {
         number: stored.scheme,
     })?;
     if stored.feature_seed != scheme.feature_seed() {
-        return Err(damaged("the seed is not that of its scheme"));
+        return Err(damaged_settings("the seed is not that of its scheme"));
     }
     if stored.max_distance > 64 {
-        return Err(damaged("the max distance is above 64"));
+        return Err(damaged_settings("the max distance is above 64"));
     }
     let sketch_size = usize::try_from(stored.sketch_bytes)
         .ok()
         .and_then(SketchSize::from_bytes);
-    let sketch_size = sketch_size.ok_or_else(|| damaged("its sketches have an impossible size"))?;
-    let is_similarity =
-        |similarity: f64| (0.0..=1.0).contains(&similarity) && sketch_size != SketchSize::None;
-    if stored
-        .min_similarity
-        .is_some_and(|similarity| !is_similarity(similarity))
+    let sketch_size =
+        sketch_size.ok_or_else(|| damaged_settings("its sketches have an impossible size"))?;
+    if let Some(similarity) = stored.min_similarity
+        && (!(0.0..=1.0).contains(&similarity) || sketch_size == SketchSize::None)
     {
-        return Err(damaged("the least similarity is impossible"));
+        return Err(damaged_settings("the least similarity is impossible"));
     }
     let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
     let plan = tables
         .and_then(Plan::new)
-        .ok_or_else(|| damaged("the plan is impossible"))?;
+        .ok_or_else(|| damaged_settings("the plan is impossible"))?;
     Ok(Settings {
         file,
         scheme,
@@ -270,6 +266,10 @@ pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> 
         key_seed: stored.key_seed,
         created: stored.created,
     })
+}
+
+fn damaged_settings(problem: Problem) -> Error {
+    damaged(SETTINGS, problem)
 }
 
 fn decode_table(stored: StoredTable) -> Option<Table> {
@@ -315,28 +315,26 @@ pub(crate) fn encode_scopes(
     file: FileSeed,
     scopes: BTreeMap<String, ScopeNumber>,
 ) -> Vec<ScopeRow> {
-    let encode = |(name, number): (String, ScopeNumber)| {
+    let mut rows = Vec::with_capacity(scopes.len());
+    for (name, number) in scopes {
         let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| {
             bytes.extend(number.0.to_le_bytes())
         });
-        (name, record)
-    };
-    scopes.into_iter().map(encode).collect()
+        rows.push((name, record));
+    }
+    rows
 }
 
 /// The number in the record of a scope.
 pub(crate) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
-    let read = || -> Result<ScopeNumber, Problem> {
-        let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
-        let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
-        fields.finish()?;
-        Ok(number)
-    };
-    read().map_err(|problem| Error::Damaged {
-        table: "scopes",
-        key: name.to_owned(),
-        problem,
-    })
+    read_scope(file, name, bytes).map_err(|problem| Error::damaged("scopes", name, problem))
+}
+
+fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
+    let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
+    let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
+    fields.finish()?;
+    Ok(number)
 }
 
 #[cfg(test)]

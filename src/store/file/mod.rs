@@ -4,13 +4,11 @@ mod cache_limit;
 mod edit;
 mod log;
 mod meta;
-mod opening;
 mod operation;
 mod overlays;
 mod pins;
 mod schema;
 mod shared;
-mod sources;
 mod state;
 mod turns;
 mod view;
@@ -20,9 +18,6 @@ pub(crate) use cache_limit::CacheLimit;
 pub(crate) use edit::Edit;
 pub use meta::FORMAT_VERSION;
 pub(crate) use meta::{Counters, Settings, decode_scope};
-#[cfg(test)]
-pub(crate) use opening::first_rows;
-pub(crate) use opening::{create, read_state};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 pub(crate) use overlays::{Overlays, Runs, runs_of};
 pub(crate) use pins::CountedSnapshot;
@@ -32,8 +27,11 @@ pub(crate) use schema::{
     scope_of,
 };
 pub(crate) use shared::{MergeFailure, Progress, Shared};
-pub(crate) use sources::SourceRows;
-pub(crate) use state::{Sets, State};
+#[cfg(test)]
+pub(crate) use state::first_rows;
+pub(crate) use state::{Sets, State, create, read_state};
 pub(crate) use turns::{Patience, Turn};
-pub(crate) use view::{KnownScopes, LiveDocuments, View, damaged_document, missing_scope};
+pub(crate) use view::{
+    KnownScopes, LiveDocuments, SourceRows, View, damaged_document, missing_scope,
+};
 pub(crate) use written::{Appended, Written, WrittenFingerprints};

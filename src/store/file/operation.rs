@@ -141,8 +141,10 @@ pub(crate) fn give_fingerprint_rows<S: RowSink>(
     plan: &Plan,
     sink: &mut S,
 ) -> Result<(), S::Error> {
-    (0..plan.tables().len())
-        .try_for_each(|table| give_permuted_row(put, fingerprint, table, plan, sink))
+    for table in 0..plan.tables().len() {
+        give_permuted_row(put, fingerprint, table, plan, sink)?;
+    }
+    Ok(())
 }
 
 fn give_permuted_row<S: RowSink>(

@@ -38,15 +38,14 @@ impl Overlays {
 
     /// Puts and marks the rows of an operation.
     pub(crate) fn apply(&mut self, operation: &Operation, plan: &Plan) {
-        match operation.give_rows(plan, self) {
-            Ok(()) => {}
-            Err(never) => match never {},
-        }
+        let Ok(()) = operation.give_rows(plan, self);
     }
 
     /// Sorts the rows of the permuted tables, and indexes those that are new.
     pub(crate) fn index_permuted(&mut self) {
-        (0..self.tables()).for_each(|table| self[permuted(table)].index());
+        for table in 0..self.tables() {
+            self[permuted(table)].index();
+        }
     }
 
     /// All rows of each set as one run.
@@ -79,10 +78,12 @@ impl RowSink for Overlays {
 /// The runs that operations leave, the oldest first.
 pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
     let sets = all_sets(plan.tables().len()).collect();
-    let run_of = |set: AnySet| by_row!(set, set => keep run_of(operations, set, plan));
-    parallel::map_each_of(sets, operations.len(), run_of)
-        .into_iter()
-        .collect()
+    let runs = parallel::map_each_of(
+        sets,
+        operations.len(),
+        |set: AnySet| by_row!(set, set => keep run_of(operations, set, plan)),
+    );
+    runs.into_iter().collect()
 }
 
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
@@ -90,16 +91,13 @@ fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<
         set,
         rows: Collected::new(set.rules, operations.len()),
     };
-    let given = operations
-        .iter()
-        .try_for_each(|operation| match set.permuted_number() {
+    for operation in operations {
+        let Ok(()) = match set.permuted_number() {
             Some(table) => operation.give_row_of_table(table, plan, &mut rows),
             None => operation.give_own_rows(&mut rows),
-        });
-    match given {
-        Ok(()) => rows.rows.into_run(),
-        Err(never) => match never {},
+        };
     }
+    rows.rows.into_run()
 }
 
 /// Takes the rows of one set.

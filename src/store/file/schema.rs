@@ -206,25 +206,28 @@ impl Copy for AnySet {}
 /// Does the same with a [`ByRow`] of either type of rows. With `=> keep`, the result is a [`ByRow`] again.
 /// With two values, which must be of the same set, it does something with both.
 macro_rules! by_row {
-    ($one:expr, $it:pat => $do:expr) => {
+    ($one:expr, $thing:pat => $do:expr) => {
         match $one {
-            $crate::store::file::ByRow::Narrow($it) => $do,
-            $crate::store::file::ByRow::Wide($it) => $do,
+            $crate::store::file::ByRow::Narrow($thing) => $do,
+            $crate::store::file::ByRow::Wide($thing) => $do,
         }
     };
-    ($one:expr, $it:pat => keep $do:expr) => {
+    ($one:expr, $thing:pat => keep $do:expr) => {
         match $one {
-            $crate::store::file::ByRow::Narrow($it) => $crate::store::file::ByRow::Narrow($do),
-            $crate::store::file::ByRow::Wide($it) => $crate::store::file::ByRow::Wide($do),
+            $crate::store::file::ByRow::Narrow($thing) => $crate::store::file::ByRow::Narrow($do),
+            $crate::store::file::ByRow::Wide($thing) => $crate::store::file::ByRow::Wide($do),
         }
     };
-    ($one:expr, $other:expr, ($it:pat, $that:pat) => $do:expr) => {
+    ($one:expr, $other:expr, ($thing:pat, $other_thing:pat) => $do:expr) => {
         match ($one, $other) {
             (
-                $crate::store::file::ByRow::Narrow($it),
-                $crate::store::file::ByRow::Narrow($that),
+                $crate::store::file::ByRow::Narrow($thing),
+                $crate::store::file::ByRow::Narrow($other_thing),
             ) => $do,
-            ($crate::store::file::ByRow::Wide($it), $crate::store::file::ByRow::Wide($that)) => $do,
+            (
+                $crate::store::file::ByRow::Wide($thing),
+                $crate::store::file::ByRow::Wide($other_thing),
+            ) => $do,
             _ => unreachable!("both are of the same set"),
         }
     };
@@ -273,38 +276,38 @@ impl<K: RowFamily, R: SetRow> Index<Set<R>> for PerSet<K> {
     type Output = K::Of<R>;
 
     fn index(&self, set: Set<R>) -> &K::Of<R> {
-        R::of(&self.0[usize::from(set.number)])
+        R::pick(&self.0[usize::from(set.number)])
     }
 }
 
 impl<K: RowFamily, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
     fn index_mut(&mut self, set: Set<R>) -> &mut K::Of<R> {
-        R::of_mut(&mut self.0[usize::from(set.number)])
+        R::pick_mut(&mut self.0[usize::from(set.number)])
     }
 }
 
 /// A type of rows that sets have.
 pub(crate) trait SetRow: CachedRow {
     /// The thing in `one`, which must have rows of this type. A caller knows that from the number of the set.
-    fn of<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self>;
-    fn of_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
+    fn pick<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self>;
+    fn pick_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self>;
 }
 
 macro_rules! set_row {
     ($row:ty, $variant:ident) => {
         impl SetRow for $row {
             #[inline]
-            fn of<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self> {
+            fn pick<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self> {
                 match one {
-                    ByRow::$variant(of) => of,
+                    ByRow::$variant(thing) => thing,
                     _ => unreachable!("the set has rows of another type"),
                 }
             }
 
             #[inline]
-            fn of_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self> {
+            fn pick_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self> {
                 match one {
-                    ByRow::$variant(of) => of,
+                    ByRow::$variant(thing) => thing,
                     _ => unreachable!("the set has rows of another type"),
                 }
             }

@@ -2,6 +2,7 @@
 //! file.
 
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,9 +12,8 @@ use parking_lot::{Condvar, Mutex};
 use super::cache_limit::{CacheLimit, CacheUse};
 use super::edit::Edit;
 use super::meta::Settings;
-use super::opening;
 use super::pins::{CountedSnapshot, Gauges, Pins};
-use super::state::State;
+use super::state::{State, read_settings, read_state};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -46,8 +46,8 @@ pub(crate) struct Shared {
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
     pub(crate) limit: CacheLimit,
-    /// Whether somebody was told that the tables do not fit into the cache.
-    told: AtomicBool,
+    /// Whether the event was reported that the tables do not fit into the cache.
+    has_warned: AtomicBool,
     /// The last commit. `None` while pages are checked, and after that if the file cannot be read.
     current: Mutex<Option<Arc<View>>>,
     /// Held by every commit, from reading the last state to publishing the next.
@@ -87,8 +87,8 @@ impl Shared {
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let txn = open.engine.begin_read()?;
-        let settings = Arc::new(opening::read_settings(&txn, path)?);
-        let state = opening::read_state(&txn, &settings)?;
+        let settings = Arc::new(read_settings(&txn, path)?);
+        let state = read_state(&txn, &settings)?;
         let view = Arc::new(View::new(
             &open,
             txn,
@@ -106,7 +106,7 @@ impl Shared {
             sizes,
             cache,
             limit,
-            told: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             current: Mutex::new(Some(view.clone())),
             gate: Mutex::new(()),
             merging: Mutex::new(()),
@@ -170,7 +170,7 @@ impl Shared {
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
         let txn = open.engine.begin_read()?;
         let settings = self.current_settings();
-        let state = opening::read_state(&txn, &settings)?;
+        let state = read_state(&txn, &settings)?;
         Ok(View::new(open, txn, state, settings, self.cache.clone()))
     }
 
@@ -187,11 +187,14 @@ impl Shared {
         let mut edit = Edit::new(view.state().clone(), view.settings().file, &self.sizes);
         change(&mut edit, view.blocks())?;
         drop(view);
-        let (gone, freed_bytes) = (std::mem::take(&mut edit.gone), edit.freed_bytes);
+        let gone = mem::take(&mut edit.gone);
+        let freed_bytes = edit.freed_bytes;
         match self.publish(edit) {
             Ok(view) => {
                 // The cache would otherwise fill up with blocks that nobody asks for.
-                gone.into_iter().for_each(|id| self.cache.forget(id));
+                for id in gone {
+                    self.cache.forget(id);
+                }
                 self.limit.look_now_and_then();
                 self.share_cache(view.state());
                 self.replace_current(view, freed_bytes);
@@ -246,9 +249,9 @@ impl Shared {
     /// Makes a view the last commit. It frees some bytes of the file when nobody reads the commits before it.
     fn replace_current(&self, view: View, freed_bytes: u64) {
         let before = self.current.lock().replace(Arc::new(view));
-        before
-            .iter()
-            .for_each(|before| self.pins.note(before, self.meters.freed_bytes.get()));
+        if let Some(before) = &before {
+            self.pins.note(before, self.meters.freed_bytes.get());
+        }
         self.meters.freed_bytes.add(freed_bytes);
     }
 
@@ -351,14 +354,11 @@ impl Shared {
         if self.ensure_certain().is_ok() && current.is_some() && !open.engine.has_failed() {
             return Ok(false);
         }
-        let of_failure = self
-            .failed
-            .lock()
-            .as_ref()
-            .map_or(0, |failure| failure.generation);
-        let generation = current
-            .as_ref()
-            .map_or(of_failure, |view| view.state().generation());
+        let generation = match (&*current, &*self.failed.lock()) {
+            (Some(view), _) => view.state().generation(),
+            (None, Some(failure)) => failure.generation,
+            (None, None) => 0,
+        };
         // Until the file is read, nothing is known of it.
         *current = None;
         let opened = open
@@ -426,14 +426,14 @@ impl Shared {
             self.cache.set_capacity(left);
         }
         let needs = self.cache_use(state);
-        if !needs.tables_fit() && !self.told.swap(true, Ordering::Relaxed) {
+        if !needs.tables_fit() && !self.has_warned.swap(true, Ordering::Relaxed) {
             events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
         }
     }
 
     /// What the cache takes, and what it would need for the data of a commit.
     pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
-        CacheUse::of(
+        CacheUse::new(
             &self.limit,
             state,
             &self.current_settings().plan,

@@ -1,16 +1,25 @@
 //! State: the part of a commit that is kept in memory: sorted sets, directories, counters.
 
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::meta::{self, Counters};
-use super::overlays::Runs;
-use super::schema::{ByRow, DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, by_row};
+use super::log;
+use super::meta::{self, Counters, Settings};
+use super::operation::Operation;
+use super::overlays::{Runs, runs_of};
+use super::schema::{DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, block_tables, by_row};
 use super::view::KnownScopes;
+use crate::error::{Error, Result};
+use crate::files::NewFile;
 use crate::parallel;
 use crate::plan::Plan;
-use crate::store::blocks::{BlockId, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
-use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet};
+use crate::store::blocks::{
+    BlockId, Fields, FileSeed, Kind, Problem, Row, seal, share_of_sum, unseal,
+};
+use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, ReadTxn};
+use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet, decode_summary};
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -81,19 +90,19 @@ impl Sets {
 
     /// The memory that the directories take once all of them are read, in bytes.
     fn directory_bytes(&self) -> usize {
-        let bytes = |set: &ByRow<SortedSetFamily>| -> usize {
-            by_row!(set, set => set.levels.iter().map(|it| it.level.memory_bytes()).sum())
-        };
-        self.iter().map(bytes).sum()
+        let mut bytes = 0;
+        for set in self.iter() {
+            by_row!(set, set => for SetLevel { level, .. } in &set.levels {
+                bytes += level.memory_bytes();
+            });
+        }
+        bytes
     }
 
     /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short_rows` rows.
     pub(crate) fn push(&mut self, runs: Runs, short_rows: usize) {
-        let rows = runs
-            .iter()
-            .map(|run| by_row!(run, run => run.len()))
-            .max()
-            .unwrap_or(0);
+        let rows = runs.iter().map(|run| by_row!(run, run => run.len()));
+        let rows = rows.max().unwrap_or(0);
         let pairs = self.iter_mut().zip(runs).collect();
         parallel::map_each_of(
             pairs,
@@ -104,8 +113,9 @@ impl Sets {
 
     /// Makes the recent runs of all sets the frozen ones.
     pub(crate) fn freeze(&mut self) {
-        self.iter_mut()
-            .for_each(|set| by_row!(set, set => set.freeze()));
+        for set in self.iter_mut() {
+            by_row!(set, set => set.freeze());
+        }
     }
 
     /// Whether a set still has frozen rows.
@@ -129,42 +139,45 @@ impl Sets {
 
     /// The greatest number of levels of a set, and the number of marks in all sets.
     pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        let each = self
-            .iter()
-            .map(|set| by_row!(set, set => (set.levels.len() as u32, set.rows().1)));
-        each.fold((0, 0), |sum, it| (sum.0.max(it.0), sum.1 + it.1))
+        let mut levels = 0;
+        let mut marks = 0;
+        for set in self.iter() {
+            levels = levels.max(by_row!(set, set => set.levels.len()));
+            marks += by_row!(set, set => set.rows().1);
+        }
+        (levels as u32, marks)
     }
 }
 
 /// What the state record says of a level.
-pub(super) struct StoredLevel {
-    pub(super) number: u8,
-    pub(super) next: u128,
-    pub(super) directory: StoredDirectory,
+struct StoredLevel {
+    number: u8,
+    next: u128,
+    directory: StoredDirectory,
 }
 
 /// What the state record says of the directory of a level.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct StoredDirectory {
+struct StoredDirectory {
     /// The sum of its summaries.
-    pub(super) sum: u64,
+    sum: u64,
     /// The last chunk. Rows are given as numbers.
-    pub(super) last: Option<Outline<u128>>,
+    last: Option<Outline<u128>>,
 }
 
 /// What the state record says of a set.
-pub(super) struct StoredSet {
+struct StoredSet {
     /// The first row of the frozen run that is not in the first level yet. `None` if there is no frozen run.
-    pub(super) frozen_from: Option<u128>,
-    pub(super) levels: Vec<StoredLevel>,
+    frozen_from: Option<u128>,
+    levels: Vec<StoredLevel>,
 }
 
 /// What the state record says.
-pub(super) struct StoredState {
-    pub(super) state: State,
-    pub(super) documents: StoredDirectory,
+struct StoredState {
+    state: State,
+    documents: StoredDirectory,
     /// In the order of the sets.
-    pub(super) sets: Vec<StoredSet>,
+    sets: Vec<StoredSet>,
 }
 
 impl State {
@@ -234,18 +247,14 @@ impl State {
                 bytes.extend(sum.to_le_bytes());
             }
             encode_directory(&self.documents, bytes);
-            self.sets
-                .iter()
-                .for_each(|set| by_row!(set, set => encode_set(set, bytes)));
+            for set in self.sets.iter() {
+                by_row!(set, set => encode_set(set, bytes));
+            }
         })
     }
 
     /// Reads the state record back. Levels and runs are still empty.
-    pub(super) fn decode(
-        file: FileSeed,
-        plan: &Plan,
-        bytes: &[u8],
-    ) -> Result<StoredState, Problem> {
+    fn decode(file: FileSeed, plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
         let mut fields = Fields(unseal(Kind::State, file, meta::STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
@@ -266,11 +275,10 @@ impl State {
             return Err("its pages are out of order");
         }
         let documents = decode_directory(DOCUMENTS.table.has_extents, &mut fields)?;
-        let sets = state
-            .sets
-            .iter()
-            .map(|_| decode_set(&mut fields))
-            .collect::<Result<_, _>>()?;
+        let mut sets = Vec::new();
+        for _ in state.sets.iter() {
+            sets.push(decode_set(&mut fields)?);
+        }
         fields.finish()?;
         Ok(StoredState {
             state,
@@ -321,8 +329,10 @@ fn decode_directory(
 ) -> Result<StoredDirectory, Problem> {
     let sum = u64::from_le_bytes(fields.take()?);
     let [has_chunks] = fields.take()?;
-    let outline = |fields: &mut Fields<'_>| Outline::decode(size_of::<u128>(), has_extents, fields);
-    let last = (has_chunks != 0).then(|| outline(fields)).transpose()?;
+    let last = match has_chunks {
+        0 => None,
+        _ => Some(Outline::decode(size_of::<u128>(), has_extents, fields)?),
+    };
     Ok(StoredDirectory { sum, last })
 }
 
@@ -330,24 +340,186 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
     let [has_frozen] = fields.take()?;
     let frozen_from = u128::from_le_bytes(fields.take()?);
     let [count] = fields.take()?;
-    let levels = (0..count)
-        .map(|_| {
-            let [number] = fields.take()?;
-            if number > BlockId::MAX_LEVEL {
-                return Err("a level has an impossible number");
-            }
-            let next = u128::from_le_bytes(fields.take()?);
-            Ok(StoredLevel {
-                number,
-                next,
-                directory: decode_directory(false, fields)?,
-            })
-        })
-        .collect::<Result<_, Problem>>()?;
+    let mut levels = Vec::with_capacity(count.into());
+    for _ in 0..count {
+        let [number] = fields.take()?;
+        if number > BlockId::MAX_LEVEL {
+            return Err("a level has an impossible number");
+        }
+        levels.push(StoredLevel {
+            number,
+            next: u128::from_le_bytes(fields.take()?),
+            directory: decode_directory(false, fields)?,
+        });
+    }
     Ok(StoredSet {
         frozen_from: (has_frozen != 0).then_some(frozen_from),
         levels,
     })
+}
+
+/// The tables of blocks of a file, and the rows of the table meta in its first commit.
+pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
+    let meta = [
+        (meta::FORMAT, meta::encode_format(settings.file)),
+        (meta::SETTINGS, meta::encode_settings(settings)),
+        (
+            meta::STATE,
+            State::new(&settings.plan).encode(settings.file),
+        ),
+    ];
+    (block_tables(settings.plan.tables().len()), meta)
+}
+
+/// Makes an empty database of a new file in `directory`.
+pub(crate) fn create(
+    new: &NewFile,
+    directory: &Path,
+    settings: &Settings,
+    page_cache_bytes: usize,
+) -> Result<Engine> {
+    let (block_tables, meta) = first_rows(settings);
+    let first = FirstRows {
+        block_tables,
+        meta: &meta,
+    };
+    Engine::create(new, directory, page_cache_bytes, &first)
+}
+
+/// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise
+/// cause many commits that remove nothing.
+const MOST_OLD_PAGES: u64 = 1 << 14;
+
+/// Checks the format of a file, then reads its settings.
+pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
+    // Without this row, the file has the same engine, but belongs to another program.
+    let format = txn.meta(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb {
+        path: path.to_owned(),
+    })?;
+    let file = meta::check_format(&format)?;
+    let settings = txn.meta(meta::SETTINGS)?;
+    let settings = settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?;
+    meta::decode_settings(file, &settings)
+}
+
+/// Reads the state: everything that is kept in memory.
+pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
+    let bytes = txn.meta(meta::STATE)?;
+    let bytes = bytes.ok_or_else(|| damaged_state("it is missing"))?;
+    let StoredState {
+        mut state,
+        documents,
+        sets,
+    } = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged_state)?;
+    let opening = Opening { txn, settings };
+    state.documents = Arc::new(opening.read_level(DOCUMENTS, &documents)?);
+    let last = state.documents.high();
+    if last.is_some_and(|last| last >= state.counters.next_document) {
+        return Err(damaged_state("its next document is there already"));
+    }
+    for (set, stored) in state.sets.sets().zip(&sets) {
+        by_row!(set, set => state.sets[set].levels = opening.read_levels(set, stored)?);
+    }
+    let frozen = opening.read_log(state.first_page..state.frozen_pages, state.log_sums.frozen)?;
+    state.sets.push(runs_of(&frozen, &settings.plan), 0);
+    drop(frozen);
+    state.sets.freeze();
+    for (set, stored) in state.sets.iter_mut().zip(&sets) {
+        by_row!(set, set => trim_frozen(set, stored));
+    }
+    let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
+    state.sets.push(runs_of(&recent, &settings.plan), 0);
+    state.recent_operations = recent.len() as u64;
+    let (oldest, last) = txn.ends_of_log()?.unwrap_or((state.first_page, 0));
+    // A state record of an older commit would leave out the newest pages.
+    if last >= state.next_page {
+        return Err(damaged_state("the log has pages that it does not know"));
+    }
+    // Whatever is older goes with the first pages that are removed.
+    let least = state.first_page.saturating_sub(MOST_OLD_PAGES).max(1);
+    state.oldest_page = oldest.max(least).min(state.first_page);
+    Ok(state)
+}
+
+fn damaged_state(problem: Problem) -> Error {
+    meta::damaged(meta::STATE, problem)
+}
+
+/// What is read when a file is opened.
+struct Opening<'a> {
+    txn: &'a ReadTxn,
+    settings: &'a Settings,
+}
+
+impl Opening<'_> {
+    fn read_levels<R: SetRow>(&self, set: Set<R>, stored: &StoredSet) -> Result<Vec<SetLevel<R>>> {
+        let mut levels = Vec::with_capacity(stored.levels.len());
+        for stored in &stored.levels {
+            let level = self.read_level(set.level(stored.number), &stored.directory)?;
+            levels.push(SetLevel {
+                number: stored.number,
+                next: R::from_number(stored.next),
+                level: Arc::new(level),
+            });
+        }
+        Ok(levels)
+    }
+
+    /// Reads the summaries of a level.
+    fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
+        let mut summaries = Vec::new();
+        self.txn.summaries(name, |last, bytes| {
+            let outlines = decode_summary::<R>(name, last, self.settings.file, bytes)
+                .map_err(|problem| damaged_summary(name, last, problem))?;
+            summaries.push((outlines, share_of_sum([bytes])));
+            Ok(())
+        })?;
+        let level = Level::stored(name.number, summaries, stored.last.map(Outline::with_rows));
+        if level.sum() != stored.sum {
+            let problem = "the summaries of this level are not those of the last commit";
+            return Err(damaged_summary(name, 0, problem));
+        }
+        if !level.is_in_order() {
+            let problem = "the chunks of this level are out of order";
+            return Err(damaged_summary(name, 0, problem));
+        }
+        Ok(level)
+    }
+
+    /// Reads the operations of some pages of the log. The sum of the pages must be the one that the state
+    /// record has.
+    fn read_log(&self, pages: Range<u64>, wanted: u64) -> Result<Vec<Operation>> {
+        let mut operations = Vec::new();
+        let mut sum = 0u64;
+        self.txn.log_pages(pages.clone(), |page, bytes| {
+            let bytes = bytes.ok_or_else(|| Error::damaged("log", page, "it is missing"))?;
+            sum = sum.wrapping_add(share_of_sum([bytes]));
+            log::decode_page(self.settings.file, page, bytes, &mut operations)
+                .map_err(|problem| Error::damaged("log", page, problem))
+        })?;
+        if sum != wanted {
+            let problem = "the pages from here on are not those of the last commit";
+            return Err(Error::damaged("log", pages.start, problem));
+        }
+        Ok(operations)
+    }
+}
+
+fn damaged_summary(name: LevelName, last: u128, problem: Problem) -> Error {
+    let LevelName { table, number } = name;
+    let key = format!("{table}, level {number}, up to {last:x}");
+    Error::damaged("summaries", key, problem)
+}
+
+/// Takes the rows that the first level has already out of the frozen run.
+fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
+    let Some(from) = stored.frozen_from else {
+        return set.frozen.clear();
+    };
+    for run in &mut set.frozen {
+        *run = run.from(R::from_number(from));
+    }
+    set.frozen.retain(|run| run.len() > 0);
 }
 
 #[cfg(test)]

@@ -33,13 +33,13 @@ pub(crate) struct Turns {
 struct Line {
     is_taken: bool,
     /// Who waits, the first first.
-    waiting: VecDeque<Arc<Place>>,
+    waiting: VecDeque<Arc<Waiter>>,
 }
 
-/// A place in the line.
-struct Place {
+/// Somebody who waits in the line.
+struct Waiter {
     thread: u64,
-    /// Signalled when the turn has come. Each place has one of its own, so that nobody else wakes up.
+    /// Signalled when the turn has come. Each waiter has one of its own, so that nobody else wakes up.
     called: Condvar,
 }
 
@@ -76,20 +76,24 @@ impl Turns {
         if self.is_used_here() {
             return Err(Error::WouldDeadlock);
         }
-        let place = Arc::new(Place {
+        let waiter = Arc::new(Waiter {
             thread: this_thread(),
             called: Condvar::new(),
         });
-        line.waiting.push_back(place.clone());
-        // Whoever gives the turn back takes the place out of the line.
-        while let Some(index) = line.waiting.iter().position(|it| Arc::ptr_eq(it, &place)) {
+        line.waiting.push_back(waiter.clone());
+        // Whoever gives the turn back takes the waiter out of the line.
+        while let Some(index) = line
+            .waiting
+            .iter()
+            .position(|other| Arc::ptr_eq(other, &waiter))
+        {
             match patience {
                 Patience::Until(end) if Instant::now() >= end => {
                     line.waiting.remove(index);
                     return Ok(false);
                 }
-                Patience::Until(end) => _ = place.called.wait_until(&mut line, end),
-                Patience::Endless | Patience::None => place.called.wait(&mut line),
+                Patience::Until(end) => _ = waiter.called.wait_until(&mut line, end),
+                Patience::Endless | Patience::None => waiter.called.wait(&mut line),
             }
         }
         Ok(true)

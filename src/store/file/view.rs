@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering;
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use super::meta::{Settings, decode_scope};
+use super::meta::{Counters, Settings, decode_scope};
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
 use super::state::State;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
-    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
-    share_of_sum,
+    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, FileSeed, Kind, Problem,
+    SetBlocks, decode_short, encode_short, extent_of, seal, share_of_sum, unseal,
 };
 use crate::store::engine::{OpenFile, ReadTxn, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -45,8 +46,8 @@ impl View {
     ) -> Self {
         let tables = Arc::new(txn.into_tables(block_tables(state.sets.tables()).len()));
         let blocks = Blocks::new(tables.clone(), cache, settings.file);
-        let marks = |table| state.sets[permuted(table)].rows().1;
-        let is_unmarked = (0..state.sets.tables()).all(|table| marks(table) == 0);
+        let is_unmarked =
+            (0..state.sets.tables()).all(|table| state.sets[permuted(table)].rows().1 == 0);
         Self {
             blocks,
             tables,
@@ -133,16 +134,19 @@ impl View {
         number: DocumentNumber,
         take: impl FnOnce(DocumentRef<'_>) -> Result<T, Problem>,
     ) -> Result<T> {
-        let damaged = |problem| damaged_document(number, problem);
-        let missing = || damaged("it is missing, but another row refers to it");
         let documents = &self.state.documents;
         let blocks = self.document_blocks();
-        let entry = documents
-            .entry(documents.find(number.0, blocks)?, blocks)?
-            .ok_or_else(missing)?;
-        let block = blocks.documents(entry)?;
-        let index = block.find(number.0).ok_or_else(missing)?;
-        take(block.get(index)).map_err(damaged)
+        let position = documents.find(number.0, blocks)?;
+        if let Some(entry) = documents.entry(position, blocks)? {
+            let block = blocks.documents(entry)?;
+            if let Some(index) = block.find(number.0) {
+                return take(block.get(index)).map_err(|problem| damaged_document(number, problem));
+            }
+        }
+        Err(damaged_document(
+            number,
+            "it is missing, but another row refers to it",
+        ))
     }
 
     /// The block with the first document whose number is `from` or greater. `None` after the last block.
@@ -171,9 +175,9 @@ impl View {
             return Ok(Some(number).filter(|&number| self.state.counters.has_given(number)));
         }
         let number = self.stored_scope_number(name)?;
-        number
-            .iter()
-            .for_each(|&number| self.state.known_scopes.add(name, number));
+        if let Some(number) = number {
+            self.state.known_scopes.add(name, number);
+        }
         Ok(number)
     }
 
@@ -198,11 +202,7 @@ impl View {
         })?;
         if sum != self.state.scopes_sum {
             let problem = "the scopes that are there are not those of the last commit";
-            return Err(Error::Damaged {
-                table: "scopes",
-                key: name.to_owned(),
-                problem,
-            });
+            return Err(Error::damaged("scopes", name, problem));
         }
         self.state.scopes_are_whole.store(true, Ordering::Relaxed);
         Ok(())
@@ -213,10 +213,8 @@ impl View {
         self.ensure_whole_scopes("-")?;
         let mut scopes = BTreeMap::new();
         self.tables.scopes(|name, record| {
-            scopes.insert(
-                name.to_owned(),
-                decode_scope(self.settings.file, name, record)?,
-            );
+            let number = decode_scope(self.settings.file, name, record)?;
+            scopes.insert(name.to_owned(), number);
             Ok(())
         })?;
         Ok(scopes)
@@ -231,20 +229,12 @@ impl View {
 /// The error for a scope that a document has and that is not there.
 pub(crate) fn missing_scope(name: &str) -> Error {
     let problem = "it is missing, but a document has this scope";
-    Error::Damaged {
-        table: "scopes",
-        key: name.to_owned(),
-        problem,
-    }
+    Error::damaged("scopes", name, problem)
 }
 
 /// The error for a damaged document.
 pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
-    Error::Damaged {
-        table: "documents",
-        key: number.0.to_string(),
-        problem,
-    }
+    Error::damaged("documents", number.0, problem)
 }
 
 /// A block of documents that is not read yet.
@@ -332,5 +322,122 @@ impl KnownScopes {
         if scopes.len() < MOST {
             scopes.insert(name.into(), number);
         }
+    }
+}
+
+/// Changed sources by their names. `None` stands for a source that is forgotten.
+pub(crate) type ChangedSources = BTreeMap<Vec<u8>, Option<SourceRecord>>;
+
+/// The rows of changed sources, and what they change in the sum of all.
+pub(crate) struct SourceRows {
+    pub(crate) rows: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub(crate) sum_change: u64,
+}
+
+impl SourceRows {
+    /// The rows of sources that change what `view` has, for the file with this seed.
+    pub(crate) fn new(changed: ChangedSources, view: &View) -> Result<Self> {
+        let file = view.settings().file;
+        let mut rows = Vec::with_capacity(changed.len());
+        let mut sum_change = 0u64;
+        for (name, record) in changed {
+            let old = view.tables().source(&name)?;
+            sum_change = sum_change.wrapping_sub(share_of_sum(old.as_deref()));
+            let new = record.map(|record| encode_source(file, &name, &record));
+            sum_change = sum_change.wrapping_add(share_of_sum(new.as_deref()));
+            rows.push((name, new));
+        }
+        Ok(Self { rows, sum_change })
+    }
+
+    /// The rows of all sources, for another file, which has none.
+    pub(crate) fn copied(sources: &[Source], file: FileSeed) -> Self {
+        let mut rows = Vec::with_capacity(sources.len());
+        let mut sum_change = 0u64;
+        for Source { name, record } in sources {
+            let record = encode_source(file, name, record);
+            sum_change = sum_change.wrapping_add(share_of_sum([record.as_slice()]));
+            rows.push((name.clone(), Some(record)));
+        }
+        Self { rows, sum_change }
+    }
+}
+
+fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
+    seal(Kind::Source, file, name, |bytes| {
+        encode_short(record, bytes)
+    })
+}
+
+fn decode_source(
+    file: FileSeed,
+    counters: Counters,
+    name: &[u8],
+    bytes: &[u8],
+) -> Result<SourceRecord> {
+    let record: SourceRecord = unseal(Kind::Source, file, name, bytes)
+        .and_then(decode_short)
+        .map_err(|problem| damaged_source(name, problem))?;
+    let end = counters.next_document;
+    if record.numbers.are_valid(end) && record.earlier.are_valid(end) {
+        Ok(record)
+    } else {
+        Err(damaged_source(
+            name,
+            "it has impossible numbers of documents",
+        ))
+    }
+}
+
+/// What is wrong with the record of a source.
+fn damaged_source(name: &[u8], problem: Problem) -> Error {
+    Error::damaged("sources", String::from_utf8_lossy(name), problem)
+}
+
+impl View {
+    /// The record of a source. `None` if there is none of this name.
+    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
+        self.ensure_whole_sources()?;
+        let record = self.tables().source(name)?;
+        record
+            .map(|bytes| decode_source(self.settings().file, self.state().counters, name, &bytes))
+            .transpose()
+    }
+
+    /// All sources, in the order of their names.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
+        self.ensure_whole_sources()?;
+        let mut sources = Vec::new();
+        self.tables().sources(|name, bytes| {
+            let record = decode_source(self.settings().file, self.state().counters, name, bytes)?;
+            sources.push(Source {
+                name: name.to_vec(),
+                record,
+            });
+            Ok(())
+        })?;
+        Ok(sources)
+    }
+
+    /// Refuses sources that are not those of the last commit. After the first time, this does nothing.
+    fn ensure_whole_sources(&self) -> Result<()> {
+        if self.state().sources_are_whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut sum = 0u64;
+        self.tables().sources(|_, record| {
+            sum = sum.wrapping_add(share_of_sum([record]));
+            Ok(())
+        })?;
+        if sum != self.state().sources_sum {
+            return Err(damaged_source(
+                b"-",
+                "the sources that are there are not those of the last commit",
+            ));
+        }
+        self.state()
+            .sources_are_whole
+            .store(true, Ordering::Relaxed);
+        Ok(())
     }
 }

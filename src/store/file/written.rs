@@ -8,7 +8,7 @@ use super::edit::Edit;
 use super::meta::{Counters, Settings};
 use super::overlays::Overlays;
 use super::schema::{DOCUMENTS, permuted};
-use super::sources::ChangedSources;
+use super::view::ChangedSources;
 use super::view::{View, damaged_document};
 use crate::document::Document;
 use crate::error::Result;
@@ -88,13 +88,11 @@ impl WrittenDocuments {
     pub(crate) fn push(&mut self, number: DocumentNumber, document: &Document) {
         self.first.get_or_insert(number);
         self.latest = self.latest.max(document.seen());
-        match self
-            .latest_of_groups
-            .last_mut()
-            .filter(|_| !self.newest.len().is_multiple_of(GROUP))
-        {
-            Some(latest) => *latest = document.seen().max(*latest),
-            None => self.latest_of_groups.push(document.seen()),
+        match self.latest_of_groups.last_mut() {
+            Some(latest) if !self.newest.len().is_multiple_of(GROUP) => {
+                *latest = document.seen().max(*latest);
+            }
+            _ => self.latest_of_groups.push(document.seen()),
         }
         self.newest.push(number.0, document);
     }
@@ -152,32 +150,33 @@ impl WrittenDocuments {
         if self.latest < since || self.first.is_none_or(|first| first.0 > last) {
             return None;
         }
-        let may = |latest: &&i64| **latest >= since;
         let mut end = self.newest.before(last.saturating_add(1));
         while let Some(index) = end.checked_sub(1) {
             let group = index / GROUP;
-            if may(&&self.latest_of_groups[group]) {
-                let seen = |&index: &usize| self.newest.get(index).seen >= since;
-                if let Some(found) = (group * GROUP..end).rev().find(seen) {
-                    return Some(self.newest.get(found).number);
+            if self.latest_of_groups[group] >= since {
+                for index in (group * GROUP..end).rev() {
+                    let document = self.newest.get(index);
+                    if document.seen >= since {
+                        return Some(document.number);
+                    }
                 }
             }
             end = group * GROUP;
         }
         let reaching = self.spilled.partition_point(|block| block.high < last);
-        let mut blocks = self.spilled[..(reaching + 1).min(self.spilled.len())]
-            .iter()
-            .rev();
-        let may = |block: &&Packed<_, _>| {
-            block
-                .extent
-                .is_some_and(|extent| extent.greatest_seen >= since)
-        };
-        blocks.find(may).map(|block| block.high.min(last))
+        let end = (reaching + 1).min(self.spilled.len());
+        for block in self.spilled[..end].iter().rev() {
+            if let Some(extent) = block.extent
+                && extent.greatest_seen >= since
+            {
+                return Some(block.high.min(last));
+            }
+        }
+        None
     }
 
     /// Takes the blocks outside memory. Their documents come before those in memory.
-    pub(crate) fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
+    fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
         std::mem::take(&mut self.spilled)
     }
 
@@ -189,23 +188,32 @@ impl WrittenDocuments {
 
     /// The document of a number, if this transaction wrote it. Removed documents may still be found.
     pub(crate) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
-        let damaged = |problem| damaged_document(number, problem);
         if let Some(index) = self.newest.find(number.0) {
-            return Some(self.newest.get(index).to_document().map_err(damaged));
+            return Some(document_of(&self.newest, index, number));
+        }
+        if self.first.is_none_or(|first| first > number) {
+            return None;
         }
         let index = self.spilled.partition_point(|block| block.high < number.0);
-        let block = self
-            .spilled
-            .get(index)
-            .filter(|_| self.first.is_some_and(|first| first <= number))?;
-        let read = || {
-            let block = DocumentBlock::decode(&block.bytes.load()?).map_err(damaged)?;
-            block
-                .find(number.0)
-                .map(|index| block.get(index).to_document().map_err(damaged))
-                .transpose()
-        };
-        read().transpose()
+        let block = self.spilled.get(index)?;
+        spilled_document(block, number).transpose()
+    }
+}
+
+fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
+    let document = block.get(index).to_document();
+    document.map_err(|problem| damaged_document(number, problem))
+}
+
+fn spilled_document(
+    block: &Packed<u64, SpilledBytes>,
+    number: DocumentNumber,
+) -> Result<Option<Document>> {
+    let block = DocumentBlock::decode(&block.bytes.load()?);
+    let block = block.map_err(|problem| damaged_document(number, problem))?;
+    match block.find(number.0) {
+        Some(index) => document_of(&block, index, number).map(Some),
+        None => Ok(None),
     }
 }
 
@@ -233,7 +241,8 @@ impl<'w> WrittenFingerprints<'w> {
 
     /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
     pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
-        let (first, last) = (probe.first, probe.last);
+        let first = probe.first;
+        let last = probe.last;
         let runs = self.0[permuted(probe.table)].puts().0.iter();
         let puts = runs
             .map(Run::indexed_puts)
@@ -263,11 +272,8 @@ impl Appended {
         let spilled = written.take_spilled();
         let mut tail = None;
         let of = view.document_blocks();
-        if let Some(entry) = view
-            .state()
-            .documents
-            .last(of)?
-            .filter(|_| spilled.is_empty())
+        if let Some(entry) = view.state().documents.last(of)?
+            && spilled.is_empty()
         {
             let block = of.documents(entry)?;
             if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
@@ -277,11 +283,13 @@ impl Appended {
         let before = tail.iter().flat_map(|(_, block)| block.documents());
         let documents: Vec<_> = before.chain(written.live()).collect();
         let packed = pack_documents(&documents, block_bytes, view.settings().file);
-        let mut blocks: Vec<_> = spilled
-            .into_iter()
-            .map(|it| it.with_bytes(BlockBytes::from))
-            .collect();
-        blocks.extend(packed.into_iter().map(|it| it.with_bytes(BlockBytes::from)));
+        let mut blocks = Vec::with_capacity(spilled.len() + packed.len());
+        for block in spilled {
+            blocks.push(block.with_bytes(BlockBytes::from));
+        }
+        for block in packed {
+            blocks.push(block.with_bytes(BlockBytes::from));
+        }
         Ok(Self {
             tail: tail.map(|(entry, _)| entry),
             blocks,
@@ -293,8 +301,10 @@ impl Appended {
         let level = edit.state.documents.clone();
         let end = level.end();
         // Only transactions change the last block, and there is one transaction at a time.
-        let find = |entry: Entry<u64>| level.find(entry.high, of.of_table(DOCUMENTS.table));
-        let from = tail.map(find).transpose()?.unwrap_or(end);
+        let from = match tail {
+            Some(entry) => level.find(entry.high, of.of_table(DOCUMENTS.table))?,
+            None => end,
+        };
         edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
         Ok(())
     }

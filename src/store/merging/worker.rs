@@ -10,7 +10,7 @@ use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::Result;
-use crate::events::{self, Operation};
+use crate::events::{self, Operation, Watch};
 use crate::parallel;
 use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
@@ -274,12 +274,11 @@ impl Merger {
 
     /// Does one step of each task.
     fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
-        let done = |&(rows, bytes): &_, took| {
-            self.shared.meters.merged(rows, bytes, took);
-            events::merged(tasks.len(), rows, bytes, took);
-        };
-        let step = || self.rows_and_bytes_of_step(view, tasks);
-        events::watch(Operation::MergeStep, &self.shared.path, step, done).map(drop)
+        let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
+        let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;
+        self.shared.meters.merged(rows, bytes, took);
+        events::merged(tasks.len(), rows, bytes, took);
+        Ok(())
     }
 
     /// Does one step of each task. Returns the rows and the bytes that it wrote.

@@ -1,15 +1,161 @@
-//! New files: whole and durable before they have their name. They have none until then, where the system can do
-//! that. Nobody can read a copy who cannot read the original.
+//! Files and directories: what stands at a path, and making a file whole and durable before it has its name. Hides how
+//! systems do that. Nobody can read a copy who cannot read the original.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use tempfile::TempPath;
 
-use super::paths::{directory_of, is_same_file, sync_name};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess};
+
+#[cfg(test)]
+thread_local! {
+    static DIRECTORY_SYNC_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Makes every sync of a directory on this thread fail from now on, or no longer.
+#[cfg(test)]
+pub(crate) fn fail_directory_syncs(fail: bool) {
+    DIRECTORY_SYNC_FAILS.set(fail);
+}
+
+/// Makes the names in a directory durable, where the system can do that.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if DIRECTORY_SYNC_FAILS.get() {
+        return Err(io::Error::other("a test lets it fail"));
+    }
+    if cfg!(unix) {
+        File::open(directory)?.sync_all()
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes the name of the file `path` as durable as its content, or that it has gone.
+pub(crate) fn sync_name(path: &Path) -> Result<()> {
+    sync_directory(directory_of(path)?).map_err(Error::io(path))
+}
+
+/// The directory in which the file `path` is or will be. It is an error if there is no such directory.
+pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if directory.is_dir() {
+        return Ok(directory);
+    }
+    let source = io::Error::new(io::ErrorKind::NotFound, "no such directory");
+    Err(Error::io(directory)(source))
+}
+
+/// Refuses a path at which there is anything, even a link that leads nowhere.
+pub(crate) fn ensure_nothing_at(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(Error::AlreadyExists {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// The number of free bytes on the disk of a directory.
+pub(crate) fn available_bytes(directory: &Path) -> io::Result<u64> {
+    fs4::available_space(directory)
+}
+
+/// The number of names of an open file. A system that does not tell it gives one.
+pub(crate) fn names_of(file: &File) -> io::Result<u64> {
+    // Linux gives a file an exact time at the first change after somebody asked for its times, and the next
+    // sync writes that time. A commit was a tenth slower for it. So only the names are asked for.
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        if let Ok(found) = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
+            return Ok(found.stx_nlink.into());
+        }
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().map(|metadata| metadata.nlink())
+    }
+    #[cfg(not(unix))]
+    {
+        _ = file;
+        Ok(1)
+    }
+}
+
+/// The bytes that the file system has allocated. A sparse file takes less room than its length.
+pub(crate) fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        metadata.blocks() * 512
+    }
+    #[cfg(not(unix))]
+    {
+        metadata.len()
+    }
+}
+
+/// Whether both are the same file. Some systems do not tell. There an open file cannot be replaced, so the
+/// answer is yes.
+pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        (a.dev(), a.ino()) == (b.dev(), b.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        _ = (a, b);
+        true
+    }
+}
+
+/// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
+#[cfg(feature = "parquet")]
+pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
+    let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else {
+        return false;
+    };
+    if cfg!(unix) {
+        return is_same_file(&there, &here);
+    }
+    let real = fs::canonicalize(a).ok();
+    real.is_some() && real == fs::canonicalize(b).ok()
+}
+
+/// Whether both are files, and have the same bytes. What cannot be read is not the same.
+#[cfg(feature = "ingest")]
+pub(crate) fn are_same_bytes(a: &Path, b: &Path) -> bool {
+    File::open(a).is_ok_and(|file| has_bytes_of(&file, b))
+}
+
+/// Whether both are files, and have the same bytes. Reads the open one from where it stands.
+#[cfg(any(feature = "ingest", feature = "parquet"))]
+fn has_bytes_of(file: &File, path: &Path) -> bool {
+    use std::io::{BufReader, Read as _};
+    let Ok(other) = File::open(path) else {
+        return false;
+    };
+    let (Ok(one), Ok(two)) = (file.metadata(), other.metadata()) else {
+        return false;
+    };
+    if !one.is_file() || !two.is_file() || one.len() != two.len() {
+        return false;
+    }
+    let bytes = BufReader::with_capacity(1 << 20, file).bytes();
+    let others = BufReader::with_capacity(1 << 20, other).bytes();
+    bytes
+        .zip(others)
+        .all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
+}
 
 /// A new file that is not whole yet.
 pub(crate) struct NewFile {
@@ -135,7 +281,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(any(feature = "ingest", feature = "parquet"))]
 fn is_standing(mut file: &File, path: &Path) -> bool {
     use std::io::Seek as _;
-    file.rewind().is_ok() && super::paths::has_bytes_of(file, path)
+    file.rewind().is_ok() && has_bytes_of(file, path)
 }
 
 impl Temporary {
@@ -187,7 +333,7 @@ fn take_name_back(file: &File, path: &Path) {
         return;
     };
     if is_same_file(&ours, &there) {
-        _ = std::fs::remove_file(path);
+        _ = fs::remove_file(path);
     }
 }
 
@@ -203,7 +349,7 @@ fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        names.permissions(std::fs::Permissions::from_mode(mode));
+        names.permissions(fs::Permissions::from_mode(mode));
     }
     _ = mode;
     Ok(names.tempfile_in(directory)?.into_parts())
@@ -227,7 +373,7 @@ fn without_name(directory: &Path, mode: u32) -> Option<File> {
         return None;
     }
     // Only this path leads to a name later. It is missing where /proc is not mounted.
-    let reached = std::fs::metadata(path_of(&file)).ok()?;
+    let reached = fs::metadata(path_of(&file)).ok()?;
     is_same_file(&reached, &file.metadata().ok()?).then_some(file)
 }
 
@@ -333,7 +479,7 @@ fn restrict(file: &File, original: &File, usual: &File, group: bool) -> io::Resu
         mode &= (mode >> 3 & 0o7) | 0o700;
     }
     // Some file systems give all files one mode. That is no harm if it is not wider.
-    _ = file.set_permissions(std::fs::Permissions::from_mode(mode | 0o600));
+    _ = file.set_permissions(fs::Permissions::from_mode(mode | 0o600));
     if mode_of(file)? & 0o066 & !mode == 0 {
         return Ok(());
     }
@@ -374,10 +520,17 @@ fn take_list(_: &File, _: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::super::{ensure_nothing_at, fail_directory_syncs};
     use super::*;
+
+    #[test]
+    fn a_path_without_a_directory_stands_in_the_current_one() -> Result<()> {
+        assert_eq!(directory_of(Path::new("d.simdb"))?, Path::new("."));
+        assert!(matches!(
+            directory_of(Path::new("/no/such/d.simdb")),
+            Err(Error::Io { .. })
+        ));
+        Ok(())
+    }
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().expect("a temporary folder can be made")
