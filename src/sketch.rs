@@ -9,13 +9,17 @@ use crate::error::{Error, Result};
 ///
 /// With more bytes the estimate of a similarity is closer. `docs/benchmarks.md` has the errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SketchSize {
     /// No sketches.
+    #[cfg_attr(feature = "cli", value(name = "0"))]
     None,
     /// 16 bytes, which are 128 samples.
     #[default]
+    #[cfg_attr(feature = "cli", value(name = "16"))]
     Bytes16,
     /// 32 bytes, which are 256 samples.
+    #[cfg_attr(feature = "cli", value(name = "32"))]
     Bytes32,
 }
 

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Near, Prefer, Scheme, SketchSize, Unit};
-use clap::{Args, ValueEnum};
+use crate::{Error, Near, Scheme, Unit};
+use clap::Args;
 
 use super::times::time;
 use super::units::{bytes, count};
@@ -122,7 +122,7 @@ pub(super) struct Globals {
 pub(super) struct Reading {
     /// How the inputs are cut into documents
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    input_format: Format,
+    input_format: InputFormat,
 
     /// The JSON field that names a document, instead of `key`, `id` or `url`
     #[arg(long, value_name = "FIELD")]
@@ -144,7 +144,7 @@ pub(super) struct Reading {
     /// What gets a fingerprint of its own; the key of a paragraph or sentence is that of the document, `#` and
     /// its number, as in `URL#12`
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
-    unit: UnitName,
+    unit: Unit,
 
     /// Which files of directories are read, such as `*.warc.gz`; may be given several times [default: all that are not
     /// hidden]
@@ -157,44 +157,10 @@ pub(super) struct Reading {
     max_record: usize,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub(super) enum Format {
-    /// By the name of the input, or by how it begins
-    #[default]
-    Auto,
-    /// A JSON object per line
-    Jsonl,
-    /// A key, a tab and a text per line
-    Tsv,
-    /// A file is a document, its path the key
-    Text,
-    /// A line is a document, its path and its number the key
-    Lines,
-    /// A key, a tab and 16 hexadecimal digits per line
-    Fingerprints,
-    /// A web archive
-    Warc,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum UnitName {
-    /// The whole document
-    #[default]
-    Document,
-    /// Each paragraph: between blank lines, or an element of HTML that is a block
-    Paragraph,
-    /// Each sentence, by Unicode Standard Annex #29
-    Sentence,
-}
-
 impl Reading {
     /// What gets a fingerprint of its own.
     pub(super) fn unit(&self) -> Unit {
-        match self.unit {
-            UnitName::Document => Unit::Document,
-            UnitName::Paragraph => Unit::Paragraph,
-            UnitName::Sentence => Unit::Sentence,
-        }
+        self.unit
     }
 
     /// How a file with texts is read: as the inputs, but its format is its own.
@@ -203,19 +169,10 @@ impl Reading {
     }
 
     pub(super) fn options(&self) -> ReadOptions {
-        let format = match self.input_format {
-            Format::Auto => InputFormat::Auto,
-            Format::Jsonl => InputFormat::Jsonl,
-            Format::Tsv => InputFormat::Tsv,
-            Format::Text => InputFormat::Text,
-            Format::Lines => InputFormat::Lines,
-            Format::Fingerprints => InputFormat::Fingerprints,
-            Format::Warc => InputFormat::Warc,
-        };
         let mut options = ReadOptions::new()
-            .format(format)
+            .format(self.input_format)
             .max_record_bytes(self.max_record)
-            .unit(self.unit());
+            .unit(self.unit);
         if let Some(field) = &self.key_field {
             options = options.key_field(field);
         }
@@ -230,28 +187,6 @@ impl Reading {
             .iter()
             .fold(options, ReadOptions::ignore_field);
         self.glob.iter().fold(options, ReadOptions::glob)
-    }
-}
-
-/// What matters in the choice of a plan.
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub(super) enum Preference {
-    /// The fewest tables
-    Space,
-    /// Twice the space has to be worth half the time
-    #[default]
-    Balance,
-    /// The least time
-    Speed,
-}
-
-impl From<Preference> for Prefer {
-    fn from(preference: Preference) -> Self {
-        match preference {
-            Preference::Space => Self::Space,
-            Preference::Balance => Self::Balance,
-            Preference::Speed => Self::Speed,
-        }
     }
 }
 
@@ -278,30 +213,6 @@ pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(similarity @ 0.0..=1.0) => Ok(similarity),
         _ => Err("it must be a number from 0 to 1, for example 0.7".to_owned()),
-    }
-}
-
-/// The size of sketches.
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum SketchBytes {
-    /// No sketches
-    #[value(name = "0")]
-    None,
-    /// 16 bytes
-    #[value(name = "16")]
-    Bytes16,
-    /// 32 bytes
-    #[value(name = "32")]
-    Bytes32,
-}
-
-impl From<SketchBytes> for SketchSize {
-    fn from(bytes: SketchBytes) -> Self {
-        match bytes {
-            SketchBytes::None => Self::None,
-            SketchBytes::Bytes16 => Self::Bytes16,
-            SketchBytes::Bytes32 => Self::Bytes32,
-        }
     }
 }
 

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, Near, Survivor};
-use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{LiveDatabase, NearArguments};
 use super::long_search::LongSearch;
 use super::output::{Output, key_fields, name_fields, printable};
-use super::pair_clusters::PairClustering;
+#[cfg(feature = "parquet")]
+pub(super) use super::tables::cluster_pairs;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -18,14 +18,14 @@ pub(super) struct Arguments {
     pub(super) database: LiveDatabase,
 
     #[command(flatten)]
-    near: NearArguments,
+    pub(super) near: NearArguments,
 
     #[command(flatten)]
-    clusters: ClusterArguments,
+    pub(super) clusters: ClusterArguments,
 
     /// Print a line for each cluster, not for each document
     #[arg(long)]
-    summary: bool,
+    pub(super) summary: bool,
 
     /// DB is a Parquet file of pairs, or a directory of such files: cluster their fingerprints, without a database; the
     /// one with most neighbours survives
@@ -39,11 +39,11 @@ pub(super) struct Arguments {
         requires = "pairs",
         conflicts_with = "summary"
     )]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
 
     /// Put the new file in the place of an old one
     #[arg(long, requires = "output")]
-    replace: bool,
+    pub(super) replace: bool,
 }
 
 /// How documents are put together, and which survive.
@@ -52,39 +52,24 @@ pub(super) struct ClusterArguments {
     /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
     /// [default: rank]
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
-    survivor: Vec<SurvivorName>,
+    survivor: Vec<Survivor>,
 
     /// Put documents into one cluster that a chain of near documents connects; its ends may have nothing in common
     #[arg(long)]
     connected: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum SurvivorName {
-    /// The greater rank
-    Rank,
-    /// Seen earlier
-    Earliest,
-    /// Seen later
-    Latest,
-    /// The longer text, as the sketch counts it; without sketches the longer payload
-    Longest,
-    /// The shorter key
-    ShortestKey,
+impl Arguments {
+    /// Whether the arguments name a file of pairs in place of a database.
+    pub(super) fn are_of_pairs(&self) -> bool {
+        self.pairs
+    }
 }
 
-impl Arguments {
-    /// What is to be done with a file of pairs, if the arguments name one in place of a database.
-    pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {
-        self.pairs.then_some(PairClustering {
-            pairs: &self.database.database,
-            max_distance: self.near.bounds.max_distance,
-            is_connected: self.clusters.connected,
-            is_summary: self.summary,
-            file: self.output.as_deref(),
-            replace: self.replace,
-        })
-    }
+/// Clusters a file of pairs.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn cluster_pairs(_: &Arguments, _: &mut Output) -> CommandResult {
+    Err("this program was built without Parquet: build it with `--features cli,parquet`".into())
 }
 
 impl ClusterArguments {
@@ -94,13 +79,7 @@ impl ClusterArguments {
         if self.survivor.is_empty() {
             return clustering;
         }
-        clustering.survivor(self.survivor.iter().map(|name| match name {
-            SurvivorName::Rank => Survivor::Rank,
-            SurvivorName::Earliest => Survivor::Earliest,
-            SurvivorName::Latest => Survivor::Latest,
-            SurvivorName::Longest => Survivor::Longest,
-            SurvivorName::ShortestKey => Survivor::ShortestKey,
-        }))
+        clustering.survivor(self.survivor.iter().copied())
     }
 
     /// Whether chains put documents together.

@@ -13,14 +13,16 @@ use crate::Error;
 use super::answer::{Answer, CommandResult, chain};
 use super::arguments::Globals;
 use super::console::Console;
-#[cfg(feature = "parquet")]
-use super::import;
 use super::output::Output;
 use super::parsing::{parse, version};
 use super::process::Process;
 use super::signals::{Ending, let_long_writes_fail};
+#[cfg(feature = "parquet")]
+use super::tables;
 use super::verbs::{DatabaseVerb, finish};
-use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan, running, watching};
+use super::{
+    clusters, create, dedup, eval, fingerprint, ingest, load, manual, plan, running, stats,
+};
 
 /// An embedded, persistent, transactional index of near-duplicate documents
 #[derive(Parser)]
@@ -53,7 +55,7 @@ enum Command {
     Load(load::Arguments),
     /// Store the documents of Parquet files
     #[cfg(feature = "parquet")]
-    Import(import::Arguments),
+    Import(tables::ImportArguments),
     /// Print the fingerprints of texts
     Fingerprint(fingerprint::Arguments),
     /// Print in how many bits two fingerprints differ
@@ -163,16 +165,16 @@ impl Command {
             Self::Create(arguments) => create::run(arguments, output),
             Self::Ingest(arguments) => ingest::run(arguments, output),
             Self::Database(verb @ DatabaseVerb::Top(arguments)) => {
-                watching::watch(verb, arguments, output)
+                stats::watch(verb, arguments, output)
             }
-            Self::Database(verb) => match verb.pair_clustering() {
-                Some(clustering) => clustering.run(output),
-                None => running::run(verb, output),
-            },
+            Self::Database(DatabaseVerb::Clusters(arguments)) if arguments.are_of_pairs() => {
+                clusters::cluster_pairs(arguments, output)
+            }
+            Self::Database(verb) => running::run(verb, output),
             Self::Dedup(arguments) => dedup::run(arguments, output),
             Self::Load(arguments) => load::run(arguments, output),
             #[cfg(feature = "parquet")]
-            Self::Import(arguments) => import::run(arguments, output),
+            Self::Import(arguments) => tables::import(arguments, output),
             Self::Fingerprint(arguments) => fingerprint::run(arguments, output),
             Self::Distance(arguments) => fingerprint::distance(arguments, output),
             Self::Eval(arguments) => eval::run(arguments, output),
@@ -211,7 +213,7 @@ impl Command {
             | Self::Ingest(ingest::Arguments { database, .. })
             | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
             #[cfg(feature = "parquet")]
-            Self::Import(import::Arguments { database, .. }) => Some(&database.database),
+            Self::Import(tables::ImportArguments { database, .. }) => Some(&database.database),
             Self::Database(verb) => Some(verb.database()),
             _ => None,
         }

@@ -1,11 +1,10 @@
 //! `simdb create`: creates a database.
 
-use crate::{CreateOptions, Database, Scheme};
+use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{
-    DatabaseArgument, Preference, SketchBytes, expected_documents, max_distance_parser,
-    parse_scheme, similarity_parser,
+    DatabaseArgument, expected_documents, max_distance_parser, parse_scheme, similarity_parser,
 };
 use super::output::Output;
 use super::stats::stats_object;
@@ -23,7 +22,7 @@ pub(super) struct Arguments {
     /// The bytes of the sketch that is stored with each document and tells how similar documents are [default:
     /// 16; 0 for external]
     #[arg(long, value_name = "BYTES", value_enum)]
-    sketch: Option<SketchBytes>,
+    sketch: Option<SketchSize>,
 
     /// The least similarity, 0 to 1, at which documents match if a command names none [default: 0.7 for texts
     /// with sketches, otherwise 0]
@@ -43,7 +42,7 @@ pub(super) struct Arguments {
         default_value_t,
         conflicts_with = "plan"
     )]
-    prefer: Preference,
+    prefer: Prefer,
 
     /// The tables, by name: `simdb plan` lists them
     #[arg(long, value_name = "NAME", conflicts_with = "expect")]
@@ -59,12 +58,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut options = CreateOptions::new()
         .scheme(arguments.scheme)
         .expected_documents(arguments.expect)
-        .prefer(arguments.prefer.into());
+        .prefer(arguments.prefer);
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
     }
-    if let Some(bytes) = arguments.sketch {
-        options = options.sketch_size(bytes.into());
+    if let Some(size) = arguments.sketch {
+        options = options.sketch_size(size);
     }
     if let Some(min_similarity) = arguments.min_similarity {
         options = options.min_similarity(min_similarity);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use crate::dedup::{Dedup, DedupEvent, DedupGroup, DedupStep, DedupTotals, GroupedRecord};
-use crate::{Error, Scheme};
+use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
-use super::arguments::{BoundArguments, Reading, SketchBytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading, parse_scheme};
 use super::clusters::ClusterArguments;
 use super::console::{Console, Progress};
 use super::output::{Output, name_fields, printable};
@@ -65,7 +65,7 @@ pub(super) struct Arguments {
 
     /// The bytes of the sketches, by which similarity is estimated
     #[arg(long, value_name = "BYTES", value_enum)]
-    sketch: Option<SketchBytes>,
+    sketch: Option<SketchSize>,
 
     /// Write the records that cannot be judged to the end of this file too, with `--json` as JSON
     #[arg(long, value_name = "FILE")]
@@ -196,8 +196,8 @@ impl Arguments {
         if let Some(scheme) = self.scheme {
             dedup = dedup.scheme(scheme);
         }
-        if let Some(bytes) = self.sketch {
-            dedup = dedup.sketch_size(bytes.into());
+        if let Some(size) = self.sketch {
+            dedup = dedup.sketch_size(size);
         }
         dedup
     }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::ingest::{Fingerprinting, Records};
-use crate::{Fingerprint, Fingerprinter, Scheme};
+use crate::{Fingerprint, Fingerprinter, Scheme, SketchSize};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{Reading, SketchBytes, parse_scheme};
+use super::arguments::{Reading, parse_scheme};
 use super::output::{Output, add_fingerprint, add_sketch, key_fields, printable};
 use super::query_arguments::{QueryDocument, TextsAre};
 use super::rejections;
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 
     /// The bytes of the sketches, which `--json` prints
     #[arg(long, value_name = "BYTES", value_enum, default_value = "16")]
-    sketch: SketchBytes,
+    sketch: SketchSize,
 }
 
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub(super) struct DistanceArguments {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     Fingerprinter::new(arguments.scheme)?;
     let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?
-        .sketch_size(arguments.sketch.into());
+        .sketch_size(arguments.sketch);
     let mut records = Records::open(&arguments.files, arguments.reading.options().only_content())?;
     let unit = arguments.reading.unit();
     let read = records.progress();

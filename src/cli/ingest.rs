@@ -9,15 +9,12 @@ use std::time::Instant;
 #[cfg(unix)]
 use crate::AdminSocket;
 use crate::ingest::{Ingest, Ingested, Records, Reread};
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme};
-use clap::ValueEnum;
+use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::are_same_file;
-use super::arguments::{
-    BoundArguments, DatabaseArgument, Reading, SketchBytes, key_bytes, parse_scheme,
-};
+use super::arguments::{BoundArguments, DatabaseArgument, Reading, key_bytes, parse_scheme};
 use super::ingest_report::{IngestReport, ReportOptions, print_ingested, print_largest_groups};
 use super::open::{answer_others, open_to_write};
 use super::output::Output;
@@ -42,7 +39,7 @@ pub(super) struct Arguments {
 
     /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
-    sketch: Option<SketchBytes>,
+    sketch: Option<SketchSize>,
 
     /// How many near-duplicates are printed for a document, nearest first
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -51,7 +48,7 @@ pub(super) struct Arguments {
 
     /// What to do with a document that has near-duplicates
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
-    on_duplicate: OnDuplicate,
+    on_duplicate: OnMatch,
 
     /// When a document is not stored because it has near-duplicates, its nearest counts as seen when it was
     /// seen, if that is later
@@ -99,17 +96,6 @@ pub(super) struct Arguments {
     /// Write all rejected records to the end of this file, with `--json` as JSON
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum OnDuplicate {
-    /// Store it and print its near-duplicates
-    #[default]
-    Link,
-    /// Do not store it
-    Skip,
-    /// Store it and delete its near-duplicates if its rank is above theirs, otherwise do not store it
-    Replace,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
@@ -226,7 +212,7 @@ impl Arguments {
     /// Refuses to touch what would never be touched.
     fn ensure_touch_counts(&self) -> Result<(), Failure> {
         match self.on_duplicate {
-            OnDuplicate::Link if self.touch => Err(
+            OnMatch::Link if self.touch => Err(
                 "--touch is for `--on-duplicate skip` and `--on-duplicate replace`: by default every document is \
                  stored, and nothing is touched"
                     .into(),
@@ -239,8 +225,8 @@ impl Arguments {
     /// a database that is there may have others.
     fn options(&self) -> CreateOptions {
         let mut options = CreateOptions::new();
-        if let Some(bytes) = self.sketch {
-            options = options.sketch_size(bytes.into());
+        if let Some(size) = self.sketch {
+            options = options.sketch_size(size);
         }
         if let Some(scheme) = self.scheme {
             options = options.scheme(scheme);
@@ -296,12 +282,7 @@ impl Arguments {
         database: &'d Database,
         verification: Option<&Arc<Verification>>,
     ) -> Ingest<'d> {
-        let on_match = match self.on_duplicate {
-            OnDuplicate::Link => OnMatch::Link,
-            OnDuplicate::Skip => OnMatch::Skip,
-            OnDuplicate::Replace => OnMatch::Replace,
-        };
-        let mut policy = Policy::new(on_match)
+        let mut policy = Policy::new(self.on_duplicate)
             .near(self.bounds.near())
             .limit(self.limit)
             .touch(self.touch);

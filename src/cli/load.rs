@@ -1,4 +1,6 @@
-//! `simdb load`: from the output of `simdb dump` to a database.
+//! `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
+//!
+//! The first line is a header. Each further line is one document with all its fields.
 
 use std::path::PathBuf;
 
@@ -8,15 +10,24 @@ use crate::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::DatabaseArgument;
-use super::dump::DUMP_VERSION;
+use super::arguments::{DatabaseArgument, LiveDatabase};
 use super::lines::Lines;
-use super::output::Output;
+use super::output::{Output, document_fields};
 use super::standing::{Outline, StandingDatabase, tell_complete};
 use super::stats::stats_object;
 use super::units;
+
+/// The version of the dump format. It is independent of the version of the file format.
+const DUMP_VERSION: u32 = 2;
+
+#[derive(clap::Args)]
+pub(super) struct DumpArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+}
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -67,6 +78,35 @@ struct Line {
     scope: String,
     payload: Option<String>,
     payload_base64: Option<String>,
+}
+
+/// Prints a header and all documents in the order in which they were written. The output is always JSON.
+pub(super) fn dump(database: &Database, output: &mut Output) -> CommandResult {
+    let snapshot = database.snapshot()?;
+    let stats = snapshot.stats()?;
+    let header = json!({
+        "simdb_dump": DUMP_VERSION,
+        "scheme": stats.scheme.name(),
+        "plan": stats.plan,
+        "max_distance": stats.max_distance,
+        "sketch_bytes": stats.sketch_size.bytes(),
+        "min_similarity": stats.min_similarity.unwrap_or_default(),
+        "created": stats.created,
+        "documents": stats.documents,
+    });
+    output.print_json(&header);
+    let progress = output.console().progress_of("documents");
+    for (printed, document) in (0u64..).zip(snapshot.documents()) {
+        output.print_json(&Value::Object(document_fields(&document?)));
+        if output.is_full() {
+            output.flush()?;
+            _ = progress.update(printed, Some(stats.documents));
+        }
+        if output.is_closed() {
+            break;
+        }
+    }
+    Ok(Answer::Yes)
 }
 
 /// Builds a database from the output of `dump`. The order of the documents is kept.

@@ -16,15 +16,10 @@ mod console;
 mod create;
 mod dedup;
 mod delete;
-mod dump;
 mod escaping;
 mod eval;
-#[cfg(feature = "parquet")]
-mod export;
 mod fingerprint;
 mod get;
-#[cfg(feature = "parquet")]
-mod import;
 mod ingest;
 mod ingest_report;
 mod lines;
@@ -33,7 +28,6 @@ mod long_search;
 mod manual;
 mod open;
 mod output;
-mod pair_clusters;
 mod pair_output;
 mod pairs;
 mod parsing;
@@ -51,12 +45,13 @@ mod signals;
 mod sources;
 mod standing;
 mod stats;
+#[cfg(feature = "parquet")]
+mod tables;
 mod times;
 mod units;
 mod uses;
 mod verbs;
 mod verification;
-mod watching;
 
 pub use commands::main;
 #[cfg(unix)]
@@ -81,7 +76,7 @@ mod tests {
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let is_shown = name.starts_with(char::is_uppercase)
                     // `files` makes whole files, in one way for all.
-                    || ["cli", "dedup", "ingest", "eval", "parquet", "files", "serve"].contains(&&*name);
+                    || ["cli", "dedup", "ingest", "eval", "parquet", "serve", "files"].contains(&&*name);
                 assert!(
                     is_shown,
                     "{} uses the module {name} of the library",

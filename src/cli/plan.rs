@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::inspect::PlanEstimate;
 use crate::sql::{SqlDialect, SqlJob, SqlWork};
-use crate::{CreateOptions, Fingerprint, Scheme};
+use crate::{CreateOptions, Fingerprint, Prefer, Scheme, SketchSize};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{
-    Preference, SketchBytes, expected_documents, max_distance_parser, parse_scheme,
-};
+use super::arguments::{expected_documents, max_distance_parser, parse_scheme};
 use super::open::open_to_read;
 use super::output::Output;
 use super::units::{self, count, positive_count, told_bytes};
@@ -29,7 +27,7 @@ pub(super) struct Arguments {
 
     /// The bytes of the sketch that is stored with each document [default: 16; 0 for external]
     #[arg(long, value_name = "BYTES", value_enum)]
-    sketch: Option<SketchBytes>,
+    sketch: Option<SketchSize>,
 
     /// How many documents there will be
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -38,7 +36,7 @@ pub(super) struct Arguments {
 
     /// What matters in the choice
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    prefer: Preference,
+    prefer: Prefer,
 
     /// Only plans whose files have at most this size, such as 1GB, keys and payloads apart
     #[arg(long, value_name = "BYTES", value_parser = units::bytes::<u64>, allow_negative_numbers = true)]
@@ -55,7 +53,7 @@ pub(super) struct Arguments {
     /// Print a job in SQL that finds all near fingerprints in Parquet files, for Apache Spark or DuckDB
     #[arg(long, value_name = "DIALECT", value_enum)]
     #[arg(conflicts_with_all = ["sample", "prefer", "max_file", "max_memory", "sketch", "scheme"])]
-    emit: Option<Dialect>,
+    emit: Option<SqlDialect>,
 
     /// What the job joins
     #[arg(
@@ -83,15 +81,6 @@ pub(super) struct Arguments {
     most_of_key: Option<u64>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Dialect {
-    /// Apache Spark
-    SparkSql,
-    /// DuckDB
-    #[value(name = "duckdb-sql")]
-    DuckDbSql,
-}
-
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Job {
     /// All documents with each other
@@ -112,12 +101,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let mut options = CreateOptions::new()
         .scheme(arguments.scheme)
         .expected_documents(arguments.expect)
-        .prefer(arguments.prefer.into());
+        .prefer(arguments.prefer);
     if let Some(max_distance) = arguments.max_distance {
         options = options.max_distance(max_distance);
     }
-    if let Some(bytes) = arguments.sketch {
-        options = options.sketch_size(bytes.into());
+    if let Some(size) = arguments.sketch {
+        options = options.sketch_size(size);
     }
     let sample = match &arguments.sample {
         Some(path) => sample(path)?,
@@ -157,7 +146,7 @@ impl Arguments {
 }
 
 /// Prints a job in SQL.
-fn emit(arguments: &Arguments, dialect: Dialect, output: &mut Output) -> CommandResult {
+fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> CommandResult {
     if output.is_json() {
         return Err("--emit prints SQL, so it cannot be used with --json".into());
     }
@@ -176,10 +165,7 @@ fn emit(arguments: &Arguments, dialect: Dialect, output: &mut Output) -> Command
     if let Some(most) = arguments.most_of_key {
         job = job.most_of_key(most);
     }
-    let text = job.text(match dialect {
-        Dialect::SparkSql => SqlDialect::Spark,
-        Dialect::DuckDbSql => SqlDialect::DuckDb,
-    });
+    let text = job.text(dialect);
     output.print_text(&text.ok_or_else(|| {
         format!(
             "at distance {max_distance} no tables are better than to compare all fingerprints, and there are too many \

@@ -9,7 +9,6 @@ use crate::{
     Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
     Snapshot, Unit,
 };
-use clap::ValueEnum;
 
 use super::answer::{Answer, Failure};
 use super::arguments::{LiveDatabase, NearArguments, Reading, key_bytes, parse_scheme};
@@ -34,7 +33,7 @@ pub(super) struct Arguments {
 
     /// The order in which matches are printed
     #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
-    order: MatchOrder,
+    order: Order,
 
     /// How many matches are printed, the first in the order
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -47,15 +46,6 @@ pub(super) struct Arguments {
     /// The scheme of the fingerprints in the input
     #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
     scheme: Option<Scheme>,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum MatchOrder {
-    /// The nearest first
-    #[default]
-    Distance,
-    /// The most similar first
-    Similarity,
 }
 
 #[derive(clap::Args)]
@@ -364,8 +354,7 @@ impl<'a> QuerySession<'a> {
 impl Arguments {
     /// Whether a fingerprint without a sketch cannot be looked for.
     fn needs_sketches(&self) -> bool {
-        self.near.bounds.min_similarity.unwrap_or(0.0) > 0.0
-            || matches!(self.order, MatchOrder::Similarity)
+        self.near.bounds.min_similarity.unwrap_or(0.0) > 0.0 || self.order == Order::Similarity
     }
 
     /// The files that are looked for, or read for their texts.
@@ -375,14 +364,10 @@ impl Arguments {
     }
 
     fn query(&self, document: &QueryDocument) -> Option<Query> {
-        let order = match self.order {
-            MatchOrder::Distance => Order::Distance,
-            MatchOrder::Similarity => Order::Similarity,
-        };
         let query = Query::new(document.fingerprint?)
             .with_sketch(document.sketch)
             .near(self.near.near())
-            .order(order)
+            .order(self.order)
             .limit(self.limit);
         Some(query)
     }

@@ -1,5 +1,7 @@
 //! `simdb stats` and `simdb top`: what a database holds in words and units, and what to do if something is off.
 
+use std::io::{self, IsTerminal};
+use std::thread;
 use std::time::Duration;
 
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
@@ -11,7 +13,9 @@ use serde_json::{Value, json};
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
 use super::output::{Output, key_fields, printable};
+use super::running;
 use super::units::{self, cache, told_bytes, told_count};
+use super::verbs::DatabaseVerb;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -35,11 +39,11 @@ pub(super) struct TopArguments {
 
     /// The seconds from one look to the next, 0.1 or more
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
-    pub(super) every: Duration,
+    every: Duration,
 
     /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
     #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
-    pub(super) count: Option<u64>,
+    count: Option<u64>,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -90,6 +94,40 @@ pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
         overview.print_lines(output);
     }
     Ok(Answer::Yes)
+}
+
+/// `simdb top`: prints what `simdb stats` does, again and again, of a database in use.
+///
+/// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
+/// at once: to open it every second could keep others from opening it.
+pub(super) fn watch(
+    verb: &DatabaseVerb,
+    arguments: &TopArguments,
+    output: &mut Output,
+) -> CommandResult {
+    let is_terminal = io::stdout().is_terminal() && !output.is_json();
+    for round in 1.. {
+        if !running::is_answered(verb)? {
+            let answer = running::run(verb, output)?;
+            output.remark("nobody has the database open, so nothing changes");
+            return Ok(answer);
+        }
+        // To the first place of the screen, and all of it empty.
+        let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+        if is_terminal || (round > 1 && !output.is_json()) {
+            match output.console().write(between.as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
+                written => written?,
+            }
+        }
+        let answer = running::run(verb, output)?;
+        output.flush()?;
+        if output.is_closed() || arguments.count == Some(round) {
+            return Ok(answer);
+        }
+        thread::sleep(arguments.every);
+    }
+    unreachable!("the rounds have no end")
 }
 
 /// The most groups and prefixes that are listed.

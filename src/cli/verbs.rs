@@ -8,12 +8,11 @@ use clap::Subcommand;
 
 use super::answer::{CommandResult, Failure, name_database};
 use super::arguments::LiveDatabase;
-#[cfg(feature = "parquet")]
-use super::export;
 use super::output::Output;
-use super::pair_clusters::PairClustering;
+#[cfg(feature = "parquet")]
+use super::tables;
 use super::{
-    check, clusters, compact, delete, dump, get, pairs, query, query_arguments, report, sources,
+    check, clusters, compact, delete, get, load, pairs, query, query_arguments, report, sources,
     stats,
 };
 
@@ -53,10 +52,10 @@ pub(super) enum DatabaseVerb {
     /// Make a dense copy of a database, also of one in use
     Backup(compact::BackupArguments),
     /// Print a whole database as JSON Lines
-    Dump(dump::Arguments),
+    Dump(load::DumpArguments),
     /// Write all documents to a Parquet file
     #[cfg(feature = "parquet")]
-    Export(export::Arguments),
+    Export(tables::ExportArguments),
 }
 
 /// What a database is opened for.
@@ -162,10 +161,10 @@ impl DatabaseVerb {
             Self::Backup(given) => Verb::new(&given.database, Read, given, compact::backup)
                 .when_ended("ended before it was done: no copy was made; the same command begins anew"),
             Self::Dump(given) => Verb::new(&given.database, Read, given, |_, database, output| {
-                dump::run(database, output)
+                load::dump(database, output)
             }),
             #[cfg(feature = "parquet")]
-            Self::Export(given) => Verb::new(&given.database, Read, given, export::run)
+            Self::Export(given) => Verb::new(&given.database, Read, given, tables::export)
                 .when_ended("ended before it was done: no file was made; the same command begins anew"),
         }
     }
@@ -196,14 +195,6 @@ impl DatabaseVerb {
     pub(super) fn heading(&self) -> Option<&'static str> {
         match self {
             Self::Pairs(arguments) => arguments.heading(),
-            _ => None,
-        }
-    }
-
-    /// What is to be done without a database.
-    pub(super) fn pair_clustering(&self) -> Option<PairClustering<'_>> {
-        match self {
-            Self::Clusters(arguments) => arguments.pair_clustering(),
             _ => None,
         }
     }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ingest::{Fingerprinting, Record, Rejected};
 use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
-use clap::ValueEnum;
 
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};
@@ -23,7 +22,7 @@ use super::output::{Verified, printable};
 pub(super) struct VerifyArguments {
     /// Compare the texts of what was found exactly: the share of common words, or the cosine of word counts
     #[arg(long, value_name = "MEASURE", value_enum, requires = "texts")]
-    verify: Option<Measure>,
+    verify: Option<TextMeasure>,
 
     /// The least value, 0 to 1, at which texts match [default: 0.8 for words, 0.95 for cosine]
     #[arg(long, value_name = "V", value_parser = similarity_parser, requires = "verify")]
@@ -32,14 +31,6 @@ pub(super) struct VerifyArguments {
     /// Where the texts of stored documents are: `payload`, or a file in any input format
     #[arg(long, value_name = "payload|FILE", requires = "verify")]
     texts: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Measure {
-    /// The distinct words that both texts have, divided by those that at least one has
-    Words,
-    /// The cosine of the vectors of word counts
-    Cosine,
 }
 
 /// Compares texts, and notes which documents have none.
@@ -112,9 +103,9 @@ impl VerifyArguments {
         let Some((measure, texts)) = self.verify.zip(self.texts.as_deref()) else {
             return Ok(None);
         };
-        let (measure, default) = match measure {
-            Measure::Words => (TextMeasure::Words, 0.8),
-            Measure::Cosine => (TextMeasure::Cosine, 0.95),
+        let default = match measure {
+            TextMeasure::Words => 0.8,
+            TextMeasure::Cosine => 0.95,
         };
         let source = if texts != Path::new("payload") {
             let kept = Texts::read(texts, reading, database, console)?;

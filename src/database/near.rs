@@ -216,11 +216,16 @@ impl Filter {
 
 /// The order in which matches are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {
-    /// The nearest first: by distance, then by fingerprint, then the last written first.
+    /// The nearest first.
+    ///
+    /// They are ordered by distance, then by fingerprint, then the last written comes first.
     #[default]
     Distance,
-    /// The most similar first, and those without a sketch last. Equal ones are in the order of distance. The
+    /// The most similar first.
+    ///
+    /// Those without a sketch come last. Equal ones are in the order of distance. The
     /// sketches of all matches are read, however few are listed.
     Similarity,
 }

@@ -12,14 +12,18 @@ use crate::source::Ignored;
 ///
 /// A document without near-duplicates is always stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum OnMatch {
-    /// Store it, and report the matches.
+    /// Store it and report its near-duplicates.
     #[default]
     Link,
-    /// Change nothing. A stored document of the same key stays too.
-    Skip,
-    /// Let the better document survive.
+    /// Do not store it.
     ///
+    /// Nothing is changed. A stored document of the same key stays too.
+    Skip,
+    /// Store it and delete its near-duplicates if its rank is above theirs, otherwise do not store it.
+    ///
+    /// So the better document survives.
     /// If the document outranks every match, it is stored and the matches are deleted. Otherwise, ties
     /// included, nothing is changed. [`Document::with_rank`](crate::Document::with_rank) says which document
     /// is better.

@@ -18,8 +18,11 @@ use crate::error::{Error, Result, path_name};
 /// How an input is cut into records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum InputFormat {
-    /// The format is detected, by the first of these rules that fits:
+    /// By the name of the input, or by how it begins.
+    ///
+    /// The format is that of the first of these rules that fits:
     ///
     /// * [`Warc`](Self::Warc) for the name `.warc`, and if it begins with `WARC/`;
     /// * [`Text`](Self::Text) for the names `.txt`, `.md`, `.html`, `.htm`, `.xhtml` and `.xht`;
@@ -32,17 +35,24 @@ pub enum InputFormat {
     Auto,
     /// A JSON object per line.
     Jsonl,
-    /// A key, a tab and a text per line, without a header. `\t`, `\n`, `\r` and `\\` stand for tab, line
-    /// feed, carriage return and backslash.
+    /// A key, a tab and a text per line.
+    ///
+    /// There is no header. `\t`, `\n`, `\r` and `\\` stand for tab, line feed, carriage return and backslash.
     Tsv,
-    /// A file is a document, and its path is the key. HTML is known by the names `.html` and `.htm`, XHTML by `.xhtml`
+    /// A file is a document, its path the key.
+    ///
+    /// HTML is known by the names `.html` and `.htm`, XHTML by `.xhtml`
     /// and `.xht`, and both by their beginning if the name is not `.txt` or `.md`. Any encoding is read.
     Text,
-    /// A document per line that is not empty. Its key is the path of the file, a colon and the number of the line.
+    /// A line is a document, its path and its number the key.
+    ///
+    /// Empty lines are none. The key is the path of the file, a colon and the number of the line.
     Lines,
     /// A key, a tab and 16 hexadecimal digits per line.
     Fingerprints,
-    /// A web archive (WARC). Responses, resources and conversions that are HTML or text are documents. The key is the
+    /// A web archive.
+    ///
+    /// It is in the format WARC. Responses, resources and conversions that are HTML or text are documents. The key is the
     /// address of the page, and it was seen at the date of the record. Other records are passed over.
     Warc,
 }

@@ -12,13 +12,16 @@ use crate::fingerprint::Fingerprint;
 
 /// The aim of the choice of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Prefer {
     /// The fewest tables.
     Space,
-    /// The least product of space and query time. Twice the space has to halve the time.
+    /// Twice the space has to be worth half the time.
+    ///
+    /// The product of space and query time is the least.
     #[default]
     Balance,
-    /// The least query time.
+    /// The least time.
     Speed,
 }
 

@@ -5,10 +5,13 @@ use super::tables::runs;
 /// A dialect of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum SqlDialect {
-    /// That of Apache Spark, 3.4 or later.
+    /// Apache Spark, 3.4 or later.
+    #[cfg_attr(feature = "cli", value(name = "spark-sql"))]
     Spark,
-    /// That of DuckDB, 1.1 or later.
+    /// DuckDB, 1.1 or later.
+    #[cfg_attr(feature = "cli", value(name = "duckdb-sql"))]
     DuckDb,
 }
 

@@ -31,11 +31,15 @@ use super::unicode::{normalize, tokens};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum TextMeasure {
-    /// The share of common words: the distinct words that both texts have, divided by those that at least one has.
+    /// The distinct words that both texts have, divided by those that at least one has.
+    ///
     /// Archives of news compare articles so. It is the coefficient of Jaccard (1901) of the two sets.
     Words,
-    /// The cosine of the angle between the two vectors of word counts. So a word counts by how often it occurs, and
+    /// The cosine of the vectors of word counts.
+    ///
+    /// It is that of the angle between them. So a word counts by how often it occurs, and
     /// frequent words decide.
     ///
     /// # References

@@ -34,13 +34,16 @@ use super::html::{Syntax, visible_paragraphs};
 /// Unicode Standard Annex #29, Unicode Text Segmentation: sentence boundaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Unit {
-    /// The whole text is one unit.
+    /// The whole document.
     #[default]
     Document,
-    /// A paragraph. Blank lines separate paragraphs, in HTML the elements that are blocks.
+    /// Each paragraph: between blank lines, or an element of HTML that is a block.
     Paragraph,
-    /// A sentence of a paragraph, by Unicode Standard Annex #29. A line break in a paragraph is a space there,
+    /// Each sentence, by Unicode Standard Annex #29.
+    ///
+    /// It is a sentence of a paragraph. A line break in a paragraph is a space there,
     /// because many texts have lines of one length. The rules know no abbreviations: `Dr. Who` is cut after
     /// the stop, and `e.g. this` is not, because a small letter follows.
     Sentence,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::differences::{Differences, Piece};
+use crate::FullPrefix;
 use crate::cli::output::name_fields;
 
 /// The contents of a report.
@@ -26,11 +27,11 @@ pub(in crate::cli) struct Findings {
 #[derive(Debug)]
 pub(super) struct Fact {
     /// Its field in JSON.
-    pub(super) field: &'static str,
+    field: &'static str,
     pub(super) heading: &'static str,
     /// In words.
     pub(super) text: String,
-    pub(super) value: Value,
+    value: Value,
 }
 
 /// How many pairs there are of each distance.
@@ -103,15 +104,6 @@ pub(super) struct TableSpread {
     pub(super) expected: f64,
     pub(super) candidates: f64,
     pub(super) most: u64,
-}
-
-/// A prefix that many fingerprints have.
-#[derive(Debug)]
-pub(super) struct FullPrefix {
-    pub(super) table: usize,
-    pub(super) prefix_bits: u32,
-    pub(super) rows: u64,
-    pub(super) expected: f64,
 }
 
 /// Two near documents.
@@ -279,6 +271,7 @@ impl Spread {
             prefix_bits,
             rows,
             expected,
+            ..
         } in &self.fullest
         {
             let prefix = json!({"table": table, "prefix_bits": prefix_bits, "rows": rows,

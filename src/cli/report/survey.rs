@@ -11,15 +11,14 @@ use serde_json::json;
 
 use super::differences::Differences;
 use super::findings::{
-    Distances, Fact, Findings, FullPrefix, LargeCluster, Name, Sample, SizeCounter, Spread,
-    TableSpread,
+    Distances, Fact, Findings, LargeCluster, Name, Sample, SizeCounter, Spread, TableSpread,
 };
 use super::parts::bits_text;
 use crate::cli::output::Output;
 use crate::cli::units::{told_bytes, told_count};
 
 /// The clusters that are listed.
-pub(super) const MOST_CLUSTERS: usize = 10;
+const MOST_CLUSTERS: usize = 10;
 /// The documents that are listed of each, beside the survivor.
 pub(super) const MOST_OTHERS: usize = 4;
 /// The prefixes that are listed.
@@ -273,12 +272,7 @@ impl Survey<'_> {
         }
         for prefix in self.snapshot.fullest_prefixes(MOST_PREFIXES)?.prefixes {
             if prefix.rows > 1 && prefix.times_expected() >= 2.0 {
-                spread.fullest.push(FullPrefix {
-                    table: prefix.table,
-                    prefix_bits: prefix.prefix_bits,
-                    rows: prefix.rows,
-                    expected: prefix.expected,
-                });
+                spread.fullest.push(prefix);
             }
         }
         Ok(spread)

@@ -33,14 +33,19 @@ pub struct Clustering {
 /// By what one document is better than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Survivor {
-    /// The greater rank, as in [`OnMatch::Replace`](crate::OnMatch::Replace).
+    /// The greater rank.
+    ///
+    /// It is compared as by [`OnMatch::Replace`](crate::OnMatch::Replace).
     Rank,
     /// Seen earlier.
     Earliest,
     /// Seen later.
     Latest,
-    /// More distinct sequences of words, as the sketch counts them. Without sketches, the longer payload.
+    /// The longer text, as the sketch counts it; without sketches the longer payload.
+    ///
+    /// A sketch counts the distinct sequences of words.
     Longest,
     /// The shorter key.
     ShortestKey,

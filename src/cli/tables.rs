@@ -1,0 +1,272 @@
+//! The commands for Parquet files: `simdb export`, `simdb import`, and `simdb clusters --pairs`.
+
+use std::path::PathBuf;
+
+use crate::parquet::{Export, FingerprintCluster, Import, PairClusters};
+use crate::{Database, Error, Fingerprint, Scheme};
+use serde_json::json;
+
+use super::answer::{Answer, CommandResult, Failure};
+use super::apart::ensure_replaceable;
+use super::arguments::{DatabaseArgument, LiveDatabase, max_distance_parser, parse_scheme};
+use super::clusters;
+use super::open::open_to_write;
+use super::output::Output;
+use super::standing::ensure_may_stand;
+use super::stats::stats_object;
+use super::units;
+
+#[derive(clap::Args)]
+pub(super) struct ImportArguments {
+    /// The database file; created if it does not exist
+    #[command(flatten)]
+    pub(super) database: DatabaseArgument,
+
+    /// Parquet files, and directories of them, with the columns `key` and `fp`
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    /// How the fingerprints were made, of files that do not say it [default: external]
+    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    scheme: Option<Scheme>,
+
+    /// The distance, inclusive, at which documents of a new database match if a command names none [default: that of
+    /// the database that was exported, or that of the scheme]
+    #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    max_distance: Option<u32>,
+
+    /// The memory to sort with for a new database, at least some 30 MB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB")]
+    #[arg(value_parser = units::bytes::<usize>, allow_negative_numbers = true)]
+    memory: usize,
+}
+
+#[derive(clap::Args)]
+pub(super) struct ExportArguments {
+    #[command(flatten)]
+    pub(super) database: LiveDatabase,
+
+    /// The Parquet file; nothing may stand there yet
+    #[arg(value_name = "OUT")]
+    to: PathBuf,
+
+    /// Write the payloads too
+    #[arg(long)]
+    payload: bool,
+
+    /// Put the new file in the place of an old one
+    #[arg(long)]
+    replace: bool,
+}
+
+/// The documents that are inserted in a transaction.
+const TOGETHER: usize = 50_000;
+
+/// Stores the documents of Parquet files.
+pub(super) fn import(arguments: &ImportArguments, output: &mut Output) -> CommandResult {
+    let import = Import::open(&arguments.inputs)?;
+    let database = match arguments.database.database.symlink_metadata() {
+        Ok(_) => add(arguments, import, output)?,
+        Err(_) => build(arguments, &import, output)?,
+    };
+    let stats = database.snapshot()?.stats()?;
+    let path = arguments.database.database.display();
+    let line = format!("{path}: {} documents", stats.documents);
+    output.print_record(&stats_object(&stats), &line);
+    Ok(Answer::Yes)
+}
+
+/// The scheme of the fingerprints, as the files and the user say.
+fn scheme(arguments: &ImportArguments, import: &Import) -> Result<Scheme, Failure> {
+    match (import.scheme(), arguments.scheme) {
+        (Some(stored), Some(given)) if stored != given => Err(format!(
+            "the files were exported from a database of scheme {stored}, and --scheme names {given}; --scheme is for files \
+             that do not say it"
+        )
+        .into()),
+        (stored, given) => Ok(stored.or(given).unwrap_or(Scheme::External)),
+    }
+}
+
+/// Builds a new database. Either it is whole or it is not there.
+fn build(
+    arguments: &ImportArguments,
+    import: &Import,
+    output: &Output,
+) -> Result<Database, Failure> {
+    let mut options = import.create_options()?.scheme(scheme(arguments, import)?);
+    if let Some(max_distance) = arguments.max_distance {
+        options = options.max_distance(max_distance);
+    }
+    let progress = output.console().progress_of("documents");
+    let packing = output.console().progress();
+    let all = Some(import.rows());
+    let mut read = 0;
+    let mut documents = import.documents();
+    let documents = std::iter::from_fn(|| {
+        if read % 1024 == 0 && progress.update(read, all).is_break() {
+            return Some(Err(Error::Interrupted));
+        }
+        read += 1;
+        documents.next()
+    });
+    let path = &arguments.database.database;
+    let memory = arguments.memory;
+    Ok(Database::build_with(
+        path,
+        &options,
+        documents,
+        memory,
+        |done, all| packing.update(done, Some(all)),
+    )?)
+}
+
+/// Inserts the documents into a database that is there. Those of known keys replace the stored ones.
+fn add(arguments: &ImportArguments, import: Import, output: &Output) -> Result<Database, Failure> {
+    if arguments.max_distance.is_some() {
+        return Err("--max-distance is for a new database, and there is one already".into());
+    }
+    let database = open_to_write(&arguments.database.database)?;
+    let scheme = scheme(arguments, &import)?;
+    if scheme != database.scheme() {
+        if import.scheme().or(arguments.scheme).is_none() {
+            let stored = database.scheme();
+            return Err(format!(
+                "the files do not say the scheme of their fingerprints, so it is external, and the database holds \
+                 fingerprints of scheme {stored}: give --scheme {stored} if they were made so"
+            )
+            .into());
+        }
+        return Err(Error::SchemeMismatch {
+            stored: database.scheme().name(),
+            given: scheme.name(),
+        }
+        .into());
+    }
+    let import = import.stored_in(scheme, database.sketch_size());
+    let progress = output.console().progress_of("documents");
+    let mut documents = import.documents().peekable();
+    let mut done = 0;
+    while documents.peek().is_some() {
+        let mut txn = database.begin_write()?;
+        for document in documents.by_ref().take(TOGETHER) {
+            txn.insert(&document?)?;
+            done += 1;
+        }
+        txn.commit()?;
+        if progress.update(done, Some(import.rows())).is_break() {
+            drop(progress);
+            output.complain(&format!(
+                "ended before it was done: {done} documents are in the database; the same command puts in all"
+            ));
+            return Err(Error::Interrupted.into());
+        }
+    }
+    Ok(database)
+}
+
+/// Writes all documents to a Parquet file.
+pub(super) fn export(
+    arguments: &ExportArguments,
+    database: &Database,
+    output: &mut Output,
+) -> CommandResult {
+    let snapshot = database.snapshot()?;
+    let to = output.console().place_of(&arguments.to);
+    ensure_replaceable(&to, Some(database.path()), [])?;
+    let progress = output.console().progress_of("documents");
+    let export = Export::of(&snapshot)
+        .payloads(arguments.payload)
+        .replace(arguments.replace);
+    let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
+    drop(progress);
+    let path = &arguments.to;
+    let exported = match exported {
+        Err(Error::AlreadyExists { .. }) => {
+            return Err(Error::AlreadyExists { path: path.clone() }.into());
+        }
+        exported => exported?,
+    };
+    let left_out = exported.payloads_left_out;
+    if left_out > 0 {
+        output.remark(&format!(
+            "the payloads of {left_out} documents were left out; --payload writes them too"
+        ));
+    }
+    let documents = exported.documents;
+    let bytes = exported.bytes;
+    output.print_record(
+        &json!({"documents": documents, "file_bytes": bytes}),
+        &format!("{}: {documents} documents, {bytes} bytes", path.display()),
+    );
+    Ok(Answer::Yes)
+}
+
+/// `simdb clusters --pairs`: the clusters of a Parquet file of pairs, without a database.
+pub(super) fn cluster_pairs(arguments: &clusters::Arguments, output: &mut Output) -> CommandResult {
+    let pairs = arguments.database.database.as_path();
+    if let Some(file) = &arguments.output {
+        if !arguments.replace {
+            ensure_may_stand(file, b"PAR1")?;
+        }
+        ensure_replaceable(file, None, [pairs])?;
+    }
+    let is_connected = arguments.clusters.is_connected();
+    let mut clusters = PairClusters::open([pairs])?.connected(is_connected);
+    if let Some(max_distance) = arguments.near.bounds.max_distance {
+        clusters = clusters.max_distance(max_distance);
+    }
+    let progress = output.console().progress_of("pairs");
+    let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+    drop(progress);
+    let mut number = 0u64;
+    let mut fingerprints = 0;
+    let mut largest = 0;
+    for cluster in found.iter() {
+        number += 1;
+        fingerprints += cluster.fingerprints.len();
+        largest = largest.max(cluster.fingerprints.len());
+        if arguments.output.is_none() && !output.is_closed() {
+            print_cluster(output, number, &cluster, arguments.summary);
+            if output.is_full() {
+                output.flush()?;
+            }
+        }
+    }
+    if let Some(file) = &arguments.output {
+        found.write(file, arguments.replace)?;
+    }
+    output.remark(&format!(
+        "{number} clusters of {fingerprints} fingerprints; the largest has {largest} fingerprints"
+    ));
+    Ok(Answer::Yes)
+}
+
+/// A line for the cluster, or one for each of its fingerprints.
+fn print_cluster(output: &mut Output, number: u64, cluster: &FingerprintCluster, is_summary: bool) {
+    let all = &cluster.fingerprints;
+    let Some(&survivor) = all.first() else { return };
+    let count = all.len();
+    let name = survivor.to_string();
+    if is_summary {
+        output.print_record(
+            &json!({"cluster": number, "survivor": name, "fingerprints": count}),
+            &format!("{number}\t{name}\t{count}"),
+        );
+        return;
+    }
+    for fingerprint in all {
+        let distance = Fingerprint::distance(*fingerprint, survivor);
+        let digits = fingerprint.to_string();
+        if output.is_json() {
+            output.print_json(&json!({
+                "cluster": number,
+                "fingerprint": digits,
+                "survivor": name,
+                "distance": distance,
+            }));
+        } else {
+            output.print_line(&format!("{number}\t{digits}\t{name}\t{distance}"));
+        }
+    }
+}
