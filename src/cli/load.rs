@@ -14,7 +14,7 @@ use super::arguments::DatabaseArgument;
 use super::dump::DUMP_VERSION;
 use super::lines::Lines;
 use super::output::Output;
-use super::standing::{Outline, StandingDatabase, tell_complete};
+use super::standing::{Outline, StandingDatabase, print_complete};
 use super::stats::stats_object;
 use super::units;
 
@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let snapshot = match standing {
         Some(standing) => {
             standing.compare_documents(documents)?;
-            tell_complete(path, output);
+            print_complete(path, output);
             standing.snapshot
         }
         None => {
@@ -148,7 +148,7 @@ fn expected(
     sketch_size: SketchSize,
     standing: &Snapshot,
 ) -> Result<Outline, Error> {
-    let standing = Outline::of(&standing.stats()?);
+    let standing = Outline::from_statistics(&standing.stats()?);
     Ok(Outline {
         scheme,
         plan: header.plan.clone().unwrap_or(standing.plan),
