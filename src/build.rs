@@ -8,7 +8,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
     let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
-    let is_release = std::env::var("PROFILE").is_ok_and(|it| it == "release");
+    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if !is_of_program || !is_release {
         return;
     }
@@ -19,8 +19,8 @@ fn main() {
 
 /// The commit that cargo has written down in a published package.
 fn commit_of_package() -> Option<String> {
-    let told = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
-    let (_, commit) = told.split_once("\"sha1\"")?.1.split_once('"')?;
+    let info = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, commit) = info.split_once("\"sha1\"")?.1.split_once('"')?;
     short(commit)
 }
 
@@ -47,11 +47,10 @@ fn commit_of_checkout() -> Option<String> {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .args(arguments)
-        .output()
-        .ok()
-        .filter(|it| it.status.success())?;
+    let output = Command::new("git").args(arguments).output().ok()?;
+    if !output.status.success() {
+        return None;
+    }
     Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
 }
 

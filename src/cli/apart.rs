@@ -1,7 +1,7 @@
 //! Files that a command writes, which may not be what it reads.
 
 use std::fs;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use super::answer::Failure;
 
@@ -12,12 +12,20 @@ pub(super) fn ensure_replaceable<'p>(
     database: Option<&Path>,
     inputs: impl IntoIterator<Item = &'p Path>,
 ) -> Result<(), Failure> {
-    if fs::metadata(output).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+    if is_no_file(output) {
         let reason =
             "is no file but a socket, a pipe or a device; choose another name for the output";
         return Err(format!("{}: {reason}", output.display()).into());
     }
     ensure_apart(output, database, inputs)
+}
+
+/// Whether something else than a file or a directory stands there: a socket, a pipe, a terminal or a device.
+pub(super) fn is_no_file(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(there) => !there.is_file() && !there.is_dir(),
+        Err(_) => false,
+    }
 }
 
 /// Refuses to write into the database, or into an input or a file in a directory that is one. `output` and `inputs` are
@@ -27,51 +35,57 @@ pub(super) fn ensure_apart<'p>(
     database: Option<&Path>,
     inputs: impl IntoIterator<Item = &'p Path>,
 ) -> Result<(), Failure> {
-    let path = output.display();
-    if database.is_some_and(|it| are_same_file(output, it)) {
-        return Err(
-            format!("{path}: is the database itself; choose another file for the output").into(),
-        );
-    }
-    match inputs
-        .into_iter()
-        .any(|input| are_same_file(output, input) || is_below(output, input))
-    {
-        true => {
-            Err(format!("{path}: is one of the inputs; choose another file for the output").into())
+    let is_database = database.is_some_and(|database| are_same_file(output, database));
+    let mut meant = is_database.then_some("the database itself");
+    for input in inputs {
+        if are_same_file(output, input) || is_below(output, input) {
+            meant = meant.or(Some("one of the inputs"));
         }
-        false => Ok(()),
+    }
+    match meant {
+        Some(meant) => {
+            let path = output.display();
+            Err(format!("{path}: is {meant}; choose another file for the output").into())
+        }
+        None => Ok(()),
     }
 }
 
 /// Whether two paths lead to one file, by links or as two of its names. The file need not be there yet.
 pub(super) fn are_same_file(a: &Path, b: &Path) -> bool {
-    let [real_a, real_b] = [a, b].map(|path| {
-        fs::canonicalize(path)
-            .or_else(|_| path::absolute(path))
-            .ok()
-    });
-    real_a.is_some() && real_a == real_b || are_names_of_one(a, b)
+    let real = real_path(a);
+    real.is_some() && real == real_path(b) || are_names_of_one(a, b)
+}
+
+fn real_path(path: &Path) -> Option<PathBuf> {
+    match fs::canonicalize(path) {
+        Ok(real) => Some(real),
+        Err(_) => path::absolute(path).ok(),
+    }
 }
 
 /// Whether a file is in a directory. It need not be there yet.
 fn is_below(file: &Path, directory: &Path) -> bool {
-    let folder = file
-        .parent()
-        .filter(|it| !it.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let real = fs::canonicalize(file)
-        .or_else(|_| fs::canonicalize(folder))
-        .ok();
-    real.zip(fs::canonicalize(directory).ok())
-        .is_some_and(|(file, directory)| file.starts_with(directory))
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    match (
+        fs::canonicalize(file).or(fs::canonicalize(folder)),
+        fs::canonicalize(directory),
+    ) {
+        (Ok(file), Ok(directory)) => file.starts_with(directory),
+        _ => false,
+    }
 }
 
 #[cfg(unix)]
 fn are_names_of_one(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let identity = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
-    identity(a).is_some() && identity(a) == identity(b)
+    match (fs::metadata(a), fs::metadata(b)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
 }
 
 #[cfg(not(unix))]

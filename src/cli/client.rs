@@ -24,16 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Connects to the process that has a database open. `None` if nobody listens beside the database.
 pub(super) fn connect_beside(database: &Path) -> Result<Option<UnixStream>, Failure> {
-    let failed = |path: &Path, source: io::Error| Error::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    };
-    let socket = socket_beside(database).map_err(|source| failed(database, source))?;
+    let socket = socket_beside(database).map_err(Error::io(database))?;
     match connect(&socket) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-            _ => Err(failed(&socket, error).into()),
+            _ => Err(Error::io(&socket)(error).into()),
         },
     }
 }
@@ -56,13 +52,8 @@ pub(super) fn ask(
     has_input: bool,
     console: &Console,
 ) -> CommandResult {
-    let about = |source: io::Error| Error::Io {
-        path: database.to_owned(),
-        source: source.into(),
-    };
-    let file = fs::metadata(database)
-        .map(|it| identity_of(&it))
-        .map_err(about)?;
+    let file = fs::metadata(database).map_err(Error::io(database))?;
+    let file = identity_of(&file);
     let directory = std::env::current_dir()?;
     let request = line_of(&Request::new(
         std::env::args_os().skip(1),

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::answer::{Answer, CommandResult};
 use super::arguments::LiveDatabase;
 use super::output::Output;
-use super::standing::{ensure_is_backup, tell_complete};
+use super::standing::{ensure_is_backup, print_complete};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -70,7 +70,7 @@ pub(super) fn backup(
 
     let copied = match copied {
         Err(Error::AlreadyExists { .. }) => ensure_is_backup(&to, database, &snapshot)
-            .map(|()| tell_complete(&arguments.to, output)),
+            .map(|()| print_complete(&arguments.to, output)),
         copied => copied,
     };
     copied.map_err(|error| as_given(error, &to, &arguments.to))?;

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::apart::is_no_file;
 use crate::Error;
 use crate::ingest::{ReadOptions, Records};
 
@@ -174,9 +175,7 @@ impl Console {
     /// Refuses an input of a client that may have no end, or that another process means something else by: a pipe, a
     /// terminal or a device.
     pub(super) fn ensure_has_end(&self, path: &Path) -> Result<(), Error> {
-        let is_other = |it: std::fs::Metadata| !it.is_file() && !it.is_dir();
-        let place = self.place_of(path);
-        if self.is_of_client() && path != "-" && std::fs::metadata(place).is_ok_and(is_other) {
+        if self.is_of_client() && path != "-" && is_no_file(&self.place_of(path)) {
             return Err(Error::Input {
                 source_name: path.display().to_string(),
                 line: None,

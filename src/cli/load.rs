@@ -16,7 +16,7 @@ use super::answer::{Answer, CommandResult};
 use super::arguments::{DatabaseArgument, LiveDatabase};
 use super::lines::Lines;
 use super::output::{Output, document_fields};
-use super::standing::{Outline, StandingDatabase, tell_complete};
+use super::standing::{Outline, StandingDatabase, print_complete};
 use super::stats::stats_object;
 use super::units;
 
@@ -163,7 +163,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
     let snapshot = match standing {
         Some(standing) => {
             standing.compare_documents(documents)?;
-            tell_complete(path, output);
+            print_complete(path, output);
             standing.snapshot
         }
         None => {
@@ -188,7 +188,7 @@ fn expected(
     sketch_size: SketchSize,
     standing: &Snapshot,
 ) -> Result<Outline, Error> {
-    let standing = Outline::of(&standing.stats()?);
+    let standing = Outline::from_statistics(&standing.stats()?);
     Ok(Outline {
         scheme,
         plan: header.plan.clone().unwrap_or(standing.plan),

@@ -18,7 +18,7 @@ pub(super) struct Verified {
 
 impl Verified {
     /// The name and the value of the match of this index.
-    pub(super) fn of(&self, index: usize) -> Option<(&'static str, f64)> {
+    pub(super) fn get(&self, index: usize) -> Option<(&'static str, f64)> {
         self.values.get(index).map(|&value| (self.name, value))
     }
 }
@@ -194,7 +194,7 @@ pub(super) fn key_fields(key: Option<&[u8]>) -> Map<String, Value> {
 pub(super) fn add_fingerprint(object: &mut Map<String, Value>, fingerprint: Option<Fingerprint>) {
     object.insert(
         "fingerprint".to_owned(),
-        fingerprint.map(|it| it.to_string()).into(),
+        fingerprint.map(|bits| bits.to_string()).into(),
     );
     if fingerprint.is_none() {
         object.insert("too_short".to_owned(), true.into());
@@ -249,7 +249,7 @@ pub(super) fn add_matches(
                     rounded(similarity.containment()).into(),
                 );
             }
-            if let Some((name, value)) = verified.and_then(|it| it.of(index)) {
+            if let Some((name, value)) = verified.and_then(|verified| verified.get(index)) {
                 fields.insert(name.to_owned(), rounded(value).into());
             }
             // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
@@ -280,9 +280,10 @@ pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> St
         .map(|(index, found)| {
             let similarity = found
                 .similarity
-                .map(|it| format!(", similarity {:.2}", it.jaccard()));
-            let (key, distance) = (printable(found.document.key()), found.distance);
-            let verified = verified.and_then(|it| it.of(index));
+                .map(|similarity| format!(", similarity {:.2}", similarity.jaccard()));
+            let key = printable(found.document.key());
+            let distance = found.distance;
+            let verified = verified.and_then(|verified| verified.get(index));
             let verified = verified.map(|(name, value)| format!(", {name} {value:.2}"));
             format!(
                 "{key} (distance {distance}{}{})",

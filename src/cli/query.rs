@@ -94,7 +94,7 @@ fn print_matches(
             None => "-".to_owned(),
         };
         let mut line = format!("{}\t{similarity}\t", found.distance);
-        if let Some((_, value)) = verified.and_then(|verified| verified.of(index)) {
+        if let Some((_, value)) = verified.and_then(|verified| verified.get(index)) {
             line += &format!("{value:.2}\t");
         }
         line += &printable(found.document.key());

@@ -2,7 +2,7 @@
 //! finds that output when it is given again: then it is done. Anything else that stands there is not touched.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::apart::are_same_file;
@@ -10,6 +10,12 @@ use super::output::Output;
 use super::pairs::open_beside;
 use crate::inspect::Statistics;
 use crate::{Database, Document, Error, Scheme, SketchSize, Snapshot};
+
+fn already_exists(path: &Path) -> Error {
+    Error::AlreadyExists {
+        path: path.to_owned(),
+    }
+}
 
 /// A file that may be whole: it is compared with what the command would write.
 pub(super) struct StandingFile {
@@ -21,15 +27,10 @@ impl StandingFile {
     /// Refuses what is no file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         if !path.is_file() {
-            return Err(Error::AlreadyExists {
-                path: path.to_owned(),
-            });
+            return Err(already_exists(path));
         }
-        let failed = |source: io::Error| Error::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        };
-        let file = BufReader::with_capacity(256 << 10, File::open(path).map_err(failed)?);
+        let file = File::open(path).map_err(Error::io(path))?;
+        let file = BufReader::with_capacity(256 << 10, file);
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -44,10 +45,7 @@ impl StandingFile {
             .by_ref()
             .take(bytes.len() as u64)
             .read_to_end(&mut standing);
-        read.map_err(|source| Error::Io {
-            path: self.path.clone(),
-            source: source.into(),
-        })?;
+        read.map_err(Error::io(&self.path))?;
         if standing == bytes {
             Ok(())
         } else {
@@ -58,25 +56,20 @@ impl StandingFile {
     /// Refuses a file with more than was compared. Tells that it is whole.
     pub(super) fn finish(mut self, output: &Output) -> Result<(), Error> {
         let more = self.file.by_ref().take(1).read_to_end(&mut Vec::new());
-        match more.map_err(|source| Error::Io {
-            path: self.path.clone(),
-            source: source.into(),
-        })? {
-            0 => tell_complete(&self.path, output),
+        match more.map_err(Error::io(&self.path))? {
+            0 => print_complete(&self.path, output),
             _ => return Err(self.is_another()),
         }
         Ok(())
     }
 
     fn is_another(&self) -> Error {
-        Error::AlreadyExists {
-            path: self.path.clone(),
-        }
+        already_exists(&self.path)
     }
 }
 
 /// Tells that nothing was to be done.
-pub(super) fn tell_complete(path: &Path, output: &Output) {
+pub(super) fn print_complete(path: &Path, output: &Output) {
     output.remark(&format!(
         "{}: it is already there and complete",
         path.display()
@@ -110,7 +103,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    pub(super) fn of(stats: &Statistics) -> Self {
+    pub(super) fn from_statistics(stats: &Statistics) -> Self {
         Self {
             scheme: stats.scheme,
             plan: stats.plan.clone(),
@@ -135,9 +128,7 @@ impl StandingDatabase {
         }
         // A command that was killed has not closed its file.
         let snapshot = open_beside(path).and_then(|database| database.snapshot());
-        let snapshot = snapshot.map_err(|_| Error::AlreadyExists {
-            path: path.to_owned(),
-        })?;
+        let snapshot = snapshot.map_err(|_| already_exists(path))?;
         Ok(Some(Self {
             path: path.to_owned(),
             snapshot,
@@ -146,7 +137,7 @@ impl StandingDatabase {
 
     /// Refuses a database with other settings, or another number of documents.
     pub(super) fn compare(&self, expected: &Outline) -> Result<(), Error> {
-        if Outline::of(&self.snapshot.stats()?) == *expected {
+        if Outline::from_statistics(&self.snapshot.stats()?) == *expected {
             Ok(())
         } else {
             Err(self.is_another())
@@ -172,9 +163,7 @@ impl StandingDatabase {
     }
 
     pub(super) fn is_another(&self) -> Error {
-        Error::AlreadyExists {
-            path: self.path.clone(),
-        }
+        already_exists(&self.path)
     }
 }
 
@@ -184,16 +173,15 @@ pub(super) fn ensure_is_backup(
     database: &Database,
     snapshot: &Snapshot,
 ) -> Result<(), Error> {
-    let is_another = || Error::AlreadyExists {
-        path: path.to_owned(),
-    };
     if are_same_file(path, database.path()) {
-        return Err(is_another());
+        return Err(already_exists(path));
     }
-    let standing = StandingDatabase::open(path)?.ok_or_else(is_another)?;
-    standing.compare(&Outline::of(&snapshot.stats()?))?;
+    let Some(standing) = StandingDatabase::open(path)? else {
+        return Err(already_exists(path));
+    };
+    standing.compare(&Outline::from_statistics(&snapshot.stats()?))?;
     if standing.snapshot.sources()? != snapshot.sources()? {
-        return Err(is_another());
+        return Err(already_exists(path));
     }
     standing.compare_documents(snapshot.documents())
 }

@@ -152,11 +152,10 @@ impl Client {
 
     /// Sends what is waiting, or as much as is possible without waiting.
     fn push(&self, outgoing: &mut Vec<u8>, waits: bool) -> io::Result<()> {
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let mut begun = Instant::now();
         while !outgoing.is_empty() {
             if self.has_gone.load(Ordering::Acquire) {
-                return Err(gone());
+                return Err(io::ErrorKind::BrokenPipe.into());
             }
             let sent = match send_some(&self.stream, outgoing) {
                 Ok(sent @ 1..) => {
@@ -169,12 +168,12 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT, begun, Some(self.longest_unread))
                 }
-                _ => Err(gone()),
+                _ => Err(io::ErrorKind::BrokenPipe.into()),
             };
-            sent.map_err(|_| {
+            if sent.is_err() {
                 self.has_gone.store(true, Ordering::Release);
-                gone()
-            })?;
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
         }
         Ok(())
     }

@@ -81,18 +81,17 @@ impl Bytes {
 impl Request {
     /// Reads a line, or says what is wrong with it.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
-        let wrong = |error: serde_json::Error| format!("this is no request: {error}");
         // A request of another version may have other fields.
         let Versioned {
             simdb_admin: version,
-        } = serde_json::from_slice(line).map_err(wrong)?;
+        } = serde_json::from_slice(line).map_err(|error| no_request(&error))?;
         if version != u64::from(VERSION) {
             return Err(format!(
                 "the request has version {version} of the protocol, and the process that has the database open \
                  answers version {VERSION}: use the same release of simdb for both"
             ));
         }
-        serde_json::from_slice(line).map_err(wrong)
+        serde_json::from_slice(line).map_err(|error| no_request(&error))
     }
 
     pub(crate) fn arguments(&self) -> Result<Vec<OsString>, String> {
@@ -129,6 +128,10 @@ impl Request {
             input,
         }
     }
+}
+
+fn no_request(error: &serde_json::Error) -> String {
+    format!("this is no request: {error}")
 }
 
 /// A value as a line.
@@ -173,7 +176,7 @@ mod tests {
                 documented
             );
             assert_eq!(
-                serde_json::from_str::<Frame>(documented).map_err(|it| it.to_string())?,
+                serde_json::from_str::<Frame>(documented).map_err(|error| error.to_string())?,
                 frame
             );
         }
