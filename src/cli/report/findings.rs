@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::differences::{Differences, Piece};
-use crate::FullPrefix;
+use crate::inspect::FullPrefix;
 use crate::cli::output::name_fields;
 
 /// The contents of a report.
