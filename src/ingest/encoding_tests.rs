@@ -323,7 +323,7 @@ fn any_bytes_are_read_or_refused() {
         for bytes in [any, printable, marked] {
             let label = labels[length % labels.len()];
             _ = read(&format!("text/html; charset={label}"), &bytes);
-            _ = content(&bytes, &Said::of_file(Path::new("a")));
+            _ = content(&bytes, &Said::from_name(Path::new("a")));
         }
     }
 }
