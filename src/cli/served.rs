@@ -57,7 +57,7 @@ pub(crate) fn run_for_client(
 
 /// A command of a client.
 #[derive(Parser)]
-#[command(name = "simdb", no_binary_name = true)]
+#[command(name = "simdb", no_binary_name = true, disable_help_flag = true)]
 struct ClientCommand {
     #[command(subcommand)]
     verb: DatabaseVerb,
@@ -198,5 +198,18 @@ impl Read for Input {
         let read = self.client.read(&mut buffer[..most])?;
         self.left -= read;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// An option that was there twice ended every request.
+    #[test]
+    fn the_commands_of_clients_are_well_defined() {
+        ClientCommand::command().debug_assert();
     }
 }
