@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::differences::{Differences, Piece};
-use crate::inspect::FullPrefix;
 use crate::cli::output::name_fields;
+use crate::inspect::FullPrefix;
 
 /// The contents of a report.
 #[derive(Debug)]
