@@ -181,7 +181,7 @@ impl Crawl {
             None => {
                 _ = reached
                     .map(|reached| self.writer.submit_reached(reached))
-                    .transpose()?
+                    .transpose()?;
             }
         }
         Ok(())

@@ -75,13 +75,13 @@ impl VerifyArguments {
     ) -> Result<(), Failure> {
         let standard_input = Path::new("-");
         match self.texts.as_deref() {
-            Some(texts) if texts == standard_input => {
-                if inputs.any(|input| input == standard_input) {
-                    return Err(
-                        "standard input is read once: it holds the documents or the texts, not both"
-                            .into(),
-                    );
-                }
+            Some(texts)
+                if texts == standard_input && inputs.any(|input| input == standard_input) =>
+            {
+                return Err(
+                    "standard input is read once: it holds the documents or the texts, not both"
+                        .into(),
+                );
             }
             Some(texts) if texts != Path::new("payload") => {
                 console
@@ -226,7 +226,7 @@ impl Verification {
     /// The values of what matches a text.
     pub(super) fn values(&self, text: &str, matches: &Matches) -> Result<Verified, Failure> {
         let mut values = Vec::new();
-        for found in matches.iter() {
+        for found in matches {
             values.push(match self.text_of(&found.document)? {
                 Some(stored) => self.measure.of(text, &stored),
                 None => 0.0,

@@ -268,7 +268,7 @@ fn dead_numbers_that_are_missing_or_added_are_named() -> Result<()> {
 
     let database = sound()?;
     database.store.plant_rows(DEAD, |blocks| {
-        blocks.last_mut().expect("a block").puts.push(5000)
+        blocks.last_mut().expect("a block").puts.push(5000);
     })?;
     let problem = "table dead, key 5000: it is marked as removed, but no block has the document";
     assert_problems(&database, &[problem.to_owned()])

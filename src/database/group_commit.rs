@@ -56,7 +56,7 @@ impl GroupCommit {
                 Pending::Delete(promise, deleted) => promise.give(after(deleted, &outcome)),
                 Pending::Reach(promise, reached) => promise.give(after(reached, &outcome)),
                 Pending::Flush(promise) => {
-                    promise.give(self.failure.lock().take().map_or(Ok(()), Err))
+                    promise.give(self.failure.lock().take().map_or(Ok(()), Err));
                 }
             }
         }

@@ -116,7 +116,7 @@ impl Look {
         match self.dashes {
             None => area.draw(&PathElement::new(line.clone(), style))?,
             Some((dash, gap)) => {
-                area.draw(&DashedPathElement::new(line.clone(), dash, gap, style))?
+                area.draw(&DashedPathElement::new(line.clone(), dash, gap, style))?;
             }
         }
         for (x, y) in line {

@@ -212,11 +212,9 @@ impl<'b> Head<'b> {
     /// The values of all fields of this name, which is in small letters.
     fn values(&self, name: &str) -> impl Iterator<Item = Cow<'_, str>> {
         let fields = self.fields.iter();
-        fields.filter_map(move |(field, value)| {
-            field
-                .eq_ignore_ascii_case(name.as_bytes())
-                .then(|| String::from_utf8_lossy(value))
-        })
+        fields
+            .filter(|&(field, _value)| field.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_field, value)| String::from_utf8_lossy(value))
     }
 
     /// The words of all fields of this name that are lists, in small letters.

@@ -186,10 +186,10 @@ impl Import {
     /// The errors are [`Error::Input`](crate::Error::Input) with the file and the row, and
     /// [`Error::Io`](crate::Error::Io).
     pub fn documents(&self) -> ImportedDocuments {
-        let exported = match &self.header {
-            Some((header, _)) => Some((header.scheme, header.sketch_size)),
-            None => None,
-        };
+        let exported = self
+            .header
+            .as_ref()
+            .map(|(header, _)| (header.scheme, header.sketch_size));
         ImportedDocuments {
             files: self.files.clone().into_iter(),
             stored_in: self.stored_in.or(exported),

@@ -226,9 +226,9 @@ impl<'a> Planner<'a> {
         while least < most {
             let middle = (least + most).div_ceil(2);
             if self.are_disjoint(chosen, middle) {
-                least = middle
+                least = middle;
             } else {
-                most = middle - 1
+                most = middle - 1;
             }
         }
         Some(least)

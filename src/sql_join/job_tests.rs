@@ -246,7 +246,7 @@ impl<'t> Emitted<'t> {
             let mut keyed: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
             side.iter().for_each(|&it| {
                 self.keys_of(it)
-                    .for_each(|key| keyed.entry(key).or_default().push(it))
+                    .for_each(|key| keyed.entry(key).or_default().push(it));
             });
             keyed
         };

@@ -110,7 +110,7 @@ impl Store {
     /// Gives the first block of documents an extent that `change` made wrong.
     pub(crate) fn plant_extent(&self, change: impl FnOnce(&mut Extent)) -> Result<()> {
         self.plant_block(|block, _| {
-            change(block.extent.as_mut().expect("documents have an extent"))
+            change(block.extent.as_mut().expect("documents have an extent"));
         })
     }
 

@@ -94,7 +94,7 @@ fn collector() -> &'static Collector {
     static SET: OnceLock<()> = OnceLock::new();
     let collector = COLLECTOR.get_or_init(Collector::default);
     SET.get_or_init(|| {
-        tracing::subscriber::set_global_default(collector).expect("there is no other")
+        tracing::subscriber::set_global_default(collector).expect("there is no other");
     });
     collector
 }

@@ -334,7 +334,7 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
             thread::sleep(Duration::from_millis(200));
             let mut to_parent = pipe.take().expect("a pipe");
             writer.submit_with(document("c", 3), &policy, move |_| {
-                _ = to_parent.write_all(b"!")
+                _ = to_parent.write_all(b"!");
             })?;
             let mut in_line = Box::pin(writer.submit_async(document("d", 4), &policy));
             assert!(
@@ -530,7 +530,7 @@ fn a_child_keeps_the_file_of_a_dead_parent_locked_and_is_named_until_it_abandons
                 Ok((database, snapshot, writer))
             };
             let opens = |expected: Option<Holder>| {
-                assert_eq!(holder(&path).expect("it opens, or is in use"), expected)
+                assert_eq!(holder(&path).expect("it opens, or is in use"), expected);
             };
             type Held = (Database, Snapshot, simdb::Writer);
             let steps: [&dyn Fn(&Held); 3] = [
@@ -792,7 +792,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
             drop(writer);
             let mut expected = vec!["ours".to_owned()];
             (0..2).for_each(|thread| {
-                expected.extend((0..counts[thread]).map(|count| format!("{thread} {count}")))
+                expected.extend((0..counts[thread]).map(|count| format!("{thread} {count}")));
             });
             expected.sort_unstable();
             let expected: Vec<&str> = expected.iter().map(String::as_str).collect();

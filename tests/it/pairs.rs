@@ -838,7 +838,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
                         *found.entry(key).or_default() += 1;
                     }
                     PairEvent::Progress { position, .. } => {
-                        middle = middle.take().or(Some(position))
+                        middle = middle.take().or(Some(position));
                     }
                     other => panic!("{other:?}"),
                 }
@@ -1004,7 +1004,7 @@ fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> Test
             match event {
                 PairEvent::Group(group) => groups.push(group.documents),
                 PairEvent::Pair(pair) => {
-                    pairs.push((pair.distance, pair.a.documents * pair.b.documents))
+                    pairs.push((pair.distance, pair.a.documents * pair.b.documents));
                 }
                 _ => {}
             }

@@ -142,7 +142,7 @@ fn the_lines_of_an_ingestion_go_where_they_are_wanted() -> TestResult {
     // Nowhere but there, if it is to be quiet.
     let out = File::create(folder.path("lines.txt"))?;
     let (status, seen) = on_terminal(&mut ingest(&folder, &["--quiet"]), |command| {
-        _ = command.stdout(out)
+        _ = command.stdout(out);
     })?;
     assert!(status.success() && seen.is_empty(), "{seen:?}");
     assert_eq!(

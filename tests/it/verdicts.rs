@@ -188,7 +188,7 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
                 scope.spawn(move |_| {
                     sender
                         .send(insert_and_ask(database, task))
-                        .expect("it is received")
+                        .expect("it is received");
                 });
             }
             let database = &database;

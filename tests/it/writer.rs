@@ -112,7 +112,7 @@ fn assert_explained(folder: &Folder, database: &Database, history: &[Done]) -> T
                 );
             }
             Done::Deleted(key, deleted) => {
-                assert_eq!(txn.delete(key)?, *deleted, "submission {index}")
+                assert_eq!(txn.delete(key)?, *deleted, "submission {index}");
             }
         }
         txn.commit()?;
@@ -315,7 +315,7 @@ fn what_nobody_waits_for_is_committed_when_it_is_old_or_the_group_is_full() -> T
         for i in 0..documents {
             let send = send.clone();
             writer.submit_with(spread(i), &Policy::link(), move |verdict| {
-                _ = send.send(verdict.is_ok())
+                _ = send.send(verdict.is_ok());
             })?;
         }
         drop(send);

@@ -35,7 +35,7 @@ pub(crate) fn write_int96(path: &Path, rows: &[(&str, i64, &str, i64)]) -> TestR
                     &texts(|it| it.0.to_owned()),
                     None,
                     None,
-                )?
+                )?;
             }
             1 => {
                 let bits: Vec<i64> = rows.iter().map(|it| it.1).collect();
@@ -46,7 +46,7 @@ pub(crate) fn write_int96(path: &Path, rows: &[(&str, i64, &str, i64)]) -> TestR
                     &texts(|it| it.2.to_owned()),
                     None,
                     None,
-                )?
+                )?;
             }
             _ => {
                 let times: Vec<Int96> = rows.iter().map(|it| int96(it.3)).collect();

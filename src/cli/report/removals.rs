@@ -166,7 +166,7 @@ impl RemovalCounts {
             let index = seen[distance];
             seen[distance] += 1;
             let step = (all / samples.max(1) as u64).max(1);
-            if index % step == 0 && index / step < samples as u64 {
+            if index.is_multiple_of(step) && index / step < samples as u64 {
                 drawn.push(removed);
             }
         })?;

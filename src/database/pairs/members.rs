@@ -207,7 +207,7 @@ impl<'s> Members<'s> {
         let mut listed = Listed::default();
         for posted in posted {
             if let Some(numbers) = &posted.numbers {
-                for &number in numbers.iter() {
+                for &number in numbers {
                     self.add(&mut listed, fingerprint, number)?;
                 }
                 continue;

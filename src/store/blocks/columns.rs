@@ -24,7 +24,7 @@ pub(super) fn decode_column(fields: &mut Fields<'_>, count: usize) -> Result<Vec
     let low = u64::from_le_bytes(fields.take()?);
     let mut values = Vec::with_capacity(count);
     decode_packed(fields, count, |offset| {
-        values.push(low.wrapping_add(offset))
+        values.push(low.wrapping_add(offset));
     })?;
     Ok(values)
 }

@@ -318,7 +318,7 @@ pub(crate) fn encode_scopes(
     let mut rows = Vec::with_capacity(scopes.len());
     for (name, number) in scopes {
         let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| {
-            bytes.extend(number.0.to_le_bytes())
+            bytes.extend(number.0.to_le_bytes());
         });
         rows.push((name, record));
     }
@@ -436,7 +436,7 @@ mod tests {
         };
         let file = FileSeed(77);
         let sealed = seal(Kind::Settings, file, SETTINGS.as_bytes(), |bytes| {
-            encode(&unknown, bytes)
+            encode(&unknown, bytes);
         });
         assert!(matches!(
             decode_settings(file, &sealed),

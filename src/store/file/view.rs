@@ -365,7 +365,7 @@ impl SourceRows {
 
 fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
     seal(Kind::Source, file, name, |bytes| {
-        encode_short(record, bytes)
+        encode_short(record, bytes);
     })
 }
 

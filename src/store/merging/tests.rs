@@ -158,7 +158,7 @@ impl MemoryFile {
         }
         match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
             Look::Found(reclaimed) => {
-                self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?
+                self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
             }
             Look::NothingYet => {}
             Look::Done => return Ok(false),

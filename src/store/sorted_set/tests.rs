@@ -142,9 +142,9 @@ pub(crate) fn stack<R: CachedRow>(
         } else {
             rows.iter().for_each(|(&row, &put)| {
                 if put {
-                    overlay.put(row)
+                    overlay.put(row);
                 } else {
-                    overlay.mark(row)
+                    overlay.mark(row);
                 }
             });
         }
@@ -267,7 +267,7 @@ fn read_together<'a, R: CachedRow>(
             })?;
             let mut alone = vec![Lists::default(); together.len()];
             let read_alone = read_puts(wanted(), most_blocks, |index, puts| {
-                alone[index].extend((puts, &[]))
+                alone[index].extend((puts, &[]));
             })?;
             assert_eq!(
                 (read_alone.blocks, &read_alone.too_long),

@@ -111,7 +111,7 @@ fn read<S>(
     let read_by = |hiding| {
         let mut state = begin();
         let amount = Reader::new(page, syntax, hiding, also_hidden, |piece| {
-            take(&mut state, piece)
+            take(&mut state, piece);
         })
         .read();
         (state, amount)
@@ -226,7 +226,7 @@ fn to_string(text: Vec<u8>) -> String {
 /// Kohlschütter, Fankhauser, Nejdl: Boilerplate Detection using Shallow Text Features, WSDM 2010, section 5.
 pub(in crate::text) fn main_content(page: &str, syntax: Syntax) -> String {
     let mut page = read(page, syntax, &APART, Page::default, |page, piece| {
-        page.take(&piece)
+        page.take(&piece);
     });
     page.end_block();
     page.content()

@@ -295,7 +295,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         });
         if tag.name == TEXTAREA {
             references::decode(content, Within::Text, |text| {
-                self.text(text, Nul::InRawText)
+                self.text(text, Nul::InRawText);
             });
         } else {
             self.text(content, Nul::InRawText);
@@ -400,7 +400,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             RB | RTC if self.open.in_scope(RUBY).is_some() => self.end_implied(Name::EMPTY),
             RP | RT if self.open.in_scope(RUBY).is_some() => self.end_implied(RTC),
             _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => {
-                self.pop()
+                self.pop();
             }
             _ => {}
         }

@@ -233,7 +233,7 @@ mod tests {
     fn decoded(text: &str, within: Within) -> String {
         let mut decoded = Vec::new();
         decode(text.as_bytes(), within, |more| {
-            decoded.extend_from_slice(more)
+            decoded.extend_from_slice(more);
         });
         String::from_utf8(decoded).expect("what stands for references is UTF-8")
     }

@@ -450,7 +450,7 @@ fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
     }
     let mut decoded = Vec::with_capacity(value.len());
     references::decode(value, Within::Attribute, |more| {
-        decoded.extend_from_slice(more)
+        decoded.extend_from_slice(more);
     });
     Cow::Owned(decoded)
 }
