@@ -66,11 +66,14 @@ pub(super) enum Opening {
     Check,
 }
 
+/// Runs a verb with the open database.
+type Run<'a> = Box<dyn Fn(&Database, &mut Output) -> CommandResult + 'a>;
+
 /// What there is to know of a verb.
 struct Verb<'a> {
     database: &'a LiveDatabase,
     opening: Opening,
-    run: Box<dyn Fn(&Database, &mut Output) -> CommandResult + 'a>,
+    run: Run<'a>,
     /// Whether Ctrl-C has to wait until it has put things in order. What only reads the database has not.
     ends_in_order: bool,
     /// What is to be known when it was ended before it was done, unless it has said so itself.

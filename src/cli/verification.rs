@@ -129,11 +129,11 @@ impl VerifyArguments {
     }
 }
 
+/// The key and the text of a unit of a record.
+type UnitText = (Option<Vec<u8>>, Option<String>);
+
 /// The key and the text of each unit of a record.
-pub(super) fn texts_of(
-    record: Record,
-    rule: Fingerprinting,
-) -> Result<Vec<(Option<Vec<u8>>, Option<String>)>, Rejected> {
+pub(super) fn texts_of(record: Record, rule: Fingerprinting) -> Result<Vec<UnitText>, Rejected> {
     let mut texts = Vec::new();
     for unit in record.into_units()? {
         let key = unit.key().map(<[u8]>::to_vec);

@@ -343,8 +343,10 @@ impl WriteTxn {
         let most = policy.most_listed();
         let search = match NearNow::new(&self.writer, committed, written) {
             NearNow::Nothing => return Ok(None),
-            NearNow::AsCommitted(search, Some(matches)) => return Ok(Some((search, matches))),
-            NearNow::AsCommitted(search, None) => search,
+            NearNow::AsCommitted(near) => match near.matches {
+                Some(matches) => return Ok(Some((near.search, matches))),
+                None => near.search,
+            },
             NearNow::Among(near) => Search::among_near(reader, &near, target, most, own)?,
             NearNow::NotKept => Search::among_all(reader, target, most, own)?,
         };
@@ -357,7 +359,7 @@ impl WriteTxn {
 enum NearNow<'a> {
     Nothing,
     /// What is committed. The transaction has written nothing near, and removed no document of a near fingerprint.
-    AsCommitted(Search<'a>, Option<Matches>),
+    AsCommitted(Box<CommittedNear<'a>>),
     /// Documents of these fingerprints, of which the transaction has changed some.
     Among(Vec<NearFingerprint>),
     /// The transaction has changed some, and there were too many to be kept.
@@ -382,7 +384,7 @@ impl<'a> NearNow<'a> {
             None => true,
         };
         if written.is_empty() && !has_removed {
-            return Self::AsCommitted(committed.search, committed.matches);
+            return Self::AsCommitted(committed);
         }
         let Some(mut near) = committed.fingerprints else {
             return Self::NotKept;

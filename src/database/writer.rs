@@ -140,7 +140,7 @@ impl Writer {
         let (work, ticket) = self.insertion(submission.into(), policy);
         let submissions = self.handle.desk.ready()?;
         Ok(match submissions.try_add(work)? {
-            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission),
+            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission.into()),
             _ => TrySubmit::Accepted(ticket),
         })
     }
@@ -312,7 +312,7 @@ pub enum TrySubmit {
     /// It is in the queue.
     Accepted(Ticket),
     /// The queue is full. Here is the document again.
-    Full(Submission),
+    Full(Box<Submission>),
 }
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.

@@ -190,7 +190,7 @@ impl Dedup {
             .stop_when(move || stop.is_asked())
             .run(unread, |event| {
                 go_on(&mut outcome, || {
-                    reading.event(event)?;
+                    reading.event(&event)?;
                     self.stop.ensure_wanted()
                 })
             })?;
@@ -225,7 +225,7 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    fn event(&mut self, event: Event<'_>) -> Result<()> {
+    fn event(&mut self, event: &Event<'_>) -> Result<()> {
         match event {
             Event::Rejected(rejected) => {
                 if let Some(unjudged) = &mut self.unjudged

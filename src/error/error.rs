@@ -332,7 +332,11 @@ impl Error {
     }
 
     /// A stored row or block is not what it should be.
-    pub(crate) fn damaged(table: &'static str, key: impl ToString, problem: &'static str) -> Self {
+    pub(crate) fn damaged(
+        table: &'static str,
+        key: &(impl ToString + ?Sized),
+        problem: &'static str,
+    ) -> Self {
         Self::Damaged {
             table,
             key: key.to_string(),

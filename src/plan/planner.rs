@@ -460,8 +460,8 @@ pub(crate) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Ve
         for index in (0..chosen).rev() {
             if choice[index] < all - chosen + index {
                 let mut later = choice.clone();
-                for i in index..chosen {
-                    later[i] = choice[index] + 1 + i - index;
+                for (place, next) in later[index..].iter_mut().enumerate() {
+                    *next = choice[index] + 1 + place;
                 }
                 next = Some(later);
                 break;

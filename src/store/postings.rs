@@ -116,7 +116,7 @@ fn total_of(
     let Ok(total) = u64::try_from(reader.count(range)?) else {
         let problem = "more documents are marked as deleted than there are";
         let fingerprint = fingerprint_of(*range.start());
-        return Err(Error::damaged("postings", fingerprint, problem));
+        return Err(Error::damaged("postings", &fingerprint, problem));
     };
     Ok((total, None))
 }

@@ -106,7 +106,7 @@ impl LevelChange {
     fn damaged(&self, last: u128, problem: &'static str) -> Error {
         let LevelName { table, number } = self.level;
         let key = format!("{table}, level {number}, block up to {last:x}");
-        Error::damaged(table.name, key, problem)
+        Error::damaged(table.name, &key, problem)
     }
 
     /// No change of a level.

@@ -492,14 +492,14 @@ impl Opening<'_> {
         let mut operations = Vec::new();
         let mut sum = 0u64;
         self.txn.log_pages(pages.clone(), |page, bytes| {
-            let bytes = bytes.ok_or_else(|| Error::damaged("log", page, "it is missing"))?;
+            let bytes = bytes.ok_or_else(|| Error::damaged("log", &page, "it is missing"))?;
             sum = sum.wrapping_add(share_of_sum([bytes]));
             log::decode_page(self.settings.file, page, bytes, &mut operations)
-                .map_err(|problem| Error::damaged("log", page, problem))
+                .map_err(|problem| Error::damaged("log", &page, problem))
         })?;
         if sum != wanted {
             let problem = "the pages from here on are not those of the last commit";
-            return Err(Error::damaged("log", pages.start, problem));
+            return Err(Error::damaged("log", &pages.start, problem));
         }
         Ok(operations)
     }
@@ -508,7 +508,7 @@ impl Opening<'_> {
 fn damaged_summary(name: LevelName, last: u128, problem: Problem) -> Error {
     let LevelName { table, number } = name;
     let key = format!("{table}, level {number}, up to {last:x}");
-    Error::damaged("summaries", key, problem)
+    Error::damaged("summaries", &key, problem)
 }
 
 /// Takes the rows that the first level has already out of the frozen run.

@@ -234,7 +234,7 @@ pub(crate) fn missing_scope(name: &str) -> Error {
 
 /// The error for a damaged document.
 pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
-    Error::damaged("documents", number.0, problem)
+    Error::damaged("documents", &number.0, problem)
 }
 
 /// A block of documents that is not read yet.
@@ -391,7 +391,7 @@ fn decode_source(
 
 /// What is wrong with the record of a source.
 fn damaged_source(name: &[u8], problem: Problem) -> Error {
-    Error::damaged("sources", String::from_utf8_lossy(name), problem)
+    Error::damaged("sources", &String::from_utf8_lossy(name), problem)
 }
 
 impl View {
