@@ -140,7 +140,7 @@ impl Writer {
         let (work, ticket) = self.insertion(submission.into(), policy);
         let submissions = self.handle.desk.ready()?;
         Ok(match submissions.try_add(work)? {
-            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission.into()),
+            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission),
             _ => TrySubmit::Accepted(ticket),
         })
     }
@@ -308,11 +308,15 @@ impl From<(Document, Option<Reached>)> for Submission {
 /// What [`Writer::try_submit`] did with a document.
 #[derive(Debug)]
 #[must_use = "if the queue is full, the document is in here"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and a box would be one allocation more"
+)]
 pub enum TrySubmit {
     /// It is in the queue.
     Accepted(Ticket),
     /// The queue is full. Here is the document again.
-    Full(Box<Submission>),
+    Full(Submission),
 }
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.
