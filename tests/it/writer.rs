@@ -593,7 +593,7 @@ fn a_thread_with_a_transaction_cannot_wait_for_the_writer() -> TestResult {
                 Err(Error::WouldDeadlock)
             ));
             assert!(matches!(
-                writer.submit_delete("1"),
+                writer.submit_delete("1")?.wait(),
                 Err(Error::WouldDeadlock)
             ));
             assert!(matches!(writer.flush(), Err(Error::WouldDeadlock)));

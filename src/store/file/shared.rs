@@ -500,6 +500,7 @@ impl Shared {
 
     /// Refuses to go on after a commit whose outcome is not known.
     pub(crate) fn ensure_certain(&self) -> Result<()> {
+        self.ensure_usable()?;
         match &*self.failed.lock() {
             Some(Failure { reason, .. }) => Err(Error::OutcomeUnknown {
                 reason: reason.clone(),
