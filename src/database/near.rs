@@ -68,8 +68,8 @@ impl Near {
     /// estimates it. Default: that of the database, for what has a sketch. 0 takes every document within the max
     /// distance.
     ///
-    /// Above 0, a document without a sketch is near to nothing. A query, and a new document that has a fingerprint, need
-    /// a sketch too. Within the max distance, no document that is similar enough is missed.
+    /// Above 0, a document without a sketch is near to nothing. A query, and a new document that has a fingerprint,
+    /// need a sketch too. Within the max distance, no document that is similar enough is missed.
     ///
     /// # Cost
     ///

@@ -120,8 +120,8 @@ impl Dedup {
         self
     }
 
-    /// Whether records that cannot be judged are left out of the output, such as lines that are no JSON or have no text.
-    /// Default: false, they are copied. Texts that are too short to judge are copied in any case.
+    /// Whether records that cannot be judged are left out of the output, such as lines that are no JSON or have no
+    /// text. Default: false, they are copied. Texts that are too short to judge are copied in any case.
     #[must_use]
     pub fn drop_unjudged(mut self, drop: bool) -> Self {
         self.drops_unjudged = drop;

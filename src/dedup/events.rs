@@ -138,8 +138,8 @@ impl Removals<'_> {
         self.totals
     }
 
-    /// The file that lists the removed records, as [`Dedup::removed`](super::Dedup::removed) tells. It is there only for
-    /// now.
+    /// The file that lists the removed records, as [`Dedup::removed`](super::Dedup::removed) tells. It is there only
+    /// for now.
     pub fn list(&self) -> &Path {
         self.list
     }

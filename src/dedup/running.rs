@@ -35,8 +35,8 @@ impl Dedup {
     ///
     /// # Errors
     ///
-    /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes meanwhile.
-    ///   Others that cannot be read are [told](DedupEvent::Failed) and left out.
+    /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes
+    ///   meanwhile. Others that cannot be read are [told](DedupEvent::Failed) and left out.
     /// * [`Error::Output`](crate::Error::Output) if the output or another result exists, or cannot be written.
     /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
     /// * Those of [`Ingest::run`], [`Snapshot::duplicates`](crate::Snapshot::duplicates) and
@@ -159,9 +159,9 @@ impl Dedup {
         none.map(|()| records)
     }
 
-    /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of these
-    /// no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places of the
-    /// records that cannot be judged.
+    /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of
+    /// these no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places
+    /// of the records that cannot be judged.
     fn ingest(
         &self,
         database: &Database,

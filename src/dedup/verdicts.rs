@@ -224,8 +224,8 @@ impl Unjudged {
         self.new.extend(id.to_bytes());
     }
 
-    /// Writes the new ones durably. It has to be done before it is committed that their records were read. A run that is
-    /// killed in between writes them again when it goes on.
+    /// Writes the new ones durably. It has to be done before it is committed that their records were read. A run
+    /// that is killed in between writes them again when it goes on.
     pub(super) fn keep(&mut self) -> Result<()> {
         if self.new.is_empty() {
             return Ok(());

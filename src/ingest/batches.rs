@@ -20,8 +20,8 @@ use crate::text::Unit;
 
 /// The current batch, and what was read so far.
 ///
-/// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the error
-/// is one of an input.
+/// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the
+/// error is one of an input.
 pub(super) struct Batches<'i, F> {
     database: &'i Database,
     settings: &'i Settings,

@@ -359,7 +359,8 @@ impl Decoded {
         misfits == 0 || are_few && (self.is_evident || misfits * 8 <= fitting)
     }
 
-    /// Whether next to nothing of the text is lost: an English page with a few odd bytes, of which no guess makes sense.
+    /// Whether next to nothing of the text is lost: an English page with a few odd bytes, of which no guess makes
+    /// sense.
     fn is_nearly_whole(&self) -> bool {
         self.errors * 1000 <= self.characters
     }

@@ -1,5 +1,5 @@
-//! The formats of inputs, and which of them an input has: by its name, and by its bytes, which are HTML, XML, text, or none
-//! of them.
+//! The formats of inputs, and which of them an input has: by its name, and by its bytes, which are HTML, XML, text,
+//! or none of them.
 //!
 //! # References
 //! MIME Sniffing Living Standard, section 7.1 on how HTML begins, section 3 on the bytes that text does not have.
@@ -52,8 +52,8 @@ pub enum InputFormat {
     Fingerprints,
     /// A web archive.
     ///
-    /// It is in the format WARC. Responses, resources and conversions that are HTML or text are documents. The key is the
-    /// address of the page, and it was seen at the date of the record. Other records are passed over.
+    /// It is in the format WARC. Responses, resources and conversions that are HTML or text are documents. The key
+    /// is the address of the page, and it was seen at the date of the record. Other records are passed over.
     Warc,
 }
 

@@ -155,17 +155,17 @@ impl<'d> Ingest<'d> {
     /// should return soon.
     ///
     /// With each batch, the place up to which each input was read is committed. So after a stop at any moment, the
-    /// same ingestion goes on from there. What its inputs hold in all is then what they hold after an ingestion that was
-    /// not stopped.
+    /// same ingestion goes on from there. What its inputs hold in all is then what they hold after an ingestion that
+    /// was not stopped.
     ///
-    /// An input that cannot be read, or not further, is reported and counted, and the next one is read. If the reason is
-    /// in its content, it is not tried again before that has changed.
+    /// An input that cannot be read, or not further, is reported and counted, and the next one is read. If the
+    /// reason is in its content, it is not tried again before that has changed.
     ///
     /// # Errors
     ///
     /// [`Error::SchemeMismatch`] if [`scheme`](Self::scheme) is not that of the database.
-    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`] for
-    /// a bad record or an input that cannot be read, if [`strict`](Self::strict) is set; the records before it are
+    /// [`Error::SketchSizes`] if the policy asks for a similarity and the database has no sketches. [`Error::Input`]
+    /// for a bad record or an input that cannot be read, if [`strict`](Self::strict) is set; the records before it are
     /// committed. [`Error::NoThread`] if the system gives no thread for the reading.
     /// [`Error::ReadOnly`], [`Error::Damaged`] and [`Error::Storage`]; only whole batches are committed then.
     ///
@@ -258,7 +258,8 @@ pub enum Event<'e> {
     /// it yet. It is left for the next run, which reads it when the input has become longer.
     Left(&'e Rejected),
     /// An input is read as one document, and each of its many short lines may be one. Whoever means that reads it with
-    /// [`InputFormat::Lines`](super::InputFormat::Lines), and otherwise says [`InputFormat::Text`](super::InputFormat::Text).
+    /// [`InputFormat::Lines`](super::InputFormat::Lines), and otherwise says
+    /// [`InputFormat::Text`](super::InputFormat::Text).
     List {
         /// The path of the input.
         path: &'e Path,

@@ -45,7 +45,8 @@ const MOST_DICTIONARY_BYTES: u64 = 32 << 20;
 const LARGEST_WINDOW: u32 = if usize::BITS < 64 { 30 } else { 31 };
 /// A window of so many bytes is always given. The program zstd gives no more without being asked.
 const COMMON_WINDOW: u64 = 128 << 20;
-/// Beyond that, data that unpack to more than so many times their size are refused. So a small file takes little memory.
+/// Beyond that, data that unpack to more than so many times their size are refused. So a small file takes little
+/// memory.
 const MOST_UNPACKED_PER_BYTE: u64 = 200;
 
 /// The bytes in which a part is looked for at a time. The first block of a frame has no more than half as many.

@@ -1,5 +1,5 @@
-//! From raw records to records, and from records to documents. Documents may be named by the places of their records, so
-//! that records of one key stay apart.
+//! From raw records to records, and from records to documents. Documents may be named by the places of their
+//! records, so that records of one key stay apart.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub struct Record {
     pub(super) unit: Unit,
     /// Its place, if its document is named by that.
     id: Option<RecordId>,
-    /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say otherwise.
+    /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say
+    /// otherwise.
     is_taken_whole: bool,
 }
 

@@ -220,8 +220,8 @@ pub struct ReadRecord<T, E> {
     /// What the record was turned into. `None` at the end of the input, and for what is no document, such as the
     /// request in a web archive.
     pub record: Option<Result<T, E>>,
-    /// How far the input has been read. `None` if that cannot be told again, as for a pipe, and for an input that cannot
-    /// be read further.
+    /// How far the input has been read. `None` if that cannot be told again, as for a pipe, and for an input that
+    /// cannot be read further.
     pub reached: Option<Reached>,
 }
 

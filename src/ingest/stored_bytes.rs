@@ -1,5 +1,5 @@
-//! The bytes of an input as it is stored: those of a file, a pipe or standard input. Counts how many were read, and reads
-//! until nobody wants the rest, also while a pipe brings nothing for now.
+//! The bytes of an input as it is stored: those of a file, a pipe or standard input. Counts how many were read, and
+//! reads until nobody wants the rest, also while a pipe brings nothing for now.
 
 use std::fmt;
 use std::fs::File;
@@ -264,7 +264,8 @@ impl Stop {
 pub(super) struct Pipe(File);
 
 impl Pipe {
-    /// Whoever writes so much at once will hardly stop in the middle of a record. A pipe of Linux holds four times that.
+    /// Whoever writes so much at once will hardly stop in the middle of a record. A pipe of Linux holds four times
+    /// that.
     #[cfg(unix)]
     const MUCH: u64 = 16 << 10;
 

@@ -187,8 +187,8 @@ pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more, with
-/// hardly an empty one between them. A novel has paragraphs, or long lines.
+/// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more,
+/// with hardly an empty one between them. A novel has paragraphs, or long lines.
 pub(super) fn lines_of_list(text: &str) -> Option<u64> {
     const LEAST_LINES: usize = 1_000;
     const MOST_MEAN_BYTES: usize = 200;

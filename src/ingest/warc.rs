@@ -2,8 +2,8 @@
 //! other record.
 //!
 //! A record is looked at up to its end before it is used. Its length is right if it ends with line ends, or if the next
-//! record follows. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the line is
-//! looked for that begins the next one.
+//! record follows. A packed part that a record begins bounds that record, whatever its length says. Elsewhere the
+//! line is looked for that begins the next one.
 
 use std::io::{self, BufRead as _, Write};
 
@@ -201,7 +201,8 @@ impl<'c> Cutter<'c> {
         }
     }
 
-    /// The next bytes of the record: at least `least`, unless the input ends before, or the part that bounds the record.
+    /// The next bytes of the record: at least `least`, unless the input ends before, or the part that bounds the
+    /// record.
     fn look(&mut self, least: usize) -> io::Result<&[u8]> {
         if self.is_at_part {
             let length = self.look_in_part(least)?;
@@ -456,7 +457,8 @@ fn line_end(bytes: &[u8]) -> usize {
     }
 }
 
-/// How the bytes behind a record look. `None` if it takes more to tell, and `is_all` does not say that there is no more.
+/// How the bytes behind a record look. `None` if it takes more to tell, and `is_all` does not say that there is no
+/// more.
 fn behind(bytes: &[u8], is_all: bool) -> Option<Behind> {
     /// There are two, or some more. So many are no end of a page by chance.
     const MOST_LINE_ENDS: usize = 64;

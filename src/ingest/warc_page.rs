@@ -1,9 +1,9 @@
 //! The page in a record of a web archive: its bytes, its address and its time, behind the head of a response of HTTP.
 //!
-//! Archives hold what servers sent, and what programs wrote of it: HTTP/2 and 3 in the form of HTTP/1.1, responses before
-//! the page, fields without a colon. So no more is asked of a head than that it begins with a status. The crate httparse,
-//! which is made for connections, knows the versions 1.0 and 1.1 alone, wants room for a stated number of fields, and has
-//! no answer before the blank line.
+//! Archives hold what servers sent, and what programs wrote of it: HTTP/2 and 3 in the form of HTTP/1.1, responses
+//! before the page, fields without a colon. So no more is asked of a head than that it begins with a status. The
+//! crate httparse, which is made for connections, knows the versions 1.0 and 1.1 alone, wants room for a stated
+//! number of fields, and has no answer before the blank line.
 
 use std::borrow::Cow;
 

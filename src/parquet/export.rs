@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::files::{Existing, are_same_file};
 use crate::sketch::SketchSize;
 
-/// The most rows of a group, and about the most bytes. Readers take one group at a time, and writers have one in memory.
+/// The most rows of a group, and about the most bytes. Readers take one group at a time, and writers have one in
+/// memory.
 const GROUP_ROWS: usize = 1 << 19;
 const GROUP_BYTES: usize = 128 << 20;
 /// The most documents that are handed over together, and about the most bytes of their keys and payloads.

@@ -367,8 +367,8 @@ fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
 /// Stands for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// The value of a column in the names of the directories below `root` in which a file is. The innermost counts. `None` if
-/// none names it, and `Some(None)` for null.
+/// The value of a column in the names of the directories below `root` in which a file is. The innermost counts.
+/// `None` if none names it, and `Some(None)` for null.
 fn value_of(column: &str, root: &Path, file: &Path) -> Result<Option<Option<String>>, String> {
     let Some(directory) = file.strip_prefix(root).ok().and_then(Path::parent) else {
         return Ok(None);

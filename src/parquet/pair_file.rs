@@ -115,8 +115,8 @@ impl PairFile {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is a file that is no Parquet and may not be replaced, [`Error::Io`](crate::Error::Io) if none
-    /// can be written there.
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is a file that is no Parquet and may not be
+    /// replaced, [`Error::Io`](crate::Error::Io) if none can be written there.
     pub fn create(path: impl AsRef<Path>, keys: KeyColumns, replace: bool) -> Result<Self> {
         let path = path.as_ref();
         let output = Output::create(path, existing(replace), schema(keys), properties())?;
@@ -144,7 +144,8 @@ impl PairFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) for a key that is not UTF-8 if keys are text; [`Error::Io`](crate::Error::Io) if the file cannot be written.
+    /// [`Error::Input`](crate::Error::Input) for a key that is not UTF-8 if keys are text;
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be written.
     pub fn pair(&mut self, pair: &Pair) -> Result<()> {
         self.row([&pair.a, &pair.b], pair.distance, pair.similarity)
     }
@@ -212,7 +213,8 @@ impl PairFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the file cannot be written, [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is another file.
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be written,
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is another file.
     pub fn finish(mut self) -> Result<u64> {
         self.hand_over()?;
         self.output.keep()?;

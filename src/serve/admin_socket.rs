@@ -16,7 +16,8 @@ use crate::store::Store;
 /// An admin socket of a database. It is closed and removed when this is dropped.
 ///
 /// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from
-/// the one that listens, a drop ends and removes nothing, and does what [`Database::abandon`](crate::Database::abandon) does.
+/// the one that listens, a drop ends and removes nothing, and does what
+/// [`Database::abandon`](crate::Database::abandon) does.
 #[derive(Debug)]
 pub struct AdminSocket {
     #[cfg(unix)]

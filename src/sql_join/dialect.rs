@@ -48,8 +48,8 @@ impl SqlDialect {
         }
     }
 
-    /// Asks for a copy of some rows on each machine, behind SELECT. Without it, Spark would send the other side of a join
-    /// through the network if it does not know how few these are.
+    /// Asks for a copy of some rows on each machine, behind SELECT. Without it, Spark would send the other side of a
+    /// join through the network if it does not know how few these are.
     pub(super) fn broadcast(self, name: &str) -> String {
         match self {
             Self::Spark => format!("/*+ BROADCAST({name}) */ "),

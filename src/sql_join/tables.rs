@@ -4,8 +4,8 @@ use crate::plan::{Table, all_plans, combinations};
 
 /// The work of a row in a table: its key is made, the row is sent to others and sorted.
 const ROW: f64 = 1.0;
-/// The work of a comparison of two rows of one key, beside that of a row. An estimate: to send and sort a row takes some
-/// microseconds, and to compare two some tens of nanoseconds.
+/// The work of a comparison of two rows of one key, beside that of a row. An estimate: to send and sort a row takes
+/// some microseconds, and to compare two some tens of nanoseconds.
 const COMPARISON: f64 = 0.04;
 /// The most tables. The text grows with them, and the programs that read it have limits.
 const MOST_TABLES: usize = 256;
@@ -50,8 +50,8 @@ impl Compared {
 }
 
 /// For each table, the bits of a fingerprint that are its key. Fingerprints that differ in at most `distance` bits have
-/// the same key in some table. It is the cheapest family for so many rows. If comparing all is as good, all have one key.
-/// `None` if there are too many for that.
+/// the same key in some table. It is the cheapest family for so many rows. If comparing all is as good, all have one
+/// key. `None` if there are too many for that.
 pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
     let mut families: Vec<Vec<u64>> = Vec::new();
     for plan in all_plans() {

@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         Ok(posted.iter().map(|posted| posted.total).sum())
     }
 
-    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table with no
-    /// more rows than `most_read` is read as a whole.
+    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table
+    /// with no more rows than `most_read` is read as a whole.
     pub(crate) fn fullest_prefixes(
         self,
         table: usize,

@@ -120,9 +120,9 @@ impl Fingerprinter {
     /// The fewest tokens of a text that is judged: eight, or four with [`Scheme::MinwiseShort1`]. In a shorter
     /// text, one changed word moves the fingerprint so far that hardly anything but copies is found.
     ///
-    /// A longer text is too short too if it has few different tokens in nearly every order, since chance makes such texts
-    /// alike: a bitmap in noughts and ones of more than 8 tokens, a genome in four letters of more than 128. Few words
-    /// again and again, such as a chant, are judged.
+    /// A longer text is too short too if it has few different tokens in nearly every order, since chance makes such
+    /// texts alike: a bitmap in noughts and ones of more than 8 tokens, a genome in four letters of more than 128.
+    /// Few words again and again, such as a chant, are judged.
     pub fn min_tokens(&self) -> usize {
         match self.scheme {
             Scheme::MinwiseShort1 => 4,

@@ -1,6 +1,6 @@
-//! The weighted votes that make a fingerprint. Every feature votes, with its weight, for each bit of its hash. Or, where
-//! votes are sparse, for or against one bit, which its hash chooses. So few features decide about a bit, and a small edit
-//! leaves most bits alone.
+//! The weighted votes that make a fingerprint. Every feature votes, with its weight, for each bit of its hash. Or,
+//! where votes are sparse, for or against one bit, which its hash chooses. So few features decide about a bit, and a
+//! small edit leaves most bits alone.
 
 use super::minwise::{is_for, thrown};
 use crate::fingerprint::Fingerprint;

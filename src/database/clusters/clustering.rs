@@ -57,8 +57,8 @@ impl Clustering {
         Self::default()
     }
 
-    /// Which documents are near. Default: [`Near::new`]. Of a document without a sketch nothing is near, unless the least
-    /// similarity is 0.
+    /// Which documents are near. Default: [`Near::new`]. Of a document without a sketch nothing is near, unless the
+    /// least similarity is 0.
     #[must_use]
     pub fn near(mut self, near: impl Into<Near>) -> Self {
         self.near = near.into();

@@ -17,8 +17,8 @@ use crate::store::DocumentNumber;
 pub enum DeletionEvent {
     /// A document that is deleted next, unless somebody else changes it or its survivor before that.
     Duplicate(Box<Duplicate>),
-    /// All duplicates of a transaction were reported, and it begins next, unless this breaks. Whoever keeps them on a disk
-    /// makes sure of that now. Nobody waits for it.
+    /// All duplicates of a transaction were reported, and it begins next, unless this breaks. Whoever keeps them on
+    /// a disk makes sure of that now. Nobody waits for it.
     Reported,
     /// A document that was reported as a duplicate and is not deleted, since it or its survivor was changed in between.
     Kept(Box<Duplicate>),
@@ -72,8 +72,8 @@ pub(crate) enum DuplicateEvent {
 const TOGETHER: usize = 10_000;
 
 impl Snapshot {
-    /// Gives the documents to `observe` that [`Database::delete_duplicates`] would delete, and how far the work is. Ends
-    /// when it breaks.
+    /// Gives the documents to `observe` that [`Database::delete_duplicates`] would delete, and how far the work is.
+    /// Ends when it breaks.
     ///
     /// # Errors
     ///
@@ -170,14 +170,14 @@ impl Database {
     /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
     /// number.
     ///
-    /// Each transaction deletes at most 10,000 documents and is durable when it is reported as committed. The documents of a
-    /// [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others write in
-    /// between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of such a
-    /// survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is killed,
-    /// what was committed is deleted, and the same call deletes the rest.
+    /// Each transaction deletes at most 10,000 documents and is durable when it is reported as committed. The
+    /// documents of a [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others
+    /// write in between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of
+    /// such a survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is
+    /// killed, what was committed is deleted, and the same call deletes the rest.
     ///
-    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may take its
-    /// time. What others change between the report and the deletion is reported once more, as
+    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
+    /// take its time. What others change between the report and the deletion is reported once more, as
     /// [`kept`](DeletionEvent::Kept).
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 
-/// Calls `visit` with each node that may be near to a node, and with what tells whether it is. Each node may be left out
-/// from then on for which `visit` is true.
+/// Calls `visit` with each node that may be near to a node, and with what tells whether it is. Each node may be left
+/// out from then on for which `visit` is true.
 pub(super) trait NearNodes: FnMut(u32, Visit<'_>) -> Result<()> {}
 
 impl<F: FnMut(u32, Visit<'_>) -> Result<()>> NearNodes for F {}

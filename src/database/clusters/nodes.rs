@@ -139,8 +139,8 @@ impl Nodes {
         move |index, to| self.near.add_neighbours(index, snapshot, max_distance, to)
     }
 
-    /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours` adds.
-    /// Ends when `go_on` fails, which is called now and then.
+    /// Visits the nodes near to a node: those of the same fingerprint, and of those whose indexes `add_neighbours`
+    /// adds. Ends when `go_on` fails, which is called now and then.
     pub(super) fn near<'n>(
         &'n self,
         add_neighbours: impl Fn(u32, &mut Vec<u32>) -> Result<()> + 'n,

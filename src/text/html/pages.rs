@@ -44,7 +44,8 @@ impl Syntax {
 ///
 /// # Cost
 ///
-/// One pass over the page, and another one over a page that hides nearly all of itself. Memory of the order of the page.
+/// One pass over the page, and another one over a page that hides nearly all of itself. Memory of the order of the
+/// page.
 pub(crate) fn visible_text(page: &str, syntax: Syntax) -> String {
     let text = read(
         page,

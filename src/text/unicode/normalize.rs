@@ -1,5 +1,5 @@
-//! Unicode folding. Texts that look the same to a reader, apart from case, become the same text, and letters that readers
-//! hold to be one become one.
+//! Unicode folding. Texts that look the same to a reader, apart from case, become the same text, and letters that
+//! readers hold to be one become one.
 //!
 //! A text is decomposed before it is folded and composed behind it, so each fold is said once, of a letter or a
 //! mark. `ranges.rs` has the folds of one character to one, as they are between composed characters.
