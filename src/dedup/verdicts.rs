@@ -88,7 +88,7 @@ pub(super) fn decide(
         }
         Ok(())
     })?;
-    if dedup.removed.is_some() || dedup.report.is_some() {
+    if dedup.wants_list() {
         write_durably(&work.path(REMOVED), |out| {
             for row in &verdicts.rows {
                 writeln!(out, "{}", verdicts.object(row, layout))?;
@@ -247,7 +247,7 @@ impl Unjudged {
     }
 
     /// All of them, in order.
-    pub(super) fn all(&self) -> Result<Vec<RecordId>> {
+    fn all(&self) -> Result<Vec<RecordId>> {
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(cannot_write(&self.path))?,

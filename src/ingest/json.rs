@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::options::ReadOptions;
-use super::parsed::{Content, Parsed, Parts, utf8};
+use super::record::{Content, Parsed, Parts, utf8};
 use super::rejected::Reason;
 use crate::document::Document;
 use crate::sketch::Sketch;

@@ -35,13 +35,11 @@ mod fingerprinting;
 mod format;
 mod ingestion;
 mod input;
-mod input_queue;
 mod json;
+mod numbered_key;
 mod opening;
 mod options;
 mod page;
-mod parsed;
-mod part;
 mod prescan;
 mod record;
 mod records;
@@ -49,11 +47,15 @@ mod rejected;
 mod resuming;
 mod stamp;
 mod stored_bytes;
+mod stored_records;
 mod units;
 mod unpacked;
+#[cfg(test)]
+mod unpacked_tests;
 mod unreadable;
 mod warc;
 mod warc_page;
+mod zstd_frame;
 
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
@@ -68,11 +70,15 @@ pub use units::Units;
 
 pub use crate::source::Totals;
 
-#[cfg(feature = "cli")]
-pub(crate) use opening::unpacked;
-pub(crate) use record::{NumberedKey, RecordId};
-pub(crate) use records::StoredRecords;
-pub(crate) use stored_bytes::Stop;
-pub(crate) use unpacked::Packing;
+pub(crate) use {
+    input::Input,
+    numbered_key::{NumberedKey, RecordId},
+    stored_bytes::Stop,
+    stored_records::StoredRecords,
+    unpacked::Packing,
+};
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};
+
+#[cfg(feature = "cli")]
+pub(crate) use opening::unpacked;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::encoding::decoded;
 use super::format::{Kind, is_html, is_mostly_binary, is_text, is_xhtml, kind_of_bytes};
-use super::parsed::Content;
+use super::record::Content;
 use super::rejected::Reason;
 use super::unreadable::kind_of;
 

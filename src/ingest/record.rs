@@ -1,20 +1,20 @@
-//! From raw records to records, and from records to documents. Documents may be named by the places of their
-//! records, so that records of one key stay apart.
+//! Records: parsed from raw ones, and made into documents. Parses whole files of text or HTML, lines of text, and lines
+//! of which a tab parts the key from the text or the fingerprint.
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
-use super::input::{Raw, RawContent};
+use super::input::{Position, Raw, RawContent};
 use super::json::parse_json;
+use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
-use super::parsed::{Content, Parsed, Parts, parse_fingerprint, parse_line, parse_text, parse_tsv};
-use super::rejected::{Offset, Reason, Rejected};
-use super::unreadable::lines_of_list;
+use super::page::{Said, content};
+use super::rejected::{Reason, Rejected};
+use super::unreadable::{kind_of_many, lines_of_list};
 use super::warc_page::parse_warc;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
@@ -24,12 +24,8 @@ use crate::text::Unit;
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    path: Arc<Path>,
-    line: Option<u64>,
-    offset: Option<Offset>,
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) content: Content,
-    pub(super) parts: Parts,
+    position: Position,
+    pub(super) parsed: Parsed,
     /// What of it gets a fingerprint of its own.
     pub(super) unit: Unit,
     /// Its place, if its document is named by that.
@@ -37,6 +33,39 @@ pub struct Record {
     /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say
     /// otherwise.
     is_taken_whole: bool,
+}
+
+/// A record as a parser returns it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Parsed {
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) content: Content,
+    pub(super) parts: Parts,
+}
+
+/// What a fingerprint is made from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Content {
+    Fingerprint(Fingerprint, Option<Sketch>),
+    /// Features that the caller has found, with their weights.
+    Features(Vec<(String, f64)>),
+    Text(String),
+    Html(String),
+    /// HTML in the syntax of XML.
+    Xhtml(String),
+    /// Too short to judge; the text itself is not known. Dumps of databases contain such records.
+    TooShort,
+}
+
+/// The other fields of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) seen: Option<i64>,
+    pub(super) rank: Vec<i64>,
+    pub(super) scope: String,
+    pub(super) payload: Vec<u8>,
+    /// Documents that are known to belong together. Only an evaluation reads it.
+    pub(super) group: Option<String>,
 }
 
 /// What a record brings to read, as it came.
@@ -53,20 +82,12 @@ impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
         let Raw {
-            input,
-            line,
-            offset,
+            position,
             format,
             content,
-            mark,
-            ..
         } = raw;
-        let path = input.path.clone();
-        let number = line.unwrap_or(mark.place.records);
-        let id = options.numbered.then_some(RecordId {
-            input: input.index as u32,
-            number,
-        });
+        let place = position.id();
+        let id = options.numbered.then_some(place);
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong {
                 bytes,
@@ -75,73 +96,46 @@ impl Record {
             RawContent::Broken(problem) => Err(Reason::Warc {
                 problem: problem.into_owned(),
             }),
-            RawContent::Failed(failed) => Err(Reason::Input {
-                problem: failed.reason,
-            }),
-            RawContent::PassedOver => return Ok(None),
+            RawContent::Failed { reason, .. } => Err(Reason::Input { problem: reason }),
+            RawContent::PassedOver => Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
-            RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
-                [] => return Ok(None),
-                line => match format {
-                    InputFormat::Jsonl => parse_json(line, options),
-                    InputFormat::Tsv => parse_tsv(line),
-                    InputFormat::Fingerprints => parse_fingerprint(line),
-                    InputFormat::Lines => parse_line(&path, number, line),
-                    InputFormat::Warc | InputFormat::Text | InputFormat::Auto => {
-                        unreachable!("it is not cut into lines")
-                    }
-                },
-            },
             RawContent::Bytes(bytes) => match format {
                 InputFormat::Warc => {
-                    match parse_warc(&bytes, options.max_record_bytes, !options.ignores("seen")) {
-                        Ok(Some(parsed)) => Ok(parsed),
-                        Ok(None) => return Ok(None),
-                        Err(reason) => Err(reason),
-                    }
+                    parse_warc(&bytes, options.max_record_bytes, !options.ignores("seen"))
                 }
-                _ => parse_text(&path, &bytes, options),
+                InputFormat::Text | InputFormat::Auto => {
+                    parse_text(position.path(), &bytes, options).map(Some)
+                }
+                _ => match (without_marks(&bytes), format) {
+                    ([], _) => Ok(None),
+                    (line, InputFormat::Jsonl) => parse_json(line, options).map(Some),
+                    (line, InputFormat::Tsv) => parse_tsv(line).map(Some),
+                    (line, InputFormat::Fingerprints) => parse_fingerprint(line).map(Some),
+                    (line, _) => parse_line(position.path(), place.number, line).map(Some),
+                },
             },
         };
         match parsed {
-            Ok(Parsed {
-                key,
-                content,
-                parts,
-            }) => {
-                let is_taken_whole =
-                    format == InputFormat::Text && options.format == InputFormat::Auto;
-                let unit = options.unit;
-                Ok(Some(Self {
-                    path,
-                    line,
-                    offset,
-                    key,
-                    content,
-                    parts,
-                    unit,
-                    id,
-                    is_taken_whole,
-                }))
-            }
-            Err(reason) => Err(Rejected {
-                path,
-                line,
-                offset,
-                reason,
-                id: id.map(Box::new),
-            }),
+            Ok(None) => Ok(None),
+            Ok(Some(parsed)) => Ok(Some(Self {
+                position,
+                parsed,
+                unit: options.unit,
+                id,
+                is_taken_whole: format == InputFormat::Text && options.format == InputFormat::Auto,
+            })),
+            Err(reason) => Err(position.rejected(reason, id)),
         }
     }
 
     /// The key, if the record has one.
     pub fn key(&self) -> Option<&[u8]> {
-        self.key.as_deref()
+        self.parsed.key.as_deref()
     }
 
     /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
     pub(super) fn lines_of_list(&self) -> Option<u64> {
-        match &self.content {
+        match &self.parsed.content {
             Content::Text(text) if self.is_taken_whole => lines_of_list(text),
             _ => None,
         }
@@ -156,7 +150,7 @@ impl Record {
     /// marked as too short, or it would be rejected.
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
         self.document_with(None).ok()?;
-        match self.content {
+        match self.parsed.content {
             Content::Fingerprint(..) => Some(true),
             Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => {
                 Some(false)
@@ -176,27 +170,20 @@ impl Record {
         &self,
         rule: Fingerprinting,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Rejected> {
-        rule.judge(&self.content)
+        rule.judge(&self.parsed.content)
             .map_err(|reason| self.rejected(reason))
     }
 
     /// The text of the record, from which `rule` makes its fingerprint: of HTML, what the scheme reads. `None` if the
     /// record brings a fingerprint or features in place of a text.
     pub fn text(&self, rule: Fingerprinting) -> Option<Cow<'_, str>> {
-        match &self.content {
-            Content::Text(text) => Some(Cow::Borrowed(text)),
-            Content::Html(html) => Some(Cow::Owned(rule.text_of_html(html))),
-            Content::Xhtml(page) => Some(Cow::Owned(rule.text_of_xhtml(page))),
-            Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
-        }
+        rule.text_of(&self.parsed.content)
     }
 
     /// The same record, with its text in place of HTML.
     pub(super) fn into_plain(mut self, rule: Fingerprinting) -> Self {
-        match &self.content {
-            Content::Html(html) => self.content = Content::Text(rule.text_of_html(html)),
-            Content::Xhtml(page) => self.content = Content::Text(rule.text_of_xhtml(page)),
-            _ => {}
+        if let Some(Cow::Owned(text)) = rule.text_of(&self.parsed.content) {
+            self.parsed.content = Content::Text(text);
         }
         self
     }
@@ -213,7 +200,7 @@ impl Record {
 
     pub(super) fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule
-            .judge(&self.content)
+            .judge(&self.parsed.content)
             .and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }
@@ -225,13 +212,13 @@ impl Record {
     /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
     #[cfg(feature = "eval")]
     pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Page), Rejected> {
-        let Some(key) = self.key.clone() else {
+        let Some(key) = self.parsed.key.clone() else {
             return Err(self.rejected(Reason::NoKey));
         };
-        match self.content {
-            Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
-            Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
-            Content::Xhtml(page) => Ok((key, self.parts.group, Page::Xhtml(page))),
+        match self.parsed.content {
+            Content::Text(text) => Ok((key, self.parsed.parts.group, Page::Text(text))),
+            Content::Html(html) => Ok((key, self.parsed.parts.group, Page::Html(html))),
+            Content::Xhtml(page) => Ok((key, self.parsed.parts.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }
@@ -240,22 +227,14 @@ impl Record {
 
     pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = match self.id {
-            None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
+            None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let mut numbered = NumberedKey {
-                    id,
-                    text: None,
-                    key: self.key.as_deref(),
+                let text = match judged {
+                    Some(_) => None,
+                    None => self.hash_of_text(),
                 };
-                if judged.is_none() {
-                    numbered.text = self.hash_of_text();
-                }
-                if numbered
-                    .key
-                    .is_some_and(|key| key.len() > NumberedKey::MAX_KEY_BYTES)
-                {
-                    numbered.key = None;
-                }
+                let key = self.parsed.key.as_deref();
+                let numbered = NumberedKey { id, text, key };
                 Cow::Owned(numbered.to_bytes())
             }
         };
@@ -265,7 +244,7 @@ impl Record {
             scope,
             payload,
             group: _,
-        } = &self.parts;
+        } = &self.parsed.parts;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
@@ -280,7 +259,7 @@ impl Record {
 
     /// The hash of a text as it came.
     fn hash_of_text(&self) -> Option<u128> {
-        match &self.content {
+        match &self.parsed.content {
             Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
             Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
             Content::Xhtml(page) => Some(xxh3_128_with_seed(page.as_bytes(), 2)),
@@ -289,13 +268,7 @@ impl Record {
     }
 
     pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        Rejected {
-            path: self.path.clone(),
-            line: self.line,
-            offset: self.offset,
-            reason,
-            id: self.id.map(Box::new),
-        }
+        self.position.rejected(reason, self.id)
     }
 }
 
@@ -308,88 +281,90 @@ fn without_marks(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// Where a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RecordId {
-    /// The index of its input.
-    pub(crate) input: u32,
-    /// Its line, from 1. Of an input that is not cut into lines, its number among the records.
-    pub(crate) number: u64,
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
+    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 {
+        valid_bytes: error.valid_up_to(),
+    })
 }
 
-/// What the key of a numbered document says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NumberedKey<'k> {
-    pub(crate) id: RecordId,
-    /// The hash of a text that is too short to judge. By it, texts that are the same are found.
-    pub(crate) text: Option<u128>,
-    /// The key that the record itself has, unless it has more than [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES).
-    pub(crate) key: Option<&'k [u8]>,
-}
-
-const HAS_KEY: u8 = 1;
-const HAS_TEXT: u8 = 2;
-
-impl RecordId {
-    /// The size of the bytes of a place.
-    pub(crate) const BYTES: usize = 12;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.input.to_le_bytes());
-        bytes[4..].copy_from_slice(&self.number.to_le_bytes());
-        bytes
+/// The record of a whole file.
+fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
+    // The beginning of the file has not shown all of it.
+    if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
+        return Err(Reason::ManyDocuments { found });
     }
+    let content =
+        content(bytes, &Said::from_name(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
+    Ok(Parsed {
+        key: Some(key_of(path)),
+        content,
+        parts: Parts::default(),
+    })
+}
 
-    pub(crate) fn of_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        let (input, number) = bytes.split_at(4);
-        let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
-            unreachable!("they have four and eight bytes")
+/// The record of a line. Its key is that of the file with a colon and the number of the line.
+fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
+    let content = Content::Text(utf8(line)?.to_owned());
+    let key = [&*key_of(path), b":", number.to_string().as_bytes()].concat();
+    Ok(Parsed {
+        key: Some(key),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+/// The path as the system has it. On Unix it need not be UTF-8.
+fn key_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}
+
+fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, text) = split_at_tab(line)?;
+    let text = unescape(text);
+    let content = Content::Text(utf8(&text)?.to_owned());
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
+    let (key, digits) = split_at_tab(line)?;
+    let fingerprint = String::from_utf8_lossy(digits.trim_ascii())
+        .parse()
+        .map_err(Reason::Document)?;
+    let content = Content::Fingerprint(fingerprint, None);
+    Ok(Parsed {
+        key: Some(unescape(key)),
+        content,
+        parts: Parts::default(),
+    })
+}
+
+fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
+    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
+    Ok((&line[..tab], &line[tab + 1..]))
+}
+
+/// Resolves the escapes `\t`, `\n`, `\r` and `\\`. A backslash before any other byte stands for itself.
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let (byte, used) = match rest.get(at + 1) {
+            Some(b't') => (b'\t', 2),
+            Some(b'n') => (b'\n', 2),
+            Some(b'r') => (b'\r', 2),
+            Some(b'\\') => (b'\\', 2),
+            _ => (b'\\', 1),
         };
-        Self {
-            input: u32::from_le_bytes(input),
-            number: u64::from_le_bytes(number),
-        }
+        plain.push(byte);
+        rest = &rest[at + used..];
     }
-}
-
-impl<'k> NumberedKey<'k> {
-    /// The longest key for which there is room behind the rest.
-    const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
-
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let mut flags = 0;
-        if self.key.is_some() {
-            flags |= HAS_KEY;
-        }
-        if self.text.is_some() {
-            flags |= HAS_TEXT;
-        }
-        let mut bytes = self.id.to_bytes().to_vec();
-        bytes.push(flags);
-        if let Some(text) = self.text {
-            bytes.extend(text.to_le_bytes());
-        }
-        bytes.extend(self.key.unwrap_or_default());
-        bytes
-    }
-
-    /// What the bytes say. `None` if they are not those of such a key.
-    pub(crate) fn of_bytes(bytes: &'k [u8]) -> Option<Self> {
-        let (id, rest) = bytes.split_first_chunk()?;
-        let (&flags, mut rest) = rest.split_first()?;
-        let mut text = None;
-        if flags & HAS_TEXT != 0 {
-            let (hash, key) = rest.split_first_chunk()?;
-            text = Some(u128::from_le_bytes(*hash));
-            rest = key;
-        }
-        Some(Self {
-            id: RecordId::of_bytes(id),
-            text,
-            key: (flags & HAS_KEY != 0).then_some(rest),
-        })
-    }
+    plain.extend_from_slice(rest);
+    plain
 }
 
 #[cfg(test)]
@@ -399,7 +374,7 @@ mod tests {
     #[test]
     fn a_rejected_record_is_named_by_its_input_and_line() {
         let content = RawContent::Bytes(b"{\"id\":1}".to_vec());
-        let raw = Raw::of_line_7(InputFormat::Jsonl, content);
+        let raw = Raw::new(0, Path::new("in"), Some(7), InputFormat::Jsonl, content);
         let rejected = Record::parse(raw, &ReadOptions::new())
             .err()
             .map(|rejected| rejected.to_string());
@@ -407,27 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_as_they_were_made() {
-        for (input, number) in [
-            (0, 1),
-            (0, 255),
-            (0, 256),
-            (1, 1),
-            (256, 0),
-            (u32::MAX, u64::MAX),
-        ] {
-            let id = RecordId { input, number };
-            for (text, key) in [
-                (None, None),
-                (None, Some(&b""[..])),
-                (Some(7), None),
-                (Some(u128::MAX), Some(b"k")),
-            ] {
-                let numbered = NumberedKey { id, text, key };
-                let bytes = numbered.to_bytes();
-                assert_eq!(NumberedKey::of_bytes(&bytes), Some(numbered));
-            }
-        }
-        assert_eq!(NumberedKey::of_bytes(b"short"), None);
+    fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
+        let parsed = parse_tsv(b"a\\tb\tone\\ntwo\\\\three\\four\tfive")?;
+        assert_eq!(parsed.key.as_deref(), Some(&b"a\tb"[..]));
+        assert_eq!(
+            parsed.content,
+            Content::Text("one\ntwo\\three\\four\tfive".into())
+        );
+        assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::record::RecordId;
+use super::numbered_key::RecordId;
 use crate::error::{Error, path_name};
 use crate::text::{Scheme, Unit};
 

@@ -10,8 +10,7 @@ use std::vec::IntoIter;
 use serde_json::{Value, json};
 
 use super::fingerprinting::Fingerprinting;
-use super::parsed::Content;
-use super::record::Record;
+use super::record::{Content, Record};
 use super::rejected::{Reason, Rejected};
 use crate::document::Document;
 use crate::text::{Syntax, Unit, visible_paragraphs};
@@ -46,7 +45,7 @@ impl Record {
             return Ok(Units(State::Whole(Some(Box::new(self)))));
         }
         // The text is not copied for each unit.
-        let text = match std::mem::replace(&mut self.content, Content::TooShort) {
+        let text = match std::mem::replace(&mut self.parsed.content, Content::TooShort) {
             Content::Text(text) => text,
             Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
             Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
@@ -81,8 +80,8 @@ impl Iterator for Units {
                 let (index, range) = ranges.next()?;
                 let key = unit_key(record.key().unwrap_or_default(), index + 1);
                 let mut unit = (**record).clone();
-                unit.key = Some(key);
-                unit.content = Content::Text(text[range].to_owned());
+                unit.parsed.key = Some(key);
+                unit.parsed.content = Content::Text(text[range].to_owned());
                 Some(unit)
             }
         }
@@ -172,8 +171,8 @@ impl CutDocument {
         let whole = record
             .document_with(None)
             .map_err(|reason| record.rejected(reason))?;
-        record.parts.seen = Some(whole.seen());
-        record.parts.payload.clear();
+        record.parsed.parts.seen = Some(whole.seen());
+        record.parsed.parts.payload.clear();
         let units = record.into_units()?;
         let count = units.len();
         let mut judged = Vec::new();
@@ -208,6 +207,8 @@ pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::format::InputFormat;
     use super::super::input::{Raw, RawContent};
     use super::super::options::ReadOptions;
@@ -215,7 +216,7 @@ mod tests {
 
     fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
         let content = RawContent::Bytes(line.as_bytes().to_vec());
-        let raw = Raw::of_line_7(InputFormat::Jsonl, content);
+        let raw = Raw::new(0, Path::new("in"), Some(7), InputFormat::Jsonl, content);
         let record = Record::parse(raw, &ReadOptions::new().unit(unit))
             .map_err(|rejected| rejected.to_string())?;
         let record = record.expect("a line is a record");
@@ -224,7 +225,9 @@ mod tests {
             .map_err(|rejected| rejected.to_string())?;
         let key =
             |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
-        Ok(units.map(|unit| (key(&unit), unit.content)).collect())
+        Ok(units
+            .map(|unit| (key(&unit), unit.parsed.content))
+            .collect())
     }
 
     #[test]

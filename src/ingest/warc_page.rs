@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::body;
 use super::page::{self, Said};
-use super::parsed::{Parsed, Parts};
+use super::record::{Parsed, Parts};
 use super::rejected::Reason;
 use super::warc::WarcHeader;
 
