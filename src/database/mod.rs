@@ -23,13 +23,11 @@ mod durability_tests;
 mod expiry;
 mod explain;
 mod group_commit;
-mod metrics;
 mod near;
 mod near_search;
 mod options;
 mod pairs;
 mod policy;
-mod prometheus;
 mod query;
 #[cfg(test)]
 mod reopen_tests;
@@ -60,8 +58,6 @@ pub use database::Database;
 pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
-
-pub use metrics::{Metrics, Verdicts};
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};

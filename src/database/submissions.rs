@@ -25,7 +25,7 @@ use super::verdict::Verdict;
 use super::writer::{Submission, WriterOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::{Meters, QueueGauge};
+use crate::metrics::{Count, Meters, QueueGauge, Timed};
 use crate::source::Reached;
 
 /// A document to insert.
@@ -390,18 +390,16 @@ impl Submissions {
         for waiter in let_in {
             waiter.let_in();
         }
-        self.meters.submissions.add(work.len() as u64);
+        self.meters.add(Count::Submissions, work.len() as u64);
         Some(Group { work, submitted })
     }
 
     /// Notes that a group was committed that was submitted at these times.
     pub(super) fn durable(&self, submitted: &[Instant]) {
         let now = Instant::now();
-        self.meters.answers.record_all(
-            submitted
-                .iter()
-                .map(|&at| now.saturating_duration_since(at)),
-        );
+        let waited = submitted.iter();
+        let waited = waited.map(|&at| now.saturating_duration_since(at));
+        self.meters.record(Timed::Submission, waited);
     }
 
     /// Notes that a group was answered, and how long it took to commit it.

@@ -13,7 +13,7 @@ use super::search::{Search, SearchTarget, add_all};
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::{Decided, MOST_DISTANCE};
+use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::NearFingerprint;
 use crate::store::{Numbered, Reader, Transaction};
@@ -60,23 +60,23 @@ impl Verdict {
     }
 
     /// Counts it among the verdicts of its transaction.
-    fn count_in(&self, decided: &mut Decided) {
+    fn count_in(&self, verdicts: &mut Verdicts) {
         let duplicates = u64::from(self.is_duplicate());
         match self.change {
             Change::Inserted => {
-                decided.inserted += 1;
-                decided.inserted_duplicates += duplicates;
+                verdicts.inserted += 1;
+                verdicts.inserted_duplicates += duplicates;
             }
             Change::Replaced(_) => {
-                decided.replaced += 1;
-                decided.replaced_duplicates += duplicates;
+                verdicts.replaced += 1;
+                verdicts.replaced_duplicates += duplicates;
             }
-            Change::Skipped => decided.skipped += 1,
+            Change::Skipped => verdicts.skipped += 1,
         }
         // Matches may be in the order of similarity.
         let distances = self.matches.iter().map(|found| found.distance as usize);
         if let Some(distance) = distances.min() {
-            decided.nearest[distance.min(MOST_DISTANCE)] += 1;
+            verdicts.nearest[distance] += 1;
         }
     }
 
@@ -272,7 +272,7 @@ impl WriteTxn {
             verdict.change = Change::Skipped;
             self.keep_own(policy, own.as_ref())?;
         }
-        verdict.count_in(&mut self.decided);
+        verdict.count_in(&mut self.verdicts);
         Ok(verdict)
     }
 
