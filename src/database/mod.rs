@@ -1,6 +1,5 @@
 //! An open file and its transactions, snapshots and queries: the interface of the library.
 
-mod answer;
 mod check;
 #[cfg(test)]
 mod check_sketches_tests;
@@ -37,7 +36,6 @@ mod statistics;
 mod submissions;
 mod ticket;
 mod verdict;
-mod verification;
 mod write;
 mod writer;
 #[cfg(test)]
@@ -65,7 +63,8 @@ pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
+pub use submissions::{Answers, WriterOptions};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};
 pub use write::WriteTxn;
-pub use writer::{Answers, Submission, TrySubmit, Writer, WriterOptions};
+pub use writer::{Submission, TrySubmit, Writer};

@@ -499,11 +499,12 @@ struct Searches<'a> {
     fingerprints: Vec<Option<Vec<NearFingerprint>>>,
     /// The index of the document of each search.
     documents: Vec<usize>,
+    /// The index of the search of each document, up to the last that has one.
+    search_of: Vec<Option<usize>>,
 }
 
 impl<'a> Searches<'a> {
-    /// Notes a near fingerprint of a document, and returns the index of its search. The near fingerprints of
-    /// a document come one after the other.
+    /// Notes a near fingerprint of a document, and returns the index of its search.
     fn add(
         &mut self,
         reader: Reader<'_>,
@@ -512,8 +513,10 @@ impl<'a> Searches<'a> {
         own: Option<&Numbered>,
         near: NearFingerprint,
     ) -> Result<usize> {
-        let known = self.documents.iter().rposition(|&other| other == index);
-        let search = match known {
+        if self.search_of.len() <= index {
+            self.search_of.resize(index + 1, None);
+        }
+        let search = match self.search_of[index] {
             Some(search) => search,
             None => {
                 let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
@@ -522,7 +525,9 @@ impl<'a> Searches<'a> {
                 self.searches.push(Search::new(reader, target, most, own)?);
                 self.fingerprints.push(Some(Vec::new()));
                 self.documents.push(index);
-                self.documents.len() - 1
+                let search = self.documents.len() - 1;
+                self.search_of[index] = Some(search);
+                search
             }
         };
         let kept = &mut self.fingerprints[search];
