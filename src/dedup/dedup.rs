@@ -13,7 +13,7 @@ use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals, Repor
 use super::keeping;
 use super::layout::Layout;
 use super::verdicts::{self, Unjudged};
-use super::work::{OUTPUT, REMOVED, REPORT, UNJUDGED, Work, cannot_write, write_durably};
+use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
 use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
@@ -24,6 +24,8 @@ use crate::ingest::{
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
 
+/// The name of the report in the folder of the work.
+const REPORT: &str = "report";
 /// The records that are committed together.
 const BATCH: usize = 5_000;
 
@@ -342,14 +344,9 @@ impl Dedup {
         let Some((_, reporter)) = &self.report else {
             return Ok(());
         };
-        let report = reporter.make(&Removals {
-            inputs: records.paths(),
-            options: &self.reading(),
-            rule: Fingerprinting::new(database.scheme(), self.scheme)?,
-            stop: &self.stop,
-            list: &work.path(REMOVED),
-            totals: &work.state.decided.unwrap_or_default(),
-        })?;
+        let rule = Fingerprinting::new(database.scheme(), self.scheme)?;
+        let options = self.reading();
+        let report = reporter.report(work, records.paths(), &options, rule, &self.stop)?;
         write_durably(&work.path(REPORT), |out| out.write_all(&report))
     }
 
@@ -400,7 +397,7 @@ impl Dedup {
             }
         }
         drop(snapshot);
-        let unjudged = Unjudged::at(work.path(UNJUDGED));
+        let unjudged = Unjudged::new(work);
         let left_out = self.ingest(&database, unread, Some(unjudged), observe)?;
         Ok((database, known, left_out))
     }

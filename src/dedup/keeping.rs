@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::verdicts::Removed;
-use super::work::{IDS, Work};
+use super::work::Work;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result, path_name};
@@ -48,7 +48,7 @@ pub(super) fn keep(
     observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let mut removed = Removed::open(&work.path(IDS))?;
+    let mut removed = Removed::open(work)?;
     let all = snapshot.stats()?.documents;
     let mut txn = known.begin_write()?;
     for (done, document) in (1u64..).zip(snapshot.documents()) {

@@ -216,9 +216,6 @@ impl Work {
 pub(super) const OUTPUT: &str = "output";
 pub(super) const REMOVED: &str = "removed.jsonl";
 const RECORDS: &str = "records.simdb";
-pub(super) const REPORT: &str = "report";
-pub(super) const IDS: &str = "removed.ids";
-pub(super) const UNJUDGED: &str = "unjudged.ids";
 const STATE: &str = "state.json";
 /// The state until it is whole. It has a name that is known, so that what a killed run leaves is known as its own.
 const NEW_STATE: &str = "state.json.new";

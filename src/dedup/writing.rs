@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
 use super::verdicts::Removed;
-use super::work::{IDS, Work, cannot_write};
+use super::work::{Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 use crate::files::sync_directory;
@@ -77,7 +77,7 @@ pub(super) fn write(
     let progress = records.begin_again();
     let mut survivors = Survivors {
         records,
-        removed: Removed::open(&work.path(IDS))?,
+        removed: Removed::open(work)?,
         sources,
     };
     let mut writing = Writing {

@@ -9,11 +9,10 @@ use super::fingerprinting::Fingerprinting;
 use super::ingestion::{Event, Ingested, Resumed, Settings};
 use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
-use super::record::Record;
+use super::record::{CutDocument, OnText, Record, document_of, keys_of};
 use super::records::Records;
 use super::rejected::Rejected;
 use super::resuming::Sources;
-use super::units::{CutDocument, OnText, document_of, keys_of};
 use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -91,8 +90,28 @@ impl<'i> Batches<'i> {
         }
     }
 
-    /// Reports how the inputs are read that were read before, and takes all records.
+    /// Reports how the inputs are read that were read before, takes all records, and returns what was done.
     pub(super) fn run(
+        mut self,
+        records: Records,
+        rule: Fingerprinting,
+        on_text: Option<OnText>,
+        resumptions: &[(usize, Resumed)],
+    ) -> Result<Ingested> {
+        match self.report_and_take(records, rule, on_text, resumptions) {
+            // Where the caller has ended it, what is not committed is not stored.
+            Ok(()) | Err(Error::Interrupted) => Ok(self.sources.ingested(self.totals, self.failed)),
+            // The records before the error are good.
+            Err(error @ Error::Input { .. }) => match self.commit() {
+                Ok(()) | Err(Error::Interrupted) => Err(error),
+                Err(failed) => Err(failed),
+            },
+            // If the database failed, nothing more is committed.
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report_and_take(
         &mut self,
         records: Records,
         rule: Fingerprinting,
@@ -278,7 +297,7 @@ impl<'i> Batches<'i> {
 
     fn reject(&mut self, rejected: &Rejected, position: Position) -> Result<()> {
         if self.settings.strict {
-            return Err(rejected.to_error());
+            return Err(Error::from(rejected));
         }
         self.since.rejected += 1;
         self.in_batch += 1;
@@ -289,7 +308,7 @@ impl<'i> Batches<'i> {
 
     /// Reports that an input cannot be read further, and keeps that if it is so as long as its content is the same.
     fn fail(&mut self, rejected: &Rejected, position: &Position, is_lasting: bool) -> Result<()> {
-        let error = rejected.to_error();
+        let error = Error::from(rejected);
         if self.settings.strict {
             return Err(error);
         }
@@ -399,7 +418,7 @@ impl<'i> Batches<'i> {
     }
 
     /// Commits the batch, after all of its events were reported.
-    pub(super) fn commit(&mut self) -> Result<()> {
+    fn commit(&mut self) -> Result<()> {
         self.note(false)?;
         if let Some(mut txn) = self.txn.take() {
             self.sources.write(&mut txn)?;
@@ -415,11 +434,6 @@ impl<'i> Batches<'i> {
         (self.report)(Event::Committed {
             totals: &self.totals,
         })
-    }
-
-    /// What was done.
-    pub(super) fn ingested(&self) -> Ingested {
-        self.sources.ingested(self.totals, self.failed)
     }
 }
 
@@ -513,7 +527,7 @@ impl Taker {
             return Ok(Taken::PassedOver);
         };
         let on_text = self.on_text.as_ref();
-        if record.unit != Unit::Document {
+        if record.is_cut() {
             return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
         }
         let lines = record.lines_of_list();

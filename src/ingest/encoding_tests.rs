@@ -5,7 +5,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::page::{Said, content};
-use super::record::Content;
+use super::parsed::Content;
 use super::rejected::Reason;
 
 const RUSSIAN: &str = "Совет порта собрался во вторник вечером, чтобы решить, как восстановить старый рыбный рынок \

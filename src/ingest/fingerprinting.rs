@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::record::Content;
+use super::parsed::Content;
 use super::rejected::Reason;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::batches::Batches;
 use super::fingerprinting::Fingerprinting;
+use super::record::OnText;
 use super::records::Records;
 use super::rejected::Rejected;
 use super::resuming::{Reread, Sources};
 use super::stored_bytes::Stop;
-use super::units::OnText;
 use crate::database::{Database, Policy, Verdict};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -219,18 +219,8 @@ impl<'d> Ingest<'d> {
             self.knows_rejected,
         )?;
         let unit = records.options().unit;
-        let mut batches = Batches::new(self.database, &self.settings, unit, sources, report, began);
-        match batches.run(records, rule, self.on_text.clone(), &resumptions) {
-            // Where the caller has ended it, what is not committed is not stored.
-            Ok(()) | Err(Error::Interrupted) => Ok(batches.ingested()),
-            // The records before the error are good.
-            Err(error @ Error::Input { .. }) => match batches.commit() {
-                Ok(()) | Err(Error::Interrupted) => Err(error),
-                Err(failed) => Err(failed),
-            },
-            // If the database failed, nothing more is committed.
-            Err(error) => Err(error),
-        }
+        let batches = Batches::new(self.database, &self.settings, unit, sources, report, began);
+        batches.run(records, rule, self.on_text.clone(), &resumptions)
     }
 }
 

@@ -40,6 +40,7 @@ mod numbered_key;
 mod opening;
 mod options;
 mod page;
+mod parsed;
 mod prescan;
 mod record;
 mod records;
@@ -48,7 +49,6 @@ mod resuming;
 mod stamp;
 mod stored_bytes;
 mod stored_records;
-mod units;
 mod unpacked;
 #[cfg(test)]
 mod unpacked_tests;
@@ -61,12 +61,11 @@ pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};
 pub use options::ReadOptions;
-pub use record::Record;
+pub use record::{Record, Units};
 pub use records::{ReadRecord, Records};
 pub use rejected::{Offset, Reason, Rejected};
 pub use resuming::Reread;
 pub use stored_bytes::Progress;
-pub use units::Units;
 
 pub use crate::source::Totals;
 

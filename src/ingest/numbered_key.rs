@@ -27,15 +27,19 @@ const HAS_TEXT: u8 = 2;
 impl RecordId {
     /// The size of the bytes of a place.
     pub(crate) const BYTES: usize = 12;
+}
 
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.input.to_le_bytes());
-        bytes[4..].copy_from_slice(&self.number.to_le_bytes());
+impl From<RecordId> for [u8; RecordId::BYTES] {
+    fn from(id: RecordId) -> Self {
+        let mut bytes = [0; RecordId::BYTES];
+        bytes[..4].copy_from_slice(&id.input.to_le_bytes());
+        bytes[4..].copy_from_slice(&id.number.to_le_bytes());
         bytes
     }
+}
 
-    pub(crate) fn of_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+impl From<&[u8; Self::BYTES]> for RecordId {
+    fn from(bytes: &[u8; Self::BYTES]) -> Self {
         let (input, number) = bytes.split_at(4);
         let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
             unreachable!("they have four and eight bytes")
@@ -60,7 +64,7 @@ impl<'k> NumberedKey<'k> {
         if self.text.is_some() {
             flags |= HAS_TEXT;
         }
-        let mut bytes = self.id.to_bytes().to_vec();
+        let mut bytes = <[u8; RecordId::BYTES]>::from(self.id).to_vec();
         bytes.push(flags);
         if let Some(text) = self.text {
             bytes.extend(text.to_le_bytes());
@@ -80,7 +84,7 @@ impl<'k> NumberedKey<'k> {
             rest = key;
         }
         Some(Self {
-            id: RecordId::of_bytes(id),
+            id: RecordId::from(id),
             text,
             key: (flags & HAS_KEY != 0).then_some(rest),
         })

@@ -1,71 +1,41 @@
-//! Records: parsed from raw ones, and made into documents. Parses whole files of text or HTML, lines of text, and lines
-//! of which a tab parts the key from the text or the fingerprint.
+//! Records: parsed from raw ones, cut into units, and made into documents. The key of the document of a unit tells its
+//! place.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::fmt;
+use std::iter::Enumerate;
+use std::ops::Range;
+use std::sync::Arc;
+use std::vec::IntoIter;
 
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
 use super::input::{Position, Raw, RawContent};
-use super::json::parse_json;
 use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
-use super::page::{Said, content};
+use super::parsed::{Content, Parsed, parse};
 use super::rejected::{Reason, Rejected};
-use super::unreadable::{kind_of_many, lines_of_list};
-use super::warc_page::parse_warc;
+use super::unreadable::lines_of_list;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::text::Unit;
+use crate::text::{Syntax, Unit, visible_paragraphs};
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     position: Position,
-    pub(super) parsed: Parsed,
+    parsed: Parsed,
     /// What of it gets a fingerprint of its own.
-    pub(super) unit: Unit,
+    unit: Unit,
     /// Its place, if its document is named by that.
     id: Option<RecordId>,
     /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say
     /// otherwise.
     is_taken_whole: bool,
-}
-
-/// A record as a parser returns it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Parsed {
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) content: Content,
-    pub(super) parts: Parts,
-}
-
-/// What a fingerprint is made from.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
-    Fingerprint(Fingerprint, Option<Sketch>),
-    /// Features that the caller has found, with their weights.
-    Features(Vec<(String, f64)>),
-    Text(String),
-    Html(String),
-    /// HTML in the syntax of XML.
-    Xhtml(String),
-    /// Too short to judge; the text itself is not known. Dumps of databases contain such records.
-    TooShort,
-}
-
-/// The other fields of a record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) seen: Option<i64>,
-    pub(super) rank: Vec<i64>,
-    pub(super) scope: String,
-    pub(super) payload: Vec<u8>,
-    /// Documents that are known to belong together. Only an evaluation reads it.
-    pub(super) group: Option<String>,
 }
 
 /// What a record brings to read, as it came.
@@ -86,8 +56,7 @@ impl Record {
             format,
             content,
         } = raw;
-        let place = position.id();
-        let id = options.numbered.then_some(place);
+        let id = options.numbered.then(|| position.id());
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong {
                 bytes,
@@ -99,21 +68,7 @@ impl Record {
             RawContent::Failed { reason, .. } => Err(Reason::Input { problem: reason }),
             RawContent::PassedOver => Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
-            RawContent::Bytes(bytes) => match format {
-                InputFormat::Warc => {
-                    parse_warc(&bytes, options.max_record_bytes, !options.ignores("seen"))
-                }
-                InputFormat::Text | InputFormat::Auto => {
-                    parse_text(position.path(), &bytes, options).map(Some)
-                }
-                _ => match (without_marks(&bytes), format) {
-                    ([], _) => Ok(None),
-                    (line, InputFormat::Jsonl) => parse_json(line, options).map(Some),
-                    (line, InputFormat::Tsv) => parse_tsv(line).map(Some),
-                    (line, InputFormat::Fingerprints) => parse_fingerprint(line).map(Some),
-                    (line, _) => parse_line(position.path(), place.number, line).map(Some),
-                },
-            },
+            RawContent::Bytes(bytes) => parse(&bytes, format, &position, options),
         };
         match parsed {
             Ok(None) => Ok(None),
@@ -139,6 +94,11 @@ impl Record {
             Content::Text(text) if self.is_taken_whole => lines_of_list(text),
             _ => None,
         }
+    }
+
+    /// Whether each of its units is a document.
+    pub(super) fn is_cut(&self) -> bool {
+        self.unit != Unit::Document
     }
 
     /// Its place, if the inputs are read with numbers.
@@ -181,7 +141,7 @@ impl Record {
     }
 
     /// The same record, with its text in place of HTML.
-    pub(super) fn into_plain(mut self, rule: Fingerprinting) -> Self {
+    fn into_plain(mut self, rule: Fingerprinting) -> Self {
         if let Some(Cow::Owned(text)) = rule.text_of(&self.parsed.content) {
             self.parsed.content = Content::Text(text);
         }
@@ -198,7 +158,7 @@ impl Record {
         self.document(rule)
     }
 
-    pub(super) fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
+    fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule
             .judge(&self.parsed.content)
             .and_then(|judged| self.document_with(judged));
@@ -216,16 +176,16 @@ impl Record {
             return Err(self.rejected(Reason::NoKey));
         };
         match self.parsed.content {
-            Content::Text(text) => Ok((key, self.parsed.parts.group, Page::Text(text))),
-            Content::Html(html) => Ok((key, self.parsed.parts.group, Page::Html(html))),
-            Content::Xhtml(page) => Ok((key, self.parsed.parts.group, Page::Xhtml(page))),
+            Content::Text(text) => Ok((key, self.parsed.group, Page::Text(text))),
+            Content::Html(html) => Ok((key, self.parsed.group, Page::Html(html))),
+            Content::Xhtml(page) => Ok((key, self.parsed.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }
         }
     }
 
-    pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
+    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = match self.id {
             None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
@@ -238,13 +198,13 @@ impl Record {
                 Cow::Owned(numbered.to_bytes())
             }
         };
-        let Parts {
+        let Parsed {
             seen,
             rank,
             scope,
             payload,
-            group: _,
-        } = &self.parsed.parts;
+            ..
+        } = &self.parsed;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
@@ -267,108 +227,205 @@ impl Record {
         }
     }
 
-    pub(super) fn rejected(&self, reason: Reason) -> Rejected {
+    fn rejected(&self, reason: Reason) -> Rejected {
         self.position.rejected(reason, self.id)
     }
 }
 
-/// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
-/// own before a line.
-fn without_marks(mut line: &[u8]) -> &[u8] {
-    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
-        line = rest;
-    }
-    line
+/// The units of a record, in order: records of one paragraph or one sentence, or the whole record. The key of a
+/// paragraph or a sentence is that of the record, `#`, and its number, from 1.
+pub struct Units(State);
+
+enum State {
+    Whole(Option<Box<Record>>),
+    Cut {
+        /// The record without its text.
+        record: Box<Record>,
+        text: String,
+        ranges: Enumerate<IntoIter<Range<usize>>>,
+    },
 }
 
-pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
-    std::str::from_utf8(bytes).map_err(|error| Reason::NotUtf8 {
-        valid_bytes: error.valid_up_to(),
-    })
-}
+/// The most paragraphs or sentences of a record. It bounds the memory that a hostile record takes.
+const MOST_UNITS: usize = 1 << 20;
 
-/// The record of a whole file.
-fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
-    // The beginning of the file has not shown all of it.
-    if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
-        return Err(Reason::ManyDocuments { found });
-    }
-    let content =
-        content(bytes, &Said::from_name(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
-    Ok(Parsed {
-        key: Some(key_of(path)),
-        content,
-        parts: Parts::default(),
-    })
-}
-
-/// The record of a line. Its key is that of the file with a colon and the number of the line.
-fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
-    let content = Content::Text(utf8(line)?.to_owned());
-    let key = [&*key_of(path), b":", number.to_string().as_bytes()].concat();
-    Ok(Parsed {
-        key: Some(key),
-        content,
-        parts: Parts::default(),
-    })
-}
-
-/// The path as the system has it. On Unix it need not be UTF-8.
-fn key_of(path: &Path) -> Vec<u8> {
-    path.as_os_str().as_encoded_bytes().to_vec()
-}
-
-fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
-    let (key, text) = split_at_tab(line)?;
-    let text = unescape(text);
-    let content = Content::Text(utf8(&text)?.to_owned());
-    Ok(Parsed {
-        key: Some(unescape(key)),
-        content,
-        parts: Parts::default(),
-    })
-}
-
-fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
-    let (key, digits) = split_at_tab(line)?;
-    let fingerprint = String::from_utf8_lossy(digits.trim_ascii())
-        .parse()
-        .map_err(Reason::Document)?;
-    let content = Content::Fingerprint(fingerprint, None);
-    Ok(Parsed {
-        key: Some(unescape(key)),
-        content,
-        parts: Parts::default(),
-    })
-}
-
-fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
-    let tab = memchr::memchr(b'\t', line).ok_or(Reason::NoTab)?;
-    Ok((&line[..tab], &line[tab + 1..]))
-}
-
-/// Resolves the escapes `\t`, `\n`, `\r` and `\\`. A backslash before any other byte stands for itself.
-fn unescape(bytes: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        plain.extend_from_slice(&rest[..at]);
-        let (byte, used) = match rest.get(at + 1) {
-            Some(b't') => (b'\t', 2),
-            Some(b'n') => (b'\n', 2),
-            Some(b'r') => (b'\r', 2),
-            Some(b'\\') => (b'\\', 2),
-            _ => (b'\\', 1),
+impl Record {
+    /// Cuts the record into the units that [`ReadOptions::unit`](super::ReadOptions::unit) names.
+    ///
+    /// # Errors
+    ///
+    /// For paragraphs and sentences: [`Reason::NothingToCut`] if the record brings no text, and
+    /// [`Reason::TooManyUnits`] if it has more than 1,048,576 units.
+    pub fn into_units(mut self) -> Result<Units, Rejected> {
+        let unit = self.unit;
+        if unit == Unit::Document {
+            return Ok(Units(State::Whole(Some(Box::new(self)))));
+        }
+        // The text is not copied for each unit.
+        let text = match std::mem::replace(&mut self.parsed.content, Content::TooShort) {
+            Content::Text(text) => text,
+            Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
+            Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
+            _ => return Err(self.rejected(Reason::NothingToCut { unit })),
         };
-        plain.push(byte);
-        rest = &rest[at + used..];
+        let ranges = unit.ranges(&text, MOST_UNITS + 1);
+        if ranges.len() > MOST_UNITS {
+            return Err(self.rejected(Reason::TooManyUnits {
+                unit,
+                max_units: MOST_UNITS,
+            }));
+        }
+        Ok(Units(State::Cut {
+            record: Box::new(self),
+            text,
+            ranges: ranges.into_iter().enumerate(),
+        }))
     }
-    plain.extend_from_slice(rest);
-    plain
+}
+
+impl Iterator for Units {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        match &mut self.0 {
+            State::Whole(record) => record.take().map(|record| *record),
+            State::Cut {
+                record,
+                text,
+                ranges,
+            } => {
+                let (index, range) = ranges.next()?;
+                let key = unit_key(record.key().unwrap_or_default(), index + 1);
+                let mut unit = (**record).clone();
+                unit.parsed.key = Some(key);
+                unit.parsed.content = Content::Text(text[range].to_owned());
+                Some(unit)
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            State::Whole(record) => record.iter().size_hint(),
+            State::Cut { ranges, .. } => ranges.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Units {}
+
+impl fmt::Debug for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Units")
+            .field("left", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of the unit with this number of the document with this key.
+fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
+    [key, b"#", number.to_string().as_bytes()].concat()
+}
+
+/// A record that was cut into units.
+pub(super) struct CutDocument {
+    /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
+    /// find the old units of a document that comes again with fewer, because units that are too short, or
+    /// were skipped, leave gaps in the numbers.
+    pub(super) head: Document,
+    /// The number of units.
+    pub(super) count: usize,
+    /// The units that are not too short to judge, without payload.
+    pub(super) judged: Vec<Document>,
+    /// The payload of each unit. It is here once, because it can be large.
+    pub(super) payload: Vec<u8>,
+}
+
+/// Sees each document with its text, on any thread.
+#[derive(Clone)]
+pub(super) struct OnText(Arc<SeeText>);
+
+type SeeText = dyn Fn(&Document, &str) + Send + Sync;
+
+impl OnText {
+    pub(super) fn new(function: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+}
+
+impl fmt::Debug for OnText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnText(..)")
+    }
+}
+
+/// The document of a record, or of a unit of one. `on_text` sees it with its text.
+pub(super) fn document_of(
+    record: Record,
+    rule: Fingerprinting,
+    on_text: Option<&OnText>,
+) -> Result<Document, Rejected> {
+    let Some(on_text) = on_text else {
+        return record.into_document(rule);
+    };
+    // A page is read once, for its fingerprint and its text.
+    let record = record.into_plain(rule);
+    let document = record.document(rule)?;
+    if let Some(text) = record.text(rule) {
+        (on_text.0)(&document, &text);
+    }
+    Ok(document)
+}
+
+impl CutDocument {
+    /// Cuts a record. `on_text` sees each unit with its text.
+    pub(super) fn new(
+        mut record: Record,
+        rule: Fingerprinting,
+        on_text: Option<&OnText>,
+    ) -> Result<Self, Rejected> {
+        // Checks the payload too, and finds the time that all units have.
+        let whole = record
+            .document_with(None)
+            .map_err(|reason| record.rejected(reason))?;
+        record.parsed.seen = Some(whole.seen());
+        record.parsed.payload.clear();
+        let units = record.into_units()?;
+        let count = units.len();
+        let mut judged = Vec::new();
+        for unit in units {
+            let document = document_of(unit, rule, on_text)?;
+            if document.fingerprint().is_some() {
+                judged.push(document);
+            }
+        }
+        let head = Document::new(unit_key(whole.key(), 0), None)
+            .with_seen(whole.seen())
+            .with_scope(whole.scope())
+            .with_payload(json!({ "units": count }).to_string());
+        Ok(Self {
+            head,
+            count,
+            judged,
+            payload: whole.payload().to_vec(),
+        })
+    }
+}
+
+/// The keys of the units that the document of this head can have, apart from the head.
+pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
+    let payload: Value = serde_json::from_slice(head.payload()).unwrap_or_default();
+    let count = payload["units"].as_u64().unwrap_or_default();
+    // Someone else may have written the payload.
+    let count = usize::try_from(count).unwrap_or(MOST_UNITS).min(MOST_UNITS);
+    let key = head.key().strip_suffix(b"#0").unwrap_or_default().to_vec();
+    (1..=count).map(move |number| unit_key(&key, number))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -381,15 +438,65 @@ mod tests {
         assert!(rejected.is_some_and(|message| message.starts_with("in, line 7: the record has no content")));
     }
 
+    fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
+        let content = RawContent::Bytes(line.as_bytes().to_vec());
+        let raw = Raw::new(0, Path::new("in"), Some(7), InputFormat::Jsonl, content);
+        let record = Record::parse(raw, &ReadOptions::new().unit(unit))
+            .map_err(|rejected| rejected.to_string())?;
+        let record = record.expect("a line is a record");
+        let units = record
+            .into_units()
+            .map_err(|rejected| rejected.to_string())?;
+        let key =
+            |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
+        Ok(units
+            .map(|unit| (key(&unit), unit.parsed.content))
+            .collect())
+    }
+
     #[test]
-    fn tab_separated_lines_are_unescaped() -> Result<(), Reason> {
-        let parsed = parse_tsv(b"a\\tb\tone\\ntwo\\\\three\\four\tfive")?;
-        assert_eq!(parsed.key.as_deref(), Some(&b"a\tb"[..]));
+    fn keys_tell_the_place() {
+        let text = |key: &str, text: &str| (key.to_owned(), Content::Text(text.to_owned()));
+        let line = r#"{"id":"a","text":"One two. Three?\n\nFour"}"#;
         assert_eq!(
-            parsed.content,
-            Content::Text("one\ntwo\\three\\four\tfive".into())
+            units(line, Unit::Document),
+            Ok(vec![text("a", "One two. Three?\n\nFour")])
         );
-        assert!(matches!(parse_tsv(b"no tab"), Err(Reason::NoTab)));
-        Ok(())
+        assert_eq!(
+            units(line, Unit::Paragraph),
+            Ok(vec![text("a#1", "One two. Three?"), text("a#2", "Four")])
+        );
+        let sentences = vec![
+            text("a#1", "One two."),
+            text("a#2", "Three?"),
+            text("a#3", "Four"),
+        ];
+        assert_eq!(units(line, Unit::Sentence), Ok(sentences.clone()));
+        let page = r#"{"id":"a","html":"<p>One two. Three?</p>\n<script>x.</script><div>Four"}"#;
+        assert_eq!(units(page, Unit::Sentence), Ok(sentences));
+        assert_eq!(
+            units(r#"{"text":"One."}"#, Unit::Sentence),
+            Ok(vec![text("#1", "One.")])
+        );
+    }
+
+    #[test]
+    fn only_texts_are_cut() {
+        for line in [
+            r#"{"id":1,"fingerprint":"00000000000000ff"}"#,
+            r#"{"id":1,"too_short":true}"#,
+        ] {
+            let reason = units(line, Unit::Sentence).err().unwrap_or_default();
+            assert!(
+                reason.starts_with("in, line 7: the record brings no text"),
+                "{reason}"
+            );
+        }
+        let many = format!(r#"{{"id":1,"text":"{}"}}"#, "A. ".repeat(MOST_UNITS + 1));
+        let reason = units(&many, Unit::Sentence).err().unwrap_or_default();
+        assert!(
+            reason.contains("has more than 1048576 units (sentence)"),
+            "{reason}"
+        );
     }
 }
