@@ -8,5 +8,5 @@ mod parts;
 mod removals;
 mod survey;
 
-pub(super) use command::{Arguments, run};
+pub(super) use command::Arguments;
 pub(super) use {command::SAMPLES, findings::Findings};

@@ -3,7 +3,7 @@
 
 use super::differences::{Piece, gap_text, without_space};
 use super::findings::{Distances, Findings, Name, Sample, SizeCount, Spread};
-use crate::cli::output::printable;
+use crate::cli::escaping::printable;
 use crate::cli::units::told_count;
 
 /// A part of a report.
