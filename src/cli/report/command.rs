@@ -74,18 +74,16 @@ impl Verb for Arguments {
             page = Some(new);
         }
         let snapshot = database.snapshot()?;
-        let survey = Survey {
-            snapshot: &snapshot,
-            max_distance: self.max_distance.unwrap_or(database.max_distance()),
-            samples: self.samples,
-            output,
-        };
+        let max_distance = self.max_distance.unwrap_or(database.max_distance());
+        let survey = Survey::new(&snapshot, max_distance, &console);
         let path = &self.database.path;
         let name = path.file_name().unwrap_or(path.as_os_str());
         let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));
-        let findings = survey.findings(title, |documents| match self.texts.is_empty() {
-            true => Ok(payloads(documents)),
-            false => self.texts(documents, database, &console),
+        let findings = survey.findings(title, self.samples, |documents| {
+            match self.texts.is_empty() {
+                true => Ok(payloads(documents)),
+                false => self.texts(documents, database, &console),
+            }
         })?;
 
         if let Some(page) = &page {

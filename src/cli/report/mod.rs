@@ -3,9 +3,9 @@
 mod command;
 mod differences;
 mod findings;
-mod html;
 mod parts;
 mod removals;
+mod spread;
 mod survey;
 
 pub(super) use command::Arguments;
