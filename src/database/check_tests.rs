@@ -231,7 +231,7 @@ fn rows_of_postings_that_are_missing_added_or_altered_are_named() -> Result<()> 
 fn rows_of_each_permuted_table_that_are_missing_added_or_altered_are_named() -> Result<()> {
     let plan = plan_named("4x16").expect("a plan");
     for (table, of) in plan.tables().iter().enumerate() {
-        let fingerprint = |row| of.permutation.invert(Permuted::from_bits(row));
+        let fingerprint = |row| of.invert(Permuted::from_bits(row));
         assert_rows_are_named(
             permuted(table),
             |_| true,

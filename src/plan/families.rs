@@ -7,8 +7,8 @@
 use std::sync::LazyLock;
 
 use super::order::bit_orders;
-use super::permutation::{MOST_TABLES, Permutation, Table};
 use super::plan::Plan;
+use super::table::{MOST_TABLES, Table};
 
 /// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
 /// them.
@@ -142,11 +142,8 @@ fn kept_bits(design: &Design) -> Vec<u64> {
 fn plan_from(kept: &[u64]) -> Plan {
     let mut tables = Vec::with_capacity(kept.len());
     for (positions, kept) in bit_orders(kept).into_iter().zip(kept) {
-        tables.push(Table {
-            permutation: Permutation::new(positions)
-                .expect("an order of all bits is a permutation"),
-            prefix_bits: kept.count_ones(),
-        });
+        let table = Table::new(positions, kept.count_ones());
+        tables.push(table.expect("an order has all bits"));
     }
     Plan::new(tables).expect("a design has tables, and not too many")
 }
@@ -201,7 +198,7 @@ mod tests {
     fn the_tables_of_every_plan_never_change() {
         let mut bytes = Vec::new();
         for table in all_plans().iter().flat_map(Plan::tables) {
-            bytes.extend(table.permutation.positions());
+            bytes.extend(table.positions());
             bytes.extend(table.prefix_bits.to_le_bytes());
         }
         assert_eq!(
@@ -224,11 +221,7 @@ mod tests {
         for (plan, name) in plans.iter().zip(&names) {
             let named = plan_named(name).expect(name);
             for (table, of_name) in plan.tables().iter().zip(named.tables()) {
-                assert_eq!(
-                    table.permutation.positions(),
-                    of_name.permutation.positions(),
-                    "{name}"
-                );
+                assert_eq!(table.positions(), of_name.positions(), "{name}");
             }
         }
         assert!(plan_named("5x99").is_none());

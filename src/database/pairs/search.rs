@@ -154,7 +154,7 @@ impl PairQuery {
             bytes.extend(counters.too_short.to_le_bytes());
         }
         for table in reader.settings().plan.tables() {
-            bytes.extend(table.permutation.positions());
+            bytes.extend(table.positions());
         }
         bytes
     }

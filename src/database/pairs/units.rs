@@ -315,8 +315,8 @@ impl<'r> OtherSide<'r> {
             }
         }
 
-        let own = &self.reader.settings().plan.tables()[0].permutation;
-        let wanted = &searched.settings().plan.tables()[table].permutation;
+        let own = &self.reader.settings().plan.tables()[0];
+        let wanted = &searched.settings().plan.tables()[table];
         let mut rows = self.reader.table_rows(0, slice)?;
         for row in &mut rows {
             let fingerprint = own.invert(Permuted::from_bits(*row));

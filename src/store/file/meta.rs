@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::plan::{Permutation, Plan, Table};
+use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -208,7 +208,7 @@ fn damaged_format(problem: Problem) -> Error {
 
 pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
     let tables = settings.plan.tables().iter().map(|table| StoredTable {
-        positions: table.permutation.positions().to_vec(),
+        positions: table.positions().to_vec(),
         prefix_bits: table.prefix_bits,
     });
     let stored = StoredSettings {
@@ -274,10 +274,7 @@ fn damaged_settings(problem: Problem) -> Error {
 
 fn decode_table(stored: StoredTable) -> Option<Table> {
     let positions: [u8; 64] = stored.positions.try_into().ok()?;
-    Some(Table {
-        permutation: Permutation::new(positions)?,
-        prefix_bits: stored.prefix_bits,
-    })
+    Table::new(positions, stored.prefix_bits)
 }
 
 impl Counters {
@@ -383,10 +380,7 @@ mod tests {
             .iter()
             .zip(plan_named("4x16").expect("a plan").tables())
         {
-            assert_eq!(
-                read.permutation.positions(),
-                written.permutation.positions()
-            );
+            assert_eq!(read.positions(), written.positions());
         }
         let counters = Counters {
             next_document: 9,

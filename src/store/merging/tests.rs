@@ -291,7 +291,7 @@ impl Model {
         assert_eq!(file.rows(POSTINGS)?, postings);
         for (table, of) in file.plan.tables().iter().enumerate() {
             let mut rows: Vec<u64> = operations()
-                .map(|it| of.permutation.apply(fingerprint(&it)).bits())
+                .map(|it| of.apply(fingerprint(&it)).bits())
                 .collect();
             rows.sort_unstable();
             rows.dedup();
