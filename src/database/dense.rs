@@ -71,7 +71,7 @@ impl Database {
             path: path.to_owned(),
             source: source.into(),
         })?;
-        let sizes = options.open.sizes(&options.open.cache_limit());
+        let (_, sizes) = options.open.limits();
         Store::build(
             &path,
             &settings,

@@ -421,20 +421,17 @@ impl OpenOptions {
         self
     }
 
-    /// The limit of the cache, by the memory that the process may have now.
-    pub(super) fn cache_limit(&self) -> CacheLimit {
-        CacheLimit::new(self.cache, Memory::default())
-    }
-
-    /// The sizes, with a cache of this limit.
-    pub(super) fn sizes(&self, limit: &CacheLimit) -> Sizes {
+    /// The limit of the cache, by the memory that the process may have now, and the sizes with it.
+    pub(super) fn limits(&self) -> (CacheLimit, Sizes) {
         /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
-        let by_cache = || (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
-        Sizes {
-            recent_operations: self.recent_documents.unwrap_or_else(by_cache),
+        let limit = CacheLimit::new(self.cache, Memory::default());
+        let by_cache = (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
+        let sizes = Sizes {
+            recent_operations: self.recent_documents.unwrap_or(by_cache),
             ..self.sizes
-        }
+        };
+        (limit, sizes)
     }
 
     /// Makes blocks and merges tiny, so that a test of a few documents takes every path that millions of
@@ -474,16 +471,10 @@ mod tests {
     #[test]
     fn options_have_bounds() {
         let options = OpenOptions::new().cache(Cache::Bytes(300_000 << 10));
-        assert_eq!(
-            options.sizes(&options.cache_limit()).recent_operations,
-            300_000
-        );
+        assert_eq!(options.limits().1.recent_operations, 300_000);
         let recent = |documents| {
-            options
-                .clone()
-                .recent_documents(documents)
-                .sizes(&options.cache_limit())
-                .recent_operations
+            let options = options.clone().recent_documents(documents);
+            options.limits().1.recent_operations
         };
         assert_eq!(
             (recent(0), recent(7), recent(usize::MAX)),

@@ -13,12 +13,15 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4 (batch queries).
 
+use std::fmt;
+use std::str::FromStr;
+
 use super::candidates::pairs_within;
 use super::cost::CostModel;
 use super::planner;
 use super::probes::{ProbeSet, ProbedPrefix};
 use super::table::{Permuted, Table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 
 /// Two fingerprints within the max distance: one of each side, or two of the same set.
@@ -51,21 +54,6 @@ impl Part {
     /// All rows.
     pub(crate) const ALL: Self = Self { first: 0, bits: 0 };
 
-    /// The rows that begin with these bits. `None` if there are more bits in the number.
-    pub(crate) fn from_leading(leading: u64, bits: u32) -> Option<Self> {
-        let behind = u64::BITS.checked_sub(bits)?;
-        let part = Self {
-            first: leading.checked_shl(behind).unwrap_or(0),
-            bits,
-        };
-        (part.leading() == leading).then_some(part)
-    }
-
-    /// The bits, as a number.
-    pub(crate) fn leading(self) -> u64 {
-        self.first.checked_shr(u64::BITS - self.bits).unwrap_or(0)
-    }
-
     /// Whether all rows of another part are of this one too.
     pub(crate) fn contains(self, other: Self) -> bool {
         self.bits <= other.bits && (self.first..=self.last()).contains(&other.first)
@@ -88,6 +76,33 @@ impl Part {
             },
         ])
     }
+}
+
+/// The bits as a number, `/`, and how many they are.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let leading = self.first.checked_shr(u64::BITS - self.bits).unwrap_or(0);
+        write!(f, "{leading:x}/{}", self.bits)
+    }
+}
+
+impl FromStr for Part {
+    type Err = Error;
+
+    /// A number that has more bits is none.
+    fn from_str(text: &str) -> Result<Self> {
+        parsed_part(text).ok_or(Error::PairPosition)
+    }
+}
+
+fn parsed_part(text: &str) -> Option<Part> {
+    let (leading, bits) = text.split_once('/')?;
+    let leading = u64::from_str_radix(leading, 16).ok()?;
+    let bits: u32 = bits.parse().ok()?;
+    let behind = u64::BITS.checked_sub(bits)?;
+    let first = leading.checked_shl(behind).unwrap_or(0);
+    let fits = first.checked_shr(behind).unwrap_or(0) == leading;
+    fits.then_some(Part { first, bits })
 }
 
 impl<'p> Join<'p> {

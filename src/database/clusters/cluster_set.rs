@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use super::clustering::{Clustering, Worth};
 use super::grouping::{self, Components, NearNodes, Places, Visit};
 use super::near_fingerprints::{
-    Content, NearFingerprints, Progress, ReferenceMatch, ReferenceMatches,
+    Content, NearFingerprints, Progress, ReferenceMatches, reference_matches,
 };
 use crate::database::pairs::{FingerprintPairs, PairQuery, PairsOfUnit};
 use crate::database::snapshot::Snapshot;
@@ -64,7 +64,7 @@ impl ClusterSet {
         query.check_conditions(reader)?;
         let reference_matches = match reference {
             None => ReferenceMatches::default(),
-            Some(reference) => ReferenceMatch::find_all(snapshot, reference, &query, progress)?,
+            Some(reference) => reference_matches(snapshot, reference, &query, progress)?,
         };
         let near = NearFingerprints::find(snapshot, &query, progress)?;
         let nodes = Nodes::read(near, &reference_matches, snapshot, clustering, progress)?;
