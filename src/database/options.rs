@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use super::near::{checked_distance, checked_similarity};
+use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -164,12 +164,6 @@ impl CreateOptions {
     }
 }
 
-pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
-    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan {
-        name: plan.to_owned(),
-    })
-}
-
 /// The space that the number of shingles beside a sketch takes (bytes). It is packed.
 const SHINGLES_BYTES: f64 = 1.5;
 
@@ -211,24 +205,23 @@ impl CreateOptions {
         self.max_distance.unwrap_or(of_scheme)
     }
 
-    fn chosen_similarity(&self) -> Result<Option<f64>> {
-        let has_sketches = self.chosen_sketch_size() != SketchSize::None;
-        let least = self
-            .min_similarity
-            .unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
-        let least = checked_similarity(least)?;
-        if least > 0.0 && !has_sketches {
+    /// The distance and the similarity that are chosen, checked.
+    fn chosen_bounds(&self) -> Result<NearBounds> {
+        let of_scheme = if self.compares_sketches() { 0.7 } else { 0.0 };
+        let least = self.min_similarity.unwrap_or(of_scheme);
+        let bounds = NearBounds::new(self.chosen_distance(), least)?;
+        if least > 0.0 && self.chosen_sketch_size() == SketchSize::None {
             return Err(Error::SketchSizes {
                 stored: 0,
                 given: SketchSize::default().bytes(),
             });
         }
-        Ok((least > 0.0).then_some(least))
+        Ok(bounds)
     }
 
     fn chosen_plan(&self) -> Result<Plan> {
         match &self.plan {
-            Some(name) => plan_of_name(name),
+            Some(name) => name.parse(),
             None => {
                 let distance = self.chosen_distance();
                 let all =
@@ -300,15 +293,15 @@ impl CreateOptions {
 
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
-        let max_distance = checked_distance(self.chosen_distance())?;
+        let bounds = self.chosen_bounds()?;
         let now = UnixSeconds::now();
         Ok(Settings {
             file: FileSeed::random(),
             scheme: self.chosen_scheme(),
             plan: self.chosen_plan()?,
-            max_distance,
+            max_distance: bounds.max_distance,
             sketch_size: self.chosen_sketch_size(),
-            min_similarity: self.chosen_similarity()?,
+            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(now),

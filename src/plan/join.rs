@@ -531,7 +531,7 @@ fn sorted_by(rows: &[u64], block: u64) -> Vec<u64> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::plan_named;
+    use super::super::Plan;
     use super::*;
 
     /// Fingerprints of which many are near to others, and some begin or end with the same bits.
@@ -613,7 +613,7 @@ mod tests {
         for name in [
             "2x32", "3x21", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8",
         ] {
-            let plan = plan_named(name).expect("a plan");
+            let plan = name.parse::<Plan>().expect("a plan");
             for kind in 0..3 {
                 let rows = fingerprints(300, kind);
                 for max_distance in (0..=16).chain([40, 64]) {

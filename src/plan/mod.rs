@@ -24,7 +24,7 @@ pub(crate) use {
     candidates::{Candidates, NearFingerprint, pairs_within},
     choice::plans_and_estimates,
     cost::CostModel,
-    families::{all_plans, plan_named},
+    families::all_plans,
     join::{Join, NearPair, Part},
     plan::Plan,
     planner::combinations,

@@ -472,12 +472,12 @@ pub(crate) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Ve
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan_named;
+    use super::super::Plan;
     use super::*;
     use crate::fingerprint::{Fingerprint, differences_up_to};
 
     fn found(plan: &str, distance: u32, rows: f64) -> (ProbeSet, CostModel) {
-        let plan = plan_named(plan).expect("a plan");
+        let plan = plan.parse::<Plan>().expect("a plan");
         let cost_model = CostModel::sampled(rows, plan.tables(), &[]);
         (cheapest(plan.tables(), distance, &cost_model), cost_model)
     }
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn every_distance_is_answered_exactly_and_at_no_higher_cost_than_by_a_scan() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
-            let tables = plan_named(plan).expect("a plan");
+            let tables = plan.parse::<Plan>().expect("a plan");
             for rows in [1e3, 1e6, 1e8] {
                 let mut previous = 0.0;
                 for distance in (0..=12).chain([20, 33, 64]) {
@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn the_search_ends_where_nothing_is_stored() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
-            let tables = plan_named(plan).expect("a plan");
+            let tables = plan.parse::<Plan>().expect("a plan");
             for (rows, levels) in [(0.0, 0), (FEW_ROWS + 1.0, 0)] {
                 let shares = vec![Vec::new(); tables.tables().len()];
                 let cost_model = CostModel::stored(rows, shares, levels, Vec::new(), 1e12);
@@ -566,7 +566,7 @@ mod tests {
         assert_eq!(differences.len(), 43_745);
         for plan in ["4x16", "6x21", "10x25", "11x28", "14x32"] {
             for rows in [1e5, 1e9] {
-                let plan = plan_named(plan).expect("a plan");
+                let plan = plan.parse::<Plan>().expect("a plan");
                 let set = cheapest(
                     plan.tables(),
                     3,

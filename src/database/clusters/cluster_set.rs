@@ -157,13 +157,7 @@ impl ClusterSet {
     pub(super) fn near_reference(&self) -> impl Iterator<Item = (DocumentNumber, Clustered)> {
         self.nodes.near_reference.iter().map(|&(content, number)| {
             let nearest = &self.reference_matches[&content];
-            let clustered = Clustered {
-                number,
-                fingerprint: content.0,
-                distance: nearest.distance,
-                similarity: nearest.similarity,
-            };
-            (nearest.number, clustered)
+            (nearest.number, Clustered { number, ..*nearest })
         })
     }
 }

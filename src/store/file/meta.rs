@@ -132,7 +132,7 @@ impl Settings {
     /// Settings for ready fingerprints, with four tables.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
-        let plan = crate::plan::plan_named("4x16").expect("a plan");
+        let plan = "4x16".parse::<Plan>().expect("a plan");
         Self {
             file: FileSeed::random(),
             scheme: Scheme::External,
@@ -337,13 +337,12 @@ fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::plan_named;
 
     fn settings() -> Settings {
         Settings {
             file: FileSeed(77),
             scheme: Scheme::External,
-            plan: plan_named("4x16").expect("a plan"),
+            plan: "4x16".parse::<Plan>().expect("a plan"),
             max_distance: 5,
             sketch_size: SketchSize::Bytes32,
             min_similarity: Some(0.7),
@@ -378,7 +377,7 @@ mod tests {
             .plan
             .tables()
             .iter()
-            .zip(plan_named("4x16").expect("a plan").tables())
+            .zip("4x16".parse::<Plan>().expect("a plan").tables())
         {
             assert_eq!(read.positions(), written.positions());
         }
