@@ -492,12 +492,7 @@ impl Position {
 
     /// How far the source, of this name, has been read behind the record.
     pub(super) fn reached(&self, name: Arc<[u8]>, ended: bool) -> Reached {
-        Reached {
-            name,
-            place: self.mark.place,
-            identity: self.identity(),
-            ended,
-        }
+        Reached::new(name, self.mark.place, self.identity(), ended)
     }
 
     /// That the record cannot be taken. `id` is its place, if the inputs are read with numbers.
