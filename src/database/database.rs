@@ -92,8 +92,7 @@ impl Database {
     /// * [`Error::Io`] and [`Error::Storage`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let settings = options.settings()?;
-        let limit = options.open.cache_limit();
-        let sizes = options.open.sizes(&limit);
+        let (limit, sizes) = options.open.limits();
         let store = Store::create(path.as_ref(), &settings, limit, sizes)?;
         Self::with_listener(store, &options.open)
     }
@@ -124,8 +123,7 @@ impl Database {
         } else {
             Access::ReadWrite
         };
-        let limit = options.cache_limit();
-        let sizes = options.sizes(&limit);
+        let (limit, sizes) = options.limits();
         let store = Store::open(path.as_ref(), access, limit, sizes)?;
         Self::with_listener(store, options)
     }
