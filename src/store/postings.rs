@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
+use crate::store::sorted_set::{Marks, SetReader, Wanted, read_ranges};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
 pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
@@ -162,7 +162,7 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     });
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(read, 1, |position, puts, marks| {
+    let reading = read_ranges(read, Marks::Wanted, 1, |position, puts, marks| {
         let index = order[position];
         for (found, put) in [(puts, true), (marks, false)] {
             let found = found.iter().filter(|row| ranges[index].contains(row));

@@ -16,7 +16,7 @@ use crate::store::file::{
     missing_scope, number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
+use crate::store::sorted_set::{Marks, SetReader, Wanted, read_ranges, shares};
 
 /// The most scopes of a fingerprint whose postings are read by ranges of their own.
 const FEW_SCOPES: usize = 4;
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
             last: probe.last,
         });
         let mut candidates = 0;
-        let read = read_puts(ranges, usize::MAX, |index, puts| {
+        let read = read_ranges(ranges, Marks::Ignored, usize::MAX, |index, puts, _| {
             candidates += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     /// The number of levels, and of runs in memory, that are searched for each fingerprint.
     pub(crate) fn sources(self) -> (usize, usize) {
         let table = self.set(permuted(0));
-        (table.set.levels.len(), table.memory_runs().count())
+        (table.set.levels.len(), table.set.runs().count())
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         let cache = self.view.blocks().cache.capacity() as f64;
         let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
         let levels = first.set.levels.len() as f64;
-        let runs = first.memory_runs().map(|run| run.len() as f64).collect();
+        let runs = first.set.runs().map(|run| run.len() as f64).collect();
         Ok(CostModel {
             work: Work::Query,
             rows,
@@ -325,11 +325,7 @@ impl<'a> Reader<'a> {
                 return Ok(Some(DocumentNumber(block.get(index).number)));
             }
             // The number lies before all that are recent enough, and perhaps between two blocks.
-            let before = documents
-                .before(position)
-                .map(|before| documents.entry(before, of))
-                .transpose()?;
-            let Some(before) = before.flatten() else {
+            let Some(before) = documents.entry_before(position, of)? else {
                 break;
             };
             last = before.high;

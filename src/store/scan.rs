@@ -153,10 +153,10 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     pub(super) fn new(table: SetReader<'a, u64>) -> Result<Self> {
-        let parts: Vec<_> = table.parts()?.collect();
+        let parts = table.parts()?.into_iter();
         Ok(Self {
             table,
-            parts: parts.into_iter(),
+            parts,
             rows: Lists::default(),
         })
     }

@@ -242,7 +242,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     find_stray_blocks(
         view,
         DOCUMENTS,
-        &[(0, &*state.documents)],
+        &[&*state.documents],
         &mut directories,
         findings,
     )?;
@@ -250,7 +250,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
         by_row!(set, set => {
             let mut levels = Vec::new();
             for set in &state.sets[set].levels {
-                levels.push((set.number, &*set.level));
+                levels.push(&*set.level);
             }
             find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
         });
@@ -295,20 +295,18 @@ fn name_of((id, last): ChunkKey) -> String {
 fn find_stray_blocks<'a, R: Row>(
     view: &View,
     name: LevelName,
-    levels: &[(u8, &'a Level<R>)],
+    levels: &[&'a Level<R>],
     directories: &mut Directories<'a>,
     findings: &mut Findings,
 ) -> Result<()> {
     let table = name.table;
-    for &(number, level) in levels {
-        let ends = move |last| {
-            let last = R::from_number(last);
-            (level.has_chunk(last), level.has_summary(last))
-        };
+    for &level in levels {
+        let number = level.number;
+        let ends = move |last| level.ends_at(R::from_number(last));
         directories.insert(LevelName { table, number }.id(), Box::new(ends));
     }
     let of = view.blocks().of_table(table);
-    let wanted: usize = levels.iter().map(|(_, level)| level.blocks()).sum();
+    let wanted: usize = levels.iter().map(|level| level.blocks()).sum();
     let mut stray = Vec::new();
     let read = view.tables().block_count(table).and_then(|count| {
         // Blocks that are missing were found when they were read.
@@ -317,9 +315,9 @@ fn find_stray_blocks<'a, R: Row>(
         }
         view.tables().block_keys(table, |number, last| {
             let row = R::from_number(last);
-            let level = levels.iter().find(|(other, _)| *other == number);
+            let level = levels.iter().find(|level| level.number == number);
             // All chunks were read before. So this does not fail.
-            let is_there = level.is_some_and(|(_, level)| {
+            let is_there = level.is_some_and(|level| {
                 level
                     .find(row, of)
                     .and_then(|position| level.entry(position, of))

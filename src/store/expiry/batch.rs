@@ -19,7 +19,7 @@ use crate::store::file::{
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::read::Reader;
-use crate::store::sorted_set::{Wanted, read_puts};
+use crate::store::sorted_set::{Marks, Wanted, read_ranges};
 
 /// The most documents of a batch. Each takes 40 bytes.
 const MOST_DOCUMENTS: usize = 1 << 19;
@@ -167,7 +167,7 @@ impl Batch {
             }
         });
         let expired = &mut self.expired;
-        let reading = read_puts(wanted, FEW_BLOCKS, |index, puts| {
+        let reading = read_ranges(wanted, Marks::Ignored, FEW_BLOCKS, |index, puts, _| {
             let (fingerprint, document) = order[index];
             let document = &mut expired[document];
             document.is_shared |= puts.iter().any(|&row| {

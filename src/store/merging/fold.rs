@@ -118,7 +118,7 @@ fn fold_set<R: SetRow>(
     let run = merged(set, absorbed, written, blocks)?;
     // There are no rows below the last level that marks could remove.
     let marks = if absorbed == set.levels.len() {
-        &[]
+        &[][..]
     } else {
         run.marks()
     };
@@ -156,9 +156,7 @@ fn read<R: CachedRow>(
     blocks: SetBlocks<'_>,
 ) -> Result<Run<R>> {
     let mut rows = Lists::default();
-    for entry in level.entries(level.all(), blocks)? {
-        blocks.append_rows(entry, &mut rows)?;
-    }
+    level.append_rows(&(R::MIN..=R::MAX), blocks, &mut rows)?;
     Ok(Run::new(rows.puts, rows.marks, rules))
 }
 
@@ -170,17 +168,14 @@ impl<R: SetRow> FoldedSet<R> {
         let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..self.absorbed).collect();
         // The last of them becomes the new level, so its blocks are replaced in their place.
         let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());
-        for SetLevel { number, level, .. } in absorbed {
+        for SetLevel { level, .. } in absorbed {
             let nothing: Vec<Packed<R>> = Vec::new();
-            edit.replace(name.level(number), &level, level.all(), nothing, blocks)?;
+            let of = name.level(level.number);
+            edit.replace(of, &level, level.all(), nothing, blocks)?;
         }
-        new.level = edit.replace(
-            name.level(new.number),
-            &new.level,
-            new.level.all(),
-            self.blocks,
-            blocks,
-        )?;
+        let old = new.level;
+        let of = name.level(old.number);
+        new.level = edit.replace(of, &old, old.all(), self.blocks, blocks)?;
         new.next = R::MIN;
         if new.level.blocks() > 0 {
             set.levels.insert(0, new);

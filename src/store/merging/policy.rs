@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
     use crate::store::blocks::{BlockId, Entry, Filter, Hint, MemoryBlocks};
-    use crate::store::engine::{BlockTable, LevelName};
+    use crate::store::engine::{BlockTable, LevelChange, LevelName};
     use crate::store::sorted_set::{Level, NewBlock, Rules, Run, SetLevel};
 
     const SIZES: Sizes = Sizes {
@@ -242,15 +242,17 @@ mod tests {
                 extent: None,
             };
             let entries: Vec<_> = (1..=rows / 100).map(new).collect();
-            let empty = Level::empty();
+            let empty = Level::empty(0);
             static TABLE: BlockTable = BlockTable::new(0, "test", false);
             let name = LevelName {
                 table: &TABLE,
                 number: 0,
             };
             let blocks = MemoryBlocks::default().blocks();
-            let splice = empty.splice(name, empty.all(), &entries, 100, blocks.of_table(&TABLE));
-            let level = Arc::new(splice.expect("nothing is read").level);
+            let of = blocks.of_table(&TABLE);
+            let mut change = LevelChange::none(name);
+            let level = empty.splice(empty.all(), &entries, 100, of, &mut change);
+            let level = Arc::new(level.expect("nothing is read"));
             let new = SetLevel {
                 level,
                 ..set.new_level()

@@ -62,7 +62,7 @@ pub(super) fn prepare<R: CachedRow>(
     most: usize,
     sizes: &Sizes,
 ) -> Result<Step<R>> {
-    let empty = Arc::new(Level::empty());
+    let empty = Arc::new(Level::empty(0));
     let (upper, lower) = match source {
         Source::FrozenAlone => (None, &empty),
         Source::Frozen => (None, &set.levels[0].level),
@@ -81,11 +81,11 @@ pub(super) fn prepare<R: CachedRow>(
             let end = run.map_or(R::MAX, |run| {
                 run_end(run, most * sizes.block_bytes / R::BYTES)
             });
-            let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));
+            let (puts, marks) = run.map_or((&[][..], &[][..]), Run::lists);
             (stream(Input::Run(puts, marks)), R::MIN, end)
         }
         Some(SetLevel { level, next, .. }) => {
-            let rest = level.from(*next, blocks)?;
+            let rest = level.find(*next, blocks)?..level.end();
             (
                 stream(Input::Level(level, rest)),
                 *next,
@@ -236,7 +236,7 @@ fn replace<R: SetRow>(
     edit: &mut Edit,
     blocks: &Blocks,
 ) -> Result<()> {
-    let name = id.level(in_level.number);
+    let name = id.level(in_level.level.number);
     in_level.level = edit.replace(name, &in_level.level, by.old, by.new, blocks)?;
     Ok(())
 }

@@ -330,7 +330,7 @@ fn assert_whole(file: &MemoryFile) {
     for set in file.state.sets.sets() {
         by_row!(set, set => {
             for it in &file.state.sets[set].levels {
-                places.extend(places_of(set.level(it.number), &it.level, &blocks));
+                places.extend(places_of(set.level(it.level.number), &it.level, &blocks));
             }
         });
     }

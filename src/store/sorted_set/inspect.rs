@@ -29,7 +29,7 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         ends.sort_unstable();
         let ends = ends.into_iter().skip(blocks - 1).step_by(blocks);
-        Ok(ranges_to(ends).collect())
+        Ok(ranges_to(ends.collect()))
     }
 
     /// The rows of a range that are in the set, in order. Each block is read from the file, also if the

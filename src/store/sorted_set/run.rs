@@ -6,7 +6,7 @@
 //! run is merged unless the run before it is far longer. A query of a million documents takes half a microsecond
 //! for each run.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Deref, Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::lists::{Life, merge, up_to};
@@ -77,6 +77,14 @@ pub(crate) struct IndexedRows<R> {
     taken: usize,
 }
 
+impl<R: Row> Deref for IndexedRows<R> {
+    type Target = [R];
+
+    fn deref(&self) -> &[R] {
+        &self.rows[self.taken..]
+    }
+}
+
 impl<R: Row> IndexedRows<R> {
     /// Rows whose index tells nothing yet.
     fn new(rows: Vec<R>) -> Self {
@@ -88,19 +96,13 @@ impl<R: Row> IndexedRows<R> {
         }
     }
 
-    fn index(&mut self) {
-        self.prefixes =
-            Prefixes::new(self.rows.iter().map(|row| row.prefix()), ROWS_PER_PREFIX).into();
-    }
-
-    /// Makes the map of the prefixes that occur.
-    fn map(&mut self) {
-        self.occupied =
-            Occupied::new(self.rows.iter().map(|row| row.prefix()), self.rows.len()).into();
-    }
-
-    fn rows(&self) -> &[R] {
-        &self.rows[self.taken..]
+    /// Makes the index, and perhaps the map of the prefixes that occur.
+    fn index(&mut self, with_map: bool) {
+        let prefixes = self.rows.iter().map(|row| row.prefix());
+        if with_map {
+            self.occupied = Occupied::new(prefixes.clone(), self.rows.len()).into();
+        }
+        self.prefixes = Prefixes::new(prefixes, ROWS_PER_PREFIX).into();
     }
 
     /// The rows in a range.
@@ -112,12 +114,10 @@ impl<R: Row> IndexedRows<R> {
     /// The rows in a range, perhaps with some of their neighbours.
     #[inline]
     pub(crate) fn around(&self, range: &RangeInclusive<R>) -> &[R] {
-        let start = self
-            .prefixes
-            .around(range.start().prefix())
-            .start
-            .max(self.taken);
-        let end = self.prefixes.around(range.end().prefix()).end.max(start);
+        let first = self.prefixes.around(range.start().prefix());
+        let last = self.prefixes.around(range.end().prefix());
+        let start = first.start.max(self.taken);
+        let end = last.end.max(start);
         if end - start > MOST_AROUND {
             self.within(range)
         } else {
@@ -133,19 +133,19 @@ impl<R: Row> IndexedRows<R> {
 
     /// Fetches what [`may_have`](Self::may_have) reads for a range that begins at `row`.
     #[inline]
-    fn prefetch_occupied(&self, row: R) {
+    pub(super) fn prefetch_occupied(&self, row: R) {
         self.occupied.prefetch(row.prefix());
     }
 
     /// Fetches what the index has for `row`.
     #[inline]
-    fn prefetch_index(&self, row: R) {
+    pub(super) fn prefetch_index(&self, row: R) {
         self.prefixes.prefetch(row.prefix());
     }
 
     /// Fetches both ends of the rows among which `row` is.
     #[inline]
-    fn prefetch_rows(&self, row: R) {
+    pub(super) fn prefetch_rows(&self, row: R) {
         let around = self.prefixes.around(row.prefix());
         prefetch_at(&self.rows, around.start);
         prefetch_at(&self.rows, around.end);
@@ -179,16 +179,13 @@ impl<R: Row> Run<R> {
     /// The same run with the index, the map and the filter that the rules ask for.
     pub(crate) fn prepared(mut self, rules: Rules) -> Self {
         if rules.indexed {
-            self.puts.index();
-            self.marks.index();
+            self.puts.index(!rules.filtered);
+            self.marks.index(!rules.filtered);
         }
         if rules.filtered {
-            let rows = self.puts().iter().chain(self.marks());
+            let rows = self.puts.iter().chain(&*self.marks);
             let prefixes = rows.map(|row| row.prefix());
             self.filter = Arc::new(Filter::new(prefixes, self.len(), usize::MAX));
-        } else if rules.indexed {
-            self.puts.map();
-            self.marks.map();
         }
         self
     }
@@ -198,72 +195,22 @@ impl<R: Row> Run<R> {
         self.filter.passes(prefix)
     }
 
-    pub(crate) fn puts(&self) -> &[R] {
-        self.puts.rows()
+    pub(crate) fn puts(&self) -> &IndexedRows<R> {
+        &self.puts
     }
 
-    pub(crate) fn marks(&self) -> &[R] {
-        self.marks.rows()
+    pub(crate) fn marks(&self) -> &IndexedRows<R> {
+        &self.marks
+    }
+
+    /// The puts and the marks.
+    pub(crate) fn lists(&self) -> (&[R], &[R]) {
+        (&self.puts, &self.marks)
     }
 
     /// The puts and the marks in a range.
     pub(crate) fn within(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
         (self.puts.within(range), self.marks.within(range))
-    }
-
-    /// The puts with their index.
-    pub(crate) fn indexed_puts(&self) -> &IndexedRows<R> {
-        &self.puts
-    }
-
-    /// The marks with their index, if they are wanted and there are any.
-    #[inline]
-    fn wanted_marks<const MARKS: bool>(&self) -> Option<&IndexedRows<R>> {
-        (MARKS && !self.marks().is_empty()).then_some(&self.marks)
-    }
-
-    /// The puts in a range, and the marks if they are wanted, perhaps with some of their neighbours.
-    #[inline]
-    pub(super) fn around<const MARKS: bool>(&self, range: &RangeInclusive<R>) -> (&[R], &[R]) {
-        let marks = match self.wanted_marks::<MARKS>() {
-            Some(marks) => marks.around(range),
-            None => &[],
-        };
-        (self.puts.around(range), marks)
-    }
-
-    /// Whether there may be rows in a range: puts, or marks if they are wanted.
-    #[inline]
-    pub(super) fn may_have<const MARKS: bool>(&self, first: R, last: R) -> bool {
-        let marks = self.wanted_marks::<MARKS>();
-        self.puts.may_have(first, last) || marks.is_some_and(|marks| marks.may_have(first, last))
-    }
-
-    /// Fetches what [`may_have`](Self::may_have) reads for a range that begins at `row`.
-    #[inline]
-    pub(super) fn prefetch_occupied<const MARKS: bool>(&self, row: R) {
-        self.puts.prefetch_occupied(row);
-        if let Some(marks) = self.wanted_marks::<MARKS>() {
-            marks.prefetch_occupied(row);
-        }
-    }
-
-    /// Fetches what the index has for `row`.
-    #[inline]
-    pub(super) fn prefetch_index<const MARKS: bool>(&self, row: R) {
-        self.puts.prefetch_index(row);
-        if let Some(marks) = self.wanted_marks::<MARKS>() {
-            marks.prefetch_index(row);
-        }
-    }
-
-    /// Fetches both ends of the rows among which `row` is.
-    #[inline]
-    pub(super) fn prefetch_rows<const MARKS: bool>(&self, row: R) {
-        self.puts.prefetch_rows(row);
-        if let Some(marks) = self.wanted_marks::<MARKS>() {
-            marks.prefetch_rows(row);
-        }
     }
 
     /// Whether the other run is a copy of this one.
@@ -273,7 +220,7 @@ impl<R: Row> Run<R> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.puts().len() + self.marks().len()
+        self.puts.len() + self.marks.len()
     }
 
     /// The rows from `low` on.
@@ -292,17 +239,9 @@ impl<R: Row> Run<R> {
         }
         let mut merged = Lists::default();
         if let [older @ .., second, newest] = runs {
-            merged = merge(
-                (newest.puts(), newest.marks()),
-                (second.puts(), second.marks()),
-                rules.life,
-            );
+            merged = merge(newest.lists(), second.lists(), rules.life);
             for older in older.iter().rev() {
-                merged = merge(
-                    (&merged.puts, &merged.marks),
-                    (older.puts(), older.marks()),
-                    rules.life,
-                );
+                merged = merge((&merged.puts, &merged.marks), older.lists(), rules.life);
             }
         }
         Self::new(merged.puts, merged.marks, rules)
@@ -426,9 +365,10 @@ mod tests {
     #[test]
     fn what_was_taken_is_gone() {
         let rest = Run::new(vec![1u64, 5, 9], vec![4, 6], Rules::ONCE).from(5);
-        assert_eq!((rest.puts(), rest.marks()), (&[5, 9][..], &[6][..]));
-        assert_eq!(rest.from(2).puts(), [5, 9]);
-        assert_eq!(rest.from(0).puts(), [5, 9], "what was taken is there again");
+        assert_eq!(rest.lists(), (&[5, 9][..], &[6][..]));
+        assert_eq!(rest.from(2).puts()[..], [5, 9]);
+        let again = rest.from(0);
+        assert_eq!(again.puts()[..], [5, 9], "what was taken is there again");
     }
 
     fn run(rows: Range<u64>) -> Run<u64> {
@@ -436,7 +376,7 @@ mod tests {
     }
 
     fn rows(runs: &[Run<u64>]) -> Vec<u64> {
-        let mut rows: Vec<u64> = runs.iter().flat_map(Run::puts).copied().collect();
+        let mut rows: Vec<u64> = runs.iter().flat_map(|run| run.puts().to_vec()).collect();
         rows.sort_unstable();
         rows
     }

@@ -8,8 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::level::Level;
-use super::run::{Rules, Run};
-use super::run::{push_run_soon, runs_to_merge};
+use super::run::{Rules, Run, push_run_soon, runs_to_merge};
 use crate::store::blocks::Row;
 
 /// What one sorted set holds at one moment.
@@ -28,8 +27,6 @@ pub(crate) struct SortedSet<R> {
 /// A level, and what a set knows of it.
 #[derive(Clone, Debug)]
 pub(crate) struct SetLevel<R> {
-    /// The number under which the chunks of its directory are stored.
-    pub(crate) number: u8,
     /// The first row that the next merge into the level below takes.
     pub(crate) next: R,
     pub(crate) level: Arc<Level<R>>,
@@ -57,10 +54,18 @@ impl<R: Row> SortedSet<R> {
         }
     }
 
+    /// The runs in memory, from new to old.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Run<R>> {
+        self.recent.iter().rev().chain(self.frozen.iter().rev())
+    }
+
     /// The number of rows in memory that are not in a level yet, with marks.
     pub(crate) fn memory_rows(&self) -> u64 {
-        let runs = self.recent.iter().chain(&self.frozen);
-        runs.map(|run| run.len() as u64).sum()
+        let mut rows = 0;
+        for run in self.runs() {
+            rows += run.len() as u64;
+        }
+        rows
     }
 
     /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short` rows.
@@ -112,7 +117,7 @@ impl<R: Row> SortedSet<R> {
     pub(crate) fn rows(&self) -> (u64, u64) {
         let mut puts = 0;
         let mut marks = 0;
-        for run in self.recent.iter().chain(&self.frozen) {
+        for run in self.runs() {
             puts += run.puts().len() as u64;
             marks += run.marks().len() as u64;
         }
@@ -126,22 +131,24 @@ impl<R: Row> SortedSet<R> {
 
     /// The number of blocks of the set, as if the rows in memory were packed too.
     pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
-        let memory: usize = self.recent.iter().chain(&self.frozen).map(Run::len).sum();
-        let levels: usize = self.levels.iter().map(|set| set.level.blocks()).sum();
-        (levels + memory * R::BYTES / block_bytes + 1) as u64
+        let memory_bytes = self.memory_rows() * R::BYTES as u64;
+        let mut blocks = memory_bytes / block_bytes as u64 + 1;
+        for SetLevel { level, .. } in &self.levels {
+            blocks += level.blocks() as u64;
+        }
+        blocks
     }
 
     /// An empty level with a number that no other level of the set has.
     pub(crate) fn new_level(&self) -> SetLevel<R> {
         let mut number = 0;
-        while self.levels.iter().any(|level| level.number == number) {
+        while self.levels.iter().any(|set| set.level.number == number) {
             // A set has a handful of levels.
             number += 1;
         }
         SetLevel {
-            number,
             next: R::MIN,
-            level: Arc::new(Level::empty()),
+            level: Arc::new(Level::empty(number)),
         }
     }
 }

@@ -9,14 +9,14 @@
 //! which is in no summary. For a commit of a few documents changes the last chunk of the documents, and the
 //! state record is written anyway.
 
-use std::ops::Range;
-
+use super::level::Level;
+use super::splice::Summaries;
 use crate::store::blocks::{Extent, Fields, FileSeed, Kind, Problem, Row, seal, unseal};
 use crate::store::engine::{ChunkKey, LevelName};
 
 /// What a summary says of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outline<R> {
+pub(super) struct Outline<R> {
     /// The last row of its last block.
     pub(super) high: R,
     /// The checksum of the chunk as stored.
@@ -32,13 +32,13 @@ pub(crate) struct Outline<R> {
 }
 
 /// The most outlines of a summary of this level. A full summary takes less than a page.
-pub(crate) fn most_outlines(level: LevelName) -> usize {
+pub(super) fn most_outlines(level: LevelName) -> usize {
     if level.table.has_extents { 78 } else { 100 }
 }
 
 impl<R: Row> Outline<R> {
     /// Adds the outline to a stored value. The last row takes `row_bytes` bytes.
-    pub(crate) fn encode(&self, row_bytes: usize, bytes: &mut Vec<u8>) {
+    fn encode(&self, row_bytes: usize, bytes: &mut Vec<u8>) {
         bytes.extend(&self.high.number().to_le_bytes()[..row_bytes]);
         bytes.extend(self.checksum.to_le_bytes());
         bytes.extend(self.blocks.to_le_bytes());
@@ -51,7 +51,7 @@ impl<R: Row> Outline<R> {
     }
 
     /// Reads an outline back. `has_extent` tells whether it has an extent.
-    pub(crate) fn decode(
+    fn decode(
         row_bytes: usize,
         has_extent: bool,
         fields: &mut Fields<'_>,
@@ -77,7 +77,7 @@ impl<R: Row> Outline<R> {
     }
 
     /// The same outline of a chunk whose rows are of another width.
-    pub(crate) fn with_rows<S: Row>(self) -> Outline<S> {
+    fn with_rows<S: Row>(self) -> Outline<S> {
         let Self {
             high,
             checksum,
@@ -98,7 +98,7 @@ impl<R: Row> Outline<R> {
 }
 
 /// A summary of these outlines: its last row and its stored bytes.
-pub(crate) fn encode<R: Row>(
+pub(super) fn encode<R: Row>(
     level: LevelName,
     file: FileSeed,
     outlines: &[Outline<R>],
@@ -119,7 +119,7 @@ pub(crate) fn encode<R: Row>(
 }
 
 /// Reads a summary of a level back.
-pub(crate) fn decode<R: Row>(
+fn decode<R: Row>(
     level: LevelName,
     last: u128,
     file: FileSeed,
@@ -158,46 +158,70 @@ pub(super) fn key_bytes((level_id, last): ChunkKey) -> [u8; 18] {
     bytes
 }
 
-/// Cuts the outlines of some summaries of a level anew. At the end of a level, where most are added, each
-/// summary but the last is full. Elsewhere all are of about equal length. None has more than `most` outlines.
-pub(super) fn cut<R>(
-    outlines: &[Outline<R>],
-    at_end: bool,
-    most: usize,
-) -> impl Iterator<Item = &[Outline<R>]> {
-    let parts = outlines.len().div_ceil(most).max(1);
-    let share = if at_end {
-        most
-    } else {
-        outlines.len().div_ceil(parts).max(1)
-    };
-    outlines.chunks(share)
+/// What the state record says of the directory of a level.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StoredDirectory {
+    /// The sum of its summaries.
+    sum: u64,
+    /// The last chunk. Rows are given as numbers.
+    last: Option<Outline<u128>>,
 }
 
-/// A stored summary of a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
-    /// The number of chunks up to its last one, those of the summaries before it too.
-    pub(super) end: usize,
-    /// Its part in the sum of its level: its checksum and one.
-    pub(super) share: u64,
-}
-
-/// The indexes of the stored summaries that have one of these chunks. If there is no chunk in the range, that
-/// of the chunk before.
-pub(super) fn touched(stored: &[Stored], chunks: &Range<usize>) -> Range<usize> {
-    let mut first = chunks.start;
-    if chunks.is_empty() {
-        first = first.saturating_sub(1).max(chunks.end.saturating_sub(1));
+impl<R: Row> Level<R> {
+    /// Adds to the state record what it has of this level.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.summaries.sum().to_le_bytes());
+        let last = self.end().chunk.checked_sub(1);
+        let last = last.and_then(|last| self.outline(last));
+        bytes.push(u8::from(last.is_some()));
+        if let Some(last) = last {
+            last.encode(size_of::<u128>(), bytes);
+        }
     }
-    let last = chunks.end.saturating_sub(1).max(first);
-    let end = (summary_of(stored, last) + 1).min(stored.len());
-    summary_of(stored, first).min(end)..end
 }
 
-/// The index of the summary that has a chunk.
-fn summary_of(stored: &[Stored], chunk: usize) -> usize {
-    stored.partition_point(|summary| summary.end <= chunk)
+impl StoredDirectory {
+    /// Reads back what the state record has of a level.
+    pub(crate) fn decode(has_extents: bool, fields: &mut Fields<'_>) -> Result<Self, Problem> {
+        let sum = u64::from_le_bytes(fields.take()?);
+        let [has_chunks] = fields.take()?;
+        let last = match has_chunks {
+            0 => None,
+            _ => Some(Outline::decode(size_of::<u128>(), has_extents, fields)?),
+        };
+        Ok(Self { sum, last })
+    }
+
+    /// The level of these summaries, each with its last row, in order. No chunk is read yet. On refusal, the last row
+    /// of the summary that is wrong, or 0, and the problem.
+    pub(crate) fn level<R: Row>(
+        &self,
+        name: LevelName,
+        file: FileSeed,
+        stored: &[(u128, Vec<u8>)],
+    ) -> Result<Level<R>, (u128, Problem)> {
+        let mut outlines = Vec::new();
+        let mut summaries = Summaries::default();
+        for (last, bytes) in stored {
+            let before = outlines.len();
+            match decode(name, *last, file, bytes) {
+                Ok(more) => outlines.extend(more),
+                Err(problem) => return Err((*last, problem)),
+            }
+            summaries.push(outlines.len() - before, bytes);
+        }
+        outlines.extend(self.last.map(Outline::with_rows));
+        let sum = summaries.sum();
+        let level = Level::unread(name.number, outlines, summaries);
+        if sum != self.sum {
+            let problem = "the summaries of this level are not those of the last commit";
+            return Err((0, problem));
+        }
+        if !level.is_in_order() {
+            return Err((0, "the chunks of this level are out of order"));
+        }
+        Ok(level)
+    }
 }
 
 #[cfg(test)]
@@ -269,22 +293,5 @@ mod tests {
         assert!((4_000..=4_080).contains(&bytes.len()), "{}", bytes.len());
         assert_eq!(decode(level, last, FileSeed(7), &bytes)?, outlines);
         Ok(())
-    }
-
-    #[test]
-    fn changed_chunks_are_in_the_summaries_that_are_told() {
-        let stored: Vec<Stored> = [3, 5, 9].map(|end| Stored { end, share: 0 }).into();
-        for (chunks, right) in [
-            (0..1, 0..1),
-            (2..3, 0..1),
-            (2..4, 0..2),
-            (3..9, 1..3),
-            (3..3, 0..1),
-            (0..0, 0..1),
-            (9..9, 2..3),
-        ] {
-            assert_eq!(touched(&stored, &chunks), right, "{chunks:?}");
-        }
-        assert_eq!(touched(&[], &(0..0)), 0..0);
     }
 }

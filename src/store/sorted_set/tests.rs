@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
-    BlockId, CachedRow, Entry, FileSeed, Hint, Lists, MemoryBlocks, Packed, Packer, share_of_sum,
+    BlockId, CachedRow, Entry, Fields, FileSeed, Hint, Lists, MemoryBlocks, Packed, Packer,
 };
-use crate::store::engine::{BlockTable, LevelName};
+use crate::store::engine::{BlockTable, LevelChange, LevelName};
 
 /// Rows from the oldest source to the newest, each put (true) or marked.
 type Sources = Vec<BTreeMap<u64, bool>>;
@@ -69,36 +69,30 @@ fn level<R: CachedRow>(
             }
         })
         .collect();
-    let empty = Level::empty();
-    let splice = empty.splice(
-        name,
-        empty.all(),
-        &entries,
-        CHUNK_ENTRIES,
-        blocks.of_table(&TABLE),
-    );
-    let Splice {
-        level,
-        chunks,
-        summaries,
-    } = splice.expect("nothing is read");
-    memory.replace_chunks(name, chunks);
+    let empty = Level::empty(number);
+    let of = blocks.of_table(&TABLE);
+    let mut change = LevelChange::none(name);
+    let level = empty
+        .splice(empty.all(), &entries, CHUNK_ENTRIES, of, &mut change)
+        .expect("nothing is read");
+    memory.replace_chunks(name, change.chunks);
     // Nothing is in memory, as after opening a file.
-    reopened(name, blocks.file(), &summaries.written, level.last_chunk())
+    reopened(name, blocks.file(), &change.summaries.written, &level)
 }
 
 /// A level as it is after opening a file: no chunk is read yet.
-fn reopened<R: CachedRow>(
+pub(super) fn reopened<R: CachedRow>(
     name: LevelName,
     file: FileSeed,
     summaries: &[(u128, Vec<u8>)],
-    last: Option<Outline<R>>,
+    level: &Level<R>,
 ) -> Level<R> {
-    let read = |(last, bytes): &(u128, Vec<u8>)| {
-        let outlines = summary::decode(name, *last, file, bytes).expect("it was just written");
-        (outlines, share_of_sum([bytes.as_slice()]))
-    };
-    Level::stored(name.number, summaries.iter().map(read), last)
+    let mut record = Vec::new();
+    level.encode(&mut record);
+    StoredDirectory::decode(name.table.has_extents, &mut Fields(&record))
+        .expect("it was just encoded")
+        .level(name, file, summaries)
+        .expect("it was just written")
 }
 
 fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
@@ -183,7 +177,11 @@ fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
         set.replace_runs(merged);
         assert_eq!(lengths(&set), [30, 10, 10]);
     }
-    let mut rows: Vec<u64> = set.recent.iter().flat_map(Run::puts).copied().collect();
+    let mut rows: Vec<u64> = set
+        .recent
+        .iter()
+        .flat_map(|run| run.puts().to_vec())
+        .collect();
     rows.sort_unstable();
     assert_eq!(rows, (0..50).collect::<Vec<_>>());
 }
@@ -262,13 +260,19 @@ fn read_together<'a, R: CachedRow>(
                 })
             };
             let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(wanted(), most_blocks, |index, puts, marks| {
-                found[index].extend((puts, marks));
-            })?;
+            let read = read_ranges(
+                wanted(),
+                Marks::Wanted,
+                most_blocks,
+                |index, puts, marks| {
+                    found[index].extend((puts, marks));
+                },
+            )?;
             let mut alone = vec![Lists::default(); together.len()];
-            let read_alone = read_puts(wanted(), most_blocks, |index, puts| {
-                alone[index].extend((puts, &[]));
-            })?;
+            let read_alone =
+                read_ranges(wanted(), Marks::Ignored, most_blocks, |index, puts, _| {
+                    alone[index].extend((puts, &[]));
+                })?;
             assert_eq!(
                 (read_alone.blocks, &read_alone.too_long),
                 (read.blocks, &read.too_long)
