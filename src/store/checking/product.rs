@@ -8,6 +8,7 @@
 //! This holds for all rows that were chosen before `r` and `s` were drawn.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::MulAssign;
 
 use crate::store::blocks::Row;
 
@@ -29,16 +30,17 @@ impl Secret {
     pub(super) fn new() -> Self {
         // The standard library draws the seeds of its hash tables from the system.
         let state = RandomState::new();
-        let word = |index: u64| {
+        let mut words = [0; 5];
+        for (index, word) in words.iter_mut().enumerate() {
             let mut hasher = state.build_hasher();
-            hasher.write_u64(index);
-            hasher.finish()
-        };
-        let number = |index| (u128::from(word(index)) << 64 | u128::from(word(index + 1))) & PRIME;
+            hasher.write_usize(index);
+            *word = hasher.finish();
+        }
+        let [r_high, r_low, s_high, s_low, spread] = words;
         Self {
-            r: number(0),
-            s: number(2),
-            spread: word(4) | 1,
+            r: (u128::from(r_high) << 64 | u128::from(r_low)) & PRIME,
+            s: (u128::from(s_high) << 64 | u128::from(s_low)) & PRIME,
+            spread: spread | 1,
         }
     }
 
@@ -60,24 +62,31 @@ pub(super) struct Product {
     pub(super) rows: u64,
 }
 
-impl Product {
+impl Default for Product {
     /// The product of no rows.
-    pub(super) const ONE: Self = Self { value: 1, rows: 0 };
+    fn default() -> Self {
+        Self { value: 1, rows: 0 }
+    }
+}
 
+impl MulAssign for Product {
+    /// Adds all rows of another product.
+    fn mul_assign(&mut self, other: Self) {
+        self.value = multiplied(self.value, other.value);
+        self.rows += other.rows;
+    }
+}
+
+impl Product {
     /// Adds a row.
     #[inline]
     pub(super) fn add<R: Row>(&mut self, row: R, secret: &Secret) {
         let (high, low) = words(row);
-        let factor =
-            folded(folded(secret.r + u128::from(high)) + multiplied(secret.s, u128::from(low)));
+        let by_high = folded(secret.r + u128::from(high));
+        let by_low = multiplied(secret.s, u128::from(low));
+        let factor = folded(by_high + by_low);
         self.value = multiplied(self.value, factor);
         self.rows += 1;
-    }
-
-    /// Adds all rows of another product.
-    pub(super) fn add_all(&mut self, other: &Self) {
-        self.value = multiplied(self.value, other.value);
-        self.rows += other.rows;
     }
 }
 
@@ -102,7 +111,10 @@ const fn folded(number: u128) -> u128 {
 #[inline]
 const fn multiplied(a: u128, b: u128) -> u128 {
     const HALF: u128 = u64::MAX as u128;
-    let (a1, a0, b1, b0) = (a >> 64, a & HALF, b >> 64, b & HALF);
+    let a1 = a >> 64;
+    let a0 = a & HALF;
+    let b1 = b >> 64;
+    let b0 = b & HALF;
     // The upper halves have 63 bits. So no sum below has more than 128 bits.
     let middle = a0 * b1 + a1 * b0;
     // 2^127 is 1 modulo the prime.
@@ -145,7 +157,7 @@ mod tests {
         ) {
             let secret = Secret::new();
             let product = |rows: &[u128]| {
-                let mut product = Product::ONE;
+                let mut product = Product::default();
                 rows.iter().for_each(|&row| product.add(row, &secret));
                 product
             };
@@ -153,7 +165,7 @@ mod tests {
             other.reverse();
             prop_assert_eq!(product(&rows), product(&other));
             let mut parts = product(&rows[..rows.len() / 2]);
-            parts.add_all(&product(&rows[rows.len() / 2..]));
+            parts *= product(&rows[rows.len() / 2..]);
             prop_assert_eq!(product(&rows), parts);
             *at.get_mut(&mut other) ^= 1u128 << bit;
             prop_assert_ne!(product(&rows), product(&other));

@@ -3,45 +3,24 @@
 //! too many.
 
 use super::findings::{Finding, Findings};
-use super::hidden::Hidden;
 use super::product::{BUCKETS, Product, Secret};
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, Table};
 use crate::store::file::{
-    DEAD, KEYS, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, View, all_sets, by_row,
-    number_of,
+    DEAD, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, View, all_sets, by_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
 
 /// Takes rows in any order.
-pub(super) trait Tally: Send {
+pub(super) trait Tally: Send + Sync {
+    /// The same kind of tally, without rows.
+    fn emptied(&self) -> Self;
     /// A row that a set should have.
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R);
     /// Rows that a set has.
     fn store<R: SetRow>(&mut self, set: Set<R>, rows: &[R]);
     /// Adds what another tally took.
     fn merge(&mut self, other: Self);
-}
-
-/// Passes on the rows that a document or a fingerprint puts, as rows that sets should have.
-pub(super) struct Expecting<'t, T> {
-    pub(super) tally: &'t mut T,
-    pub(super) hidden: &'t Hidden,
-}
-
-impl<T: Tally> RowSink for Expecting<'_, T> {
-    type Error = std::convert::Infallible;
-
-    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error> {
-        if self.hidden.is_empty() || !self.hidden.hides_row(set, row) {
-            self.tally.expect(set, row);
-        }
-        Ok(())
-    }
-
-    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<(), Self::Error> {
-        unreachable!("a document that is there marks nothing")
-    }
 }
 
 /// The products of the rows of each bucket of each set.
@@ -63,7 +42,11 @@ struct Both {
 }
 
 impl Products {
-    pub(super) fn new(tables: usize, secret: Secret) -> Self {
+    pub(super) fn new(tables: usize) -> Self {
+        Self::with_secret(tables, Secret::new())
+    }
+
+    fn with_secret(tables: usize, secret: Secret) -> Self {
         Self {
             secret,
             sets: all_sets(tables)
@@ -74,11 +57,11 @@ impl Products {
 
     /// The number of rows that a set has.
     pub(super) fn stored_rows<R: SetRow>(&self, set: Set<R>) -> u64 {
-        self.sets[set]
-            .stored
-            .iter()
-            .map(|product| product.rows)
-            .sum()
+        let mut rows = 0;
+        for product in &self.sets[set].stored {
+            rows += product.rows;
+        }
+        rows
     }
 
     /// An empty collection for the rows of the buckets that differ. It has as many buckets as fit into
@@ -101,8 +84,8 @@ impl Products {
 impl Both {
     fn new() -> Self {
         Self {
-            expected: vec![Product::ONE; BUCKETS],
-            stored: vec![Product::ONE; BUCKETS],
+            expected: vec![Product::default(); BUCKETS],
+            stored: vec![Product::default(); BUCKETS],
         }
     }
 
@@ -128,6 +111,10 @@ impl Both {
 }
 
 impl Tally for Products {
+    fn emptied(&self) -> Self {
+        Self::with_secret(self.sets.tables(), self.secret)
+    }
+
     #[inline]
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
         self.sets[set].expected[self.secret.bucket(row)].add(row, &self.secret);
@@ -152,7 +139,7 @@ impl Tally for Products {
 
 fn add_all(all: &mut [Product], more: &[Product]) {
     for (all, more) in all.iter_mut().zip(more) {
-        all.add_all(more);
+        *all *= *more;
     }
 }
 
@@ -200,9 +187,8 @@ impl<R> Rows<R> {
     }
 }
 
-impl Collected {
-    /// A collection of the same buckets, without rows.
-    pub(super) fn emptied(&self) -> Self {
+impl Tally for Collected {
+    fn emptied(&self) -> Self {
         let sets = self
             .sets
             .iter()
@@ -213,9 +199,7 @@ impl Collected {
             sets,
         }
     }
-}
 
-impl Tally for Collected {
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
         let rows = &mut self.sets[set];
         if rows.chosen.any() && rows.chosen.buckets[self.secret.bucket(row)] {
@@ -351,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_set_that_differs_shows_one_bucket_at_least_and_counts_the_others() {
-        let mut products = Products::new(2, Secret::new());
+        let mut products = Products::new(2);
         let rows: Vec<u128> = (0..100_000u128).map(|row| row << 64).collect();
         rows.iter().for_each(|&row| products.expect(KEYS, row));
         assert!(

@@ -5,7 +5,7 @@
 //! to one document follow from the document. Rows that all documents of a fingerprint share follow from the
 //! postings, where all documents of a fingerprint stand together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::findings::Findings;
 use super::hidden::Hidden;
-use super::tally::{Expecting, Tally};
+use super::tally::Tally;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -22,7 +22,7 @@ use crate::plan::Permutation;
 use crate::store::blocks::Problem;
 use crate::store::file::{
     ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
-    View, all_sets, by_row, damaged_document, give_fingerprint_rows,
+    View, all_sets, by_row, damaged_document, give_fingerprint_rows, key_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Fault;
@@ -32,27 +32,40 @@ const REMEMBERED_SCOPES: usize = 1 << 12;
 
 /// One pass over a file.
 pub(super) struct Walk<'a> {
-    pub(super) view: &'a View,
-    pub(super) parts: &'a Parts,
+    view: &'a View,
+    parts: Parts,
     /// What an earlier pass found hidden.
-    pub(super) hidden: &'a Hidden,
-    pub(super) ticks: &'a Ticks<'a>,
+    pub(super) hidden: Hidden,
+    ticks: Ticks<'a>,
 }
 
-impl Walk<'_> {
-    /// Goes through the whole file. Each worker has a tally of its own.
-    pub(super) fn run<T: Tally>(&self, tally: impl Fn() -> T + Sync) -> Result<(T, Found)> {
+impl<'a> Walk<'a> {
+    pub(super) fn new(view: &'a View, progress: CheckProgress<'a>) -> Result<Self> {
+        Ok(Self {
+            view,
+            parts: Parts::new(view)?,
+            hidden: Hidden::nothing(view.state().sets.tables()),
+            ticks: Ticks(Mutex::new(TickState {
+                done: 0,
+                all: 0,
+                progress,
+            })),
+        })
+    }
+
+    /// Goes through the whole file. Each worker has a tally of its own, of the kind of an empty one.
+    pub(super) fn run<T: Tally>(&self, empty: &T) -> Result<(T, Found)> {
         self.ticks.expect(self.parts.len());
         let next = AtomicUsize::new(0);
         let workers = parallel::map(parallel::cores(), |_| {
-            let mut worker = Worker::new(self, tally());
+            let mut worker = Worker::new(self, empty.emptied());
             let worked = worker.work(&next);
             if worked.is_err() {
                 next.store(self.parts.len(), Ordering::Relaxed);
             }
             worked.map(|()| worker)
         });
-        let mut all = Worker::new(self, tally());
+        let mut all = Worker::new(self, empty.emptied());
         for worker in workers.into_iter().collect::<Result<Vec<_>>>()? {
             all.tally.merge(worker.tally);
             all.found.merge(worker.found);
@@ -63,15 +76,9 @@ impl Walk<'_> {
     }
 
     fn permutation<R: SetRow>(&self, set: Set<R>) -> Option<&Permutation> {
-        Some(
-            &self
-                .view
-                .settings()
-                .plan
-                .tables()
-                .get(set.permuted_number()?)?
-                .permutation,
-        )
+        let tables = self.view.settings().plan.tables();
+        let table = tables.get(set.permuted_number()?)?;
+        Some(&table.permutation)
     }
 }
 
@@ -106,6 +113,14 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         }
     }
 
+    /// Takes the rows that a document or a fingerprint puts, as rows that sets should have.
+    fn expecting(&mut self) -> Expecting<'_, T> {
+        Expecting {
+            tally: &mut self.tally,
+            hidden: &self.walk.hidden,
+        }
+    }
+
     /// Takes parts until there are no more.
     fn work(&mut self, next: &AtomicUsize) -> Result<()> {
         while self.part(next.fetch_add(1, Ordering::Relaxed))? {
@@ -116,7 +131,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Goes through a part. False if there is no such part.
     fn part(&mut self, part: usize) -> Result<bool> {
-        let parts = self.walk.parts;
+        let parts = &self.walk.parts;
         let Some(mut index) = part.checked_sub(parts.documents.len()) else {
             return self.documents(part, &parts.documents[part]).map(|()| true);
         };
@@ -162,13 +177,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     }
 
     fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
-        let walk = self.walk;
         for number in block.dead() {
-            let mut sink = Expecting {
-                tally: &mut self.tally,
-                hidden: walk.hidden,
-            };
-            let Ok(()) = sink.put(DEAD, number);
+            let Ok(()) = self.expecting().put(DEAD, number);
         }
         for stored in block.iter() {
             let number = DocumentNumber(stored.number);
@@ -197,7 +207,6 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Expects the rows of a document.
     fn document(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
-        let walk = self.walk;
         self.found.documents += 1;
         self.found.too_short += u64::from(document.fingerprint().is_none());
         self.found.last_document = self.found.last_document.max(number);
@@ -205,11 +214,9 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             Some(_) => self.scope_number(document.scope())?,
             None => ScopeNumber::EMPTY,
         };
-        let operation = Operation::new(Change::Put, number, document, scope, walk.view.settings());
-        let Ok(()) = operation.give_own_rows(&mut Expecting {
-            tally: &mut self.tally,
-            hidden: walk.hidden,
-        });
+        let settings = self.walk.view.settings();
+        let operation = Operation::new(Change::Put, number, document, scope, settings);
+        let Ok(()) = operation.give_own_rows(&mut self.expecting());
         Ok(())
     }
 
@@ -220,16 +227,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         if let Some(&number) = self.scopes.get(name) {
             return Ok(number);
         }
-        let missing = || Error::Damaged {
-            table: "scopes",
-            key: name.to_owned(),
-            problem: "the row of the scope is missing",
+        let Some(number) = self.walk.view.stored_scope_number(name)? else {
+            let problem = "the row of the scope is missing";
+            return Err(Error::damaged("scopes", name, problem));
         };
-        let number = self
-            .walk
-            .view
-            .stored_scope_number(name)?
-            .ok_or_else(missing)?;
         if self.scopes.len() >= REMEMBERED_SCOPES {
             self.scopes.clear();
         }
@@ -294,12 +295,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         self.found.fingerprints += 1;
         let fingerprint = Fingerprint::from_bits(bits);
         if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
-            let mut sink = Expecting {
-                tally: &mut self.tally,
-                hidden: walk.hidden,
-            };
-            let Ok(()) =
-                give_fingerprint_rows(true, fingerprint, &walk.view.settings().plan, &mut sink);
+            let plan = &walk.view.settings().plan;
+            let Ok(()) = give_fingerprint_rows(true, fingerprint, plan, &mut self.expecting());
         }
     }
 
@@ -317,6 +314,27 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 self.found.repeat(first);
             }
         }
+    }
+}
+
+/// Passes on the rows that a document or a fingerprint puts, as rows that sets should have.
+struct Expecting<'t, T> {
+    tally: &'t mut T,
+    hidden: &'t Hidden,
+}
+
+impl<T: Tally> RowSink for Expecting<'_, T> {
+    type Error = std::convert::Infallible;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error> {
+        if self.hidden.is_empty() || !self.hidden.hides_row(set, row) {
+            self.tally.expect(set, row);
+        }
+        Ok(())
+    }
+
+    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<(), Self::Error> {
+        unreachable!("a document that is there marks nothing")
     }
 }
 
@@ -364,6 +382,8 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
 
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
 const MOST_REPEATED: usize = 1 << 12;
+/// The most documents with the same hash of their keys whose keys are compared.
+const MOST_COMPARED: usize = 1 << 12;
 
 /// What a pass found besides the rows.
 pub(super) struct Found {
@@ -371,13 +391,13 @@ pub(super) struct Found {
     /// What damaged blocks hide.
     pub(super) hidden: Hidden,
     pub(super) documents: u64,
-    pub(super) too_short: u64,
-    pub(super) last_document: DocumentNumber,
+    too_short: u64,
+    last_document: DocumentNumber,
     /// The number of distinct fingerprints of the postings.
     pub(super) fingerprints: u64,
     /// Hashes that more than one row of the keys has, and whether there are too many to remember.
-    pub(super) repeated: Vec<u64>,
-    pub(super) too_many_repeated: bool,
+    repeated: Vec<u64>,
+    too_many_repeated: bool,
     /// The first and the last hash or fingerprint of each part of the keys and of the postings.
     key_ends: Vec<PartEnds>,
     posting_ends: Vec<PartEnds>,
@@ -387,7 +407,7 @@ pub(super) struct Found {
 type PartEnds = (usize, u64, u64);
 
 impl Found {
-    pub(super) fn new(tables: usize) -> Self {
+    fn new(tables: usize) -> Self {
         Self {
             findings: Findings::default(),
             hidden: Hidden::nothing(tables),
@@ -414,7 +434,7 @@ impl Found {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.findings.merge(other.findings);
         self.hidden.merge(other.hidden);
         self.documents += other.documents;
@@ -428,6 +448,67 @@ impl Found {
         self.key_ends.extend(other.key_ends);
         self.posting_ends.extend(other.posting_ends);
     }
+
+    /// Compares the keys of documents whose hashes are equal.
+    pub(super) fn check_keys(&self, view: &View, findings: &mut Findings) -> Result<()> {
+        if self.too_many_repeated {
+            findings.add(
+                "keys",
+                "-",
+                "very many hashes occur twice, so not all keys were compared",
+            );
+        }
+        for &hash in &self.repeated {
+            let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
+            let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else {
+                continue;
+            };
+            if rows.len() == MOST_COMPARED {
+                findings.add(
+                    "keys",
+                    format!("{hash:016x}"),
+                    "very many documents have this hash of their keys",
+                );
+            }
+            let mut keys = BTreeSet::new();
+            for row in rows {
+                let Some(document) = readable(view.document(number_of(row)))? else {
+                    continue;
+                };
+                if !keys.insert(document.key().to_vec()) {
+                    findings.add(
+                        "keys",
+                        String::from_utf8_lossy(document.key()),
+                        "two documents have this key",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the counters with what was counted.
+    pub(super) fn check_counters(&self, view: &View, findings: &mut Findings) {
+        let counters = view.state().counters;
+        findings.add_difference("meta", "documents", counters.documents, self.documents);
+        findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
+        if self.documents > 0 && !counters.has_numbered(self.last_document) {
+            findings.add(
+                "meta",
+                "next_document",
+                "a document has a number that was never given",
+            );
+        }
+    }
+}
+
+/// What was read. `None` if damage kept it from being read. That was found before.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Called with the number of parts of the file that were checked, and the number of all parts. When it breaks,
@@ -439,9 +520,9 @@ const BLOCKS_OF_ROWS: usize = 16;
 const BLOCKS_OF_DOCUMENTS: usize = 64;
 
 /// All parts of a file.
-pub(super) struct Parts {
+struct Parts {
     /// Numbers of documents.
-    pub(super) documents: Vec<RangeInclusive<u64>>,
+    documents: Vec<RangeInclusive<u64>>,
     sets: Vec<SetParts>,
 }
 
@@ -455,13 +536,11 @@ impl RowFamily for SetPartsFamily {
 }
 
 impl Parts {
-    pub(super) fn new(view: &View) -> Result<Self> {
+    fn new(view: &View) -> Result<Self> {
         let directory = &view.state().documents;
         let entries = directory.entries(directory.all(), view.document_blocks())?;
-        let ends = entries
-            .skip(BLOCKS_OF_DOCUMENTS - 1)
-            .step_by(BLOCKS_OF_DOCUMENTS)
-            .map(|entry| entry.high);
+        let entries = entries.skip(BLOCKS_OF_DOCUMENTS - 1);
+        let ends = entries.step_by(BLOCKS_OF_DOCUMENTS).map(|entry| entry.high);
         let mut documents = Vec::new();
         let mut first = 0;
         for end in ends.chain(directory.high()) {
@@ -477,7 +556,7 @@ impl Parts {
     }
 
     /// The number of all parts.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         let mut parts = self.documents.len();
         for set in &self.sets {
             parts += by_row!(set, (_, parts) => parts.len());
@@ -491,7 +570,7 @@ fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInc
 }
 
 /// Reports to a caller how many parts are done.
-pub(super) struct Ticks<'a>(Mutex<TickState<'a>>);
+struct Ticks<'a>(Mutex<TickState<'a>>);
 
 struct TickState<'a> {
     done: u64,
@@ -499,15 +578,7 @@ struct TickState<'a> {
     progress: CheckProgress<'a>,
 }
 
-impl<'a> Ticks<'a> {
-    pub(super) fn new(progress: CheckProgress<'a>) -> Self {
-        Self(Mutex::new(TickState {
-            done: 0,
-            all: 0,
-            progress,
-        }))
-    }
-
+impl Ticks<'_> {
     /// Expects more parts.
     fn expect(&self, parts: usize) {
         self.0.lock().all += parts as u64;

@@ -11,7 +11,7 @@
 //! Rows are read and packed before the gate that commits go through. The caller has the turn to write, and holds
 //! the lock of the merges, so nobody changes the sets meanwhile.
 
-use super::pace::{NEEDED_BYTES, ensure_room, wait_for_room_for_a_level};
+use super::pace::{ensure_room, wait_for_room_for_a_level};
 use super::policy;
 use crate::error::Result;
 use crate::parallel;
@@ -34,10 +34,8 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
     let _merging = wait_for_room_for_a_level(shared)?;
     let view = shared.view()?;
     // Without room the log stays, and the file is closed in order all the same.
-    ensure_room(
-        shared,
-        NEEDED_BYTES + view.state().recent_operations * MOST_BYTES_OF_OPERATION,
-    )?;
+    let bytes = view.state().recent_operations * MOST_BYTES_OF_OPERATION;
+    ensure_room(shared, bytes)?;
     let nothing = Overlays::new(&view.settings().plan);
     let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
@@ -106,8 +104,7 @@ fn fold_set<R: SetRow>(
     let set = &state.sets[name];
     let blocks = blocks.of_table(name.table());
     let written = written.into_unsearched_run();
-    let memory = set.recent.iter().chain(&set.frozen).chain([&written]);
-    let rows = memory.map(|run| run.len() as u64).sum();
+    let rows = set.memory_rows() + written.len() as u64;
     if rows == 0 {
         return Ok(FoldedSet {
             absorbed: 0,

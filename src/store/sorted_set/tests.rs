@@ -124,7 +124,7 @@ pub(crate) fn stack<R: CachedRow>(
     for (i, rows) in sources.iter().enumerate() {
         if i < levels {
             let mut new = set.new_level();
-            new.level = Arc::new(level(rows, rules, &memory, new.number));
+            new.level = Arc::new(level(rows, rules, &memory, new.level.number));
             set.levels.insert(0, new);
         } else if i + 1 < sources.len() {
             let (puts, marks) = lists(rows);
