@@ -8,7 +8,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Probe, Work};
+use crate::plan::{Candidates, CostModel, Probe};
 use crate::sketch::Sketch;
 use crate::source::Numbers;
 use crate::store::file::{
@@ -124,19 +124,16 @@ impl<'a> Reader<'a> {
         for table in 0..tables {
             all_shares.push(shares(&self.set(permuted(table)), read)?);
         }
-        let cache = self.view.blocks().cache.capacity() as f64;
-        let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
-        let levels = first.set.levels.len() as f64;
+        let levels = first.set.levels.len();
         let runs = first.set.runs().map(|run| run.len() as f64).collect();
-        Ok(CostModel {
-            work: Work::Query,
+        let cache_bytes = self.view.blocks().cache.capacity() as f64;
+        Ok(CostModel::stored(
             rows,
-            tables: tables as f64,
+            all_shares,
             levels,
             runs,
-            cached,
-            shares: all_shares,
-        })
+            cache_bytes,
+        ))
     }
 
     /// The documents of each wanted fingerprint, in each of its scopes.

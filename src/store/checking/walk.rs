@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
-use crate::plan::Permutation;
+use crate::plan::Table;
 use crate::store::blocks::Problem;
 use crate::store::file::{
     ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
@@ -75,10 +75,9 @@ impl<'a> Walk<'a> {
         Ok((all.tally, all.found))
     }
 
-    fn permutation<R: SetRow>(&self, set: Set<R>) -> Option<&Permutation> {
-        let tables = self.view.settings().plan.tables();
-        let table = tables.get(set.permuted_number()?)?;
-        Some(&table.permutation)
+    fn permuted_table<R: SetRow>(&self, set: Set<R>) -> Option<&Table> {
+        let plan = &self.view.settings().plan;
+        plan.tables().get(set.permuted_number()?)
     }
 }
 
@@ -262,8 +261,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             self.fingerprints(part, &rows);
         }
         if !walk.hidden.is_empty() {
-            let permutation = walk.permutation(set);
-            rows.retain(|&row| !walk.hidden.hides_stored(set, row, permutation));
+            let table = walk.permuted_table(set);
+            rows.retain(|&row| !walk.hidden.hides_stored(set, row, table));
         }
         self.tally.store(set, &rows);
         Ok(())

@@ -479,12 +479,11 @@ fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
 mod tests {
     use super::super::schema::{KEYS, permuted};
     use super::*;
-    use crate::plan::plan_named;
     use crate::store::sorted_set::Run;
 
     #[test]
     fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
-        let plan = plan_named("4x16").expect("a plan");
+        let plan = "4x16".parse::<Plan>().expect("a plan");
         let mut state = State::new(&plan);
         state.counters.documents = 7;
         state.counters.next_document = 9;
@@ -543,7 +542,7 @@ mod tests {
             .map(|it| (it.number, it.next, &it.directory))
             .collect();
         assert_eq!(levels, [(0, 77, &documents), (4, 77, &documents)]);
-        assert!(State::decode(file, &plan_named("2x32").expect("a plan"), &bytes).is_err());
+        assert!(State::decode(file, &"2x32".parse::<Plan>().expect("a plan"), &bytes).is_err());
         assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
         assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());
         state.first_page = 6;
