@@ -16,7 +16,7 @@ use crate::store::file::{
     missing_scope, number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{Marks, SetReader, Wanted, read_ranges, shares};
+use crate::store::sorted_set::{Marks, SetReader, read_ranges};
 
 /// The most scopes of a fingerprint whose postings are read by ranges of their own.
 const FEW_SCOPES: usize = 4;
@@ -84,10 +84,9 @@ impl<'a> Reader<'a> {
         probes: &[Probe],
         mut each: impl FnMut(&Probe, Candidates<'_>),
     ) -> Result<u64> {
-        let ranges = probes.iter().map(|probe| Wanted {
-            reader: self.set(permuted(probe.table)),
-            first: probe.first,
-            last: probe.last,
+        let ranges = probes.iter().map(|probe| {
+            let reader = self.set(permuted(probe.table));
+            (reader, probe.first..=probe.last)
         });
         let mut candidates = 0;
         let read = read_ranges(ranges, Marks::Ignored, usize::MAX, |index, puts, _| {
@@ -122,7 +121,7 @@ impl<'a> Reader<'a> {
         let rows = self.fingerprints() as f64;
         let mut all_shares = Vec::with_capacity(tables);
         for table in 0..tables {
-            all_shares.push(shares(&self.set(permuted(table)), read)?);
+            all_shares.push(self.set(permuted(table)).shares(read)?);
         }
         let levels = first.set.levels.len();
         let runs = first.set.runs().map(|run| run.len() as f64).collect();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::findings::Findings;
 use super::tally::{self, Products};
-use super::walk::{CheckProgress, Walk};
+use super::walk::{CheckProgress, Checked, Walk};
 use crate::error::Result;
 use crate::store::blocks::Row;
 use crate::store::engine::{ChunkKey, LevelName};
@@ -21,14 +21,6 @@ use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
 const MOST_COLLECTED: u64 = 2 << 20;
-
-/// What a check found.
-pub(crate) struct Checked {
-    pub(crate) documents: u64,
-    /// The number of distinct fingerprints.
-    pub(crate) fingerprints: u64,
-    pub(crate) findings: Findings,
-}
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
 /// any other error is returned.
@@ -42,9 +34,8 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
             "-",
             "without it, the rows and the documents cannot be checked",
         );
-        let counters = view.state().counters;
         return Ok(Checked {
-            documents: counters.documents,
+            documents: view.state().counters.documents,
             fingerprints: 0,
             findings,
         });
@@ -72,12 +63,10 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     if walk.hidden.knows_documents() {
         found.check_counters(view, &mut findings);
     }
-    findings.merge(found.findings);
-    Ok(Checked {
-        documents: found.documents,
-        fingerprints: found.fingerprints,
-        findings,
-    })
+    let mut checked = found.checked;
+    findings.merge(checked.findings);
+    checked.findings = findings;
+    Ok(checked)
 }
 
 /// Reads all directories.

@@ -25,7 +25,6 @@ use crate::store::file::{
     View, all_sets, by_row, damaged_document, give_fingerprint_rows, key_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::Fault;
 
 /// The scopes whose numbers a worker remembers.
 const REMEMBERED_SCOPES: usize = 1 << 12;
@@ -158,12 +157,18 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             match read.and_then(|block| ensure_order(block, last)) {
                 Ok(block) => {
                     if let Err(error) = ensure_extent(&block, last) {
-                        self.found.findings.add_error(part, "documents", error)?;
+                        self.found
+                            .checked
+                            .findings
+                            .add_error(part, "documents", error)?;
                     }
                     self.block(part, &block, &mut hidden)?;
                 }
                 Err(error) => {
-                    self.found.findings.add_error(part, "documents", error)?;
+                    self.found
+                        .checked
+                        .findings
+                        .add_error(part, "documents", error)?;
                     hidden.add(next, last);
                 }
             }
@@ -186,7 +191,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 .and_then(|document| self.of_the_right_size(document));
             let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
-                self.found.findings.add_error(part, "documents", error)?;
+                self.found
+                    .checked
+                    .findings
+                    .add_error(part, "documents", error)?;
                 hidden.add(number.0, number.0);
             }
         }
@@ -206,7 +214,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Expects the rows of a document.
     fn document(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
-        self.found.documents += 1;
+        self.found.checked.documents += 1;
         self.found.too_short += u64::from(document.fingerprint().is_none());
         self.found.last_document = self.found.last_document.max(number);
         let scope = match document.fingerprint() {
@@ -244,16 +252,16 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         range: &RangeInclusive<R>,
     ) -> Result<()> {
         let walk = self.walk;
-        let mut faults = Vec::new();
-        let mut rows = walk.view.set(set).inspect(range, &mut faults)?;
-        let first = faults.iter().map(|fault| fault.first).min();
-        if let Some((first, last)) = first.zip(faults.iter().map(|fault| fault.last).max()) {
+        let mut hidden: Option<(R, R)> = None;
+        let findings = &mut self.found.checked.findings;
+        let reader = walk.view.set(set);
+        let mut rows = reader.inspect(range, &mut |first, last, error| {
+            let before = hidden.unwrap_or((first, last));
+            hidden = Some((before.0.min(first), before.1.max(last)));
+            findings.add_error(part, set.table().name, error)
+        })?;
+        if let Some((first, last)) = hidden {
             self.found.hidden.hide_rows(set, first, last);
-        }
-        for Fault { error, .. } in faults {
-            self.found
-                .findings
-                .add_error(part, set.table().name, error)?;
         }
         if set.is(KEYS) {
             self.hashes(part, &rows);
@@ -291,7 +299,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Expects the rows of a fingerprint.
     fn fingerprint(&mut self, bits: u64) {
         let walk = self.walk;
-        self.found.fingerprints += 1;
+        self.found.checked.fingerprints += 1;
         let fingerprint = Fingerprint::from_bits(bits);
         if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
             let plan = &walk.view.settings().plan;
@@ -379,6 +387,15 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
     }
 }
 
+/// What a check found.
+#[derive(Default)]
+pub(crate) struct Checked {
+    pub(crate) documents: u64,
+    /// The number of distinct fingerprints of the postings.
+    pub(crate) fingerprints: u64,
+    pub(crate) findings: Findings,
+}
+
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
 const MOST_REPEATED: usize = 1 << 12;
 /// The most documents with the same hash of their keys whose keys are compared.
@@ -386,14 +403,11 @@ const MOST_COMPARED: usize = 1 << 12;
 
 /// What a pass found besides the rows.
 pub(super) struct Found {
-    pub(super) findings: Findings,
+    pub(super) checked: Checked,
     /// What damaged blocks hide.
     pub(super) hidden: Hidden,
-    pub(super) documents: u64,
     too_short: u64,
     last_document: DocumentNumber,
-    /// The number of distinct fingerprints of the postings.
-    pub(super) fingerprints: u64,
     /// Hashes that more than one row of the keys has, and whether there are too many to remember.
     repeated: Vec<u64>,
     too_many_repeated: bool,
@@ -408,12 +422,10 @@ type PartEnds = (usize, u64, u64);
 impl Found {
     fn new(tables: usize) -> Self {
         Self {
-            findings: Findings::default(),
+            checked: Checked::default(),
             hidden: Hidden::nothing(tables),
-            documents: 0,
             too_short: 0,
             last_document: DocumentNumber::MIN,
-            fingerprints: 0,
             repeated: Vec::new(),
             too_many_repeated: false,
             key_ends: Vec::new(),
@@ -434,12 +446,12 @@ impl Found {
     }
 
     fn merge(&mut self, other: Self) {
-        self.findings.merge(other.findings);
+        self.checked.findings.merge(other.checked.findings);
+        self.checked.documents += other.checked.documents;
+        self.checked.fingerprints += other.checked.fingerprints;
         self.hidden.merge(other.hidden);
-        self.documents += other.documents;
         self.too_short += other.too_short;
         self.last_document = self.last_document.max(other.last_document);
-        self.fingerprints += other.fingerprints;
         for hash in other.repeated {
             self.repeat(hash);
         }
@@ -489,9 +501,14 @@ impl Found {
     /// Compares the counters with what was counted.
     pub(super) fn check_counters(&self, view: &View, findings: &mut Findings) {
         let counters = view.state().counters;
-        findings.add_difference("meta", "documents", counters.documents, self.documents);
+        findings.add_difference(
+            "meta",
+            "documents",
+            counters.documents,
+            self.checked.documents,
+        );
         findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
-        if self.documents > 0 && !counters.has_numbered(self.last_document) {
+        if self.checked.documents > 0 && !counters.has_numbered(self.last_document) {
             findings.add(
                 "meta",
                 "next_document",

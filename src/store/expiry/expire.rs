@@ -26,7 +26,7 @@ use crate::store::file::{
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::read::Reader;
-use crate::store::sorted_set::{Marks, Wanted, read_ranges};
+use crate::store::sorted_set::{Marks, read_ranges};
 use crate::store::write::Transaction;
 
 /// Called with the number of documents that are removed so far. The expiry ends at its error.
@@ -311,14 +311,10 @@ impl Batch {
             order.extend(expired.fingerprint.map(|fingerprint| (fingerprint, index)));
         }
         order.sort_unstable_by_key(|&(fingerprint, _)| fingerprint);
-        let wanted = order.iter().map(|&(fingerprint, _)| {
-            let range = all_listed(fingerprint);
-            Wanted {
-                reader: view.set(POSTINGS),
-                first: *range.start(),
-                last: *range.end(),
-            }
-        });
+        let reader = view.set(POSTINGS);
+        let wanted = order
+            .iter()
+            .map(|&(fingerprint, _)| (reader, all_listed(fingerprint)));
         let expired = &mut self.expired;
         let reading = read_ranges(wanted, Marks::Ignored, FEW_BLOCKS, |index, puts, _| {
             let (fingerprint, document) = order[index];

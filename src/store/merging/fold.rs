@@ -140,7 +140,9 @@ fn merged<R: CachedRow>(
     for level in set.levels[..levels].iter().rev() {
         runs.push(read(level, rules, blocks)?);
     }
-    runs.extend(set.frozen.iter().chain(&set.recent).cloned());
+    let older = runs.len();
+    runs.extend(set.runs().cloned());
+    runs[older..].reverse();
     runs.push(newest);
     runs.retain(|run| run.len() > 0);
     Ok(Run::merged(&runs, rules))
@@ -159,9 +161,8 @@ fn read<R: CachedRow>(
 
 impl<R: SetRow> FoldedSet<R> {
     fn apply(self, name: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-        let mut set = edit.state.sets[name].clone();
-        set.recent.clear();
-        set.frozen.clear();
+        let mut set = SortedSet::new(name.rules);
+        set.levels.clone_from(&edit.state.sets[name].levels);
         let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..self.absorbed).collect();
         // The last of them becomes the new level, so its blocks are replaced in their place.
         let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());

@@ -26,15 +26,6 @@ pub(super) const MOST_LEVELS: usize = 8;
 const STEP_PART: u64 = 32;
 const LEAST_STEP_BLOCKS: u64 = 8;
 
-/// A merge that is due.
-#[derive(Clone, Copy)]
-pub(super) struct Task {
-    pub(super) set: AnySet,
-    pub(super) source: Source,
-    /// How urgent the merge is. A level is due above 1, a frozen run always.
-    urgency: f64,
-}
-
 /// What is merged into the level below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -73,7 +64,7 @@ pub(super) enum Work {
     /// Runs of these sets are to be merged in memory. The frozen run of a set can go into a level only after that.
     Runs(Vec<AnySet>),
     /// A step of each of these merges, which are of different sets.
-    Steps(Vec<Task>),
+    Steps(Vec<(AnySet, Source)>),
     /// Pages of the log mean nothing any more.
     OldPages,
 }
@@ -106,7 +97,7 @@ pub(super) fn next_work(state: &State, sizes: &Sizes, pause: Pause) -> Option<Wo
                 sets.push(any);
             }
             if let Some((source, urgency)) = most_urgent_of(set, waiting, sizes) {
-                tasks.push(Task { set: any, source, urgency });
+                tasks.push((urgency, any, source));
             }
         });
     }
@@ -114,9 +105,10 @@ pub(super) fn next_work(state: &State, sizes: &Sizes, pause: Pause) -> Option<Wo
         return Some(Work::Runs(sets));
     }
     if !tasks.is_empty() {
-        tasks.sort_by(|a, b| b.urgency.total_cmp(&a.urgency));
+        tasks.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
         tasks.truncate(at_once);
-        return Some(Work::Steps(tasks));
+        let steps = tasks.into_iter().map(|(_, set, source)| (set, source));
+        return Some(Work::Steps(steps.collect()));
     }
     state.has_old_pages().then_some(Work::OldPages)
 }

@@ -151,7 +151,8 @@ impl MemoryFile {
                 return Ok(true);
             }
             Some(Work::Steps(tasks)) => {
-                by_row!(tasks[0].set, set => self.step(set, tasks[0].source)?);
+                let (set, source) = tasks[0];
+                by_row!(set, set => self.step(set, source)?);
                 return Ok(true);
             }
             Some(Work::OldPages) => {

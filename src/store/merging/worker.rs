@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::pace::ensure_room;
-use super::policy::{self, Pause, Source, Task, Work};
+use super::policy::{self, Pause, Source, Work};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
@@ -235,7 +235,7 @@ impl Merger {
     }
 
     /// Does one step of each task.
-    fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
+    fn step(&self, view: Arc<View>, tasks: &[(AnySet, Source)]) -> Result<()> {
         let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
         let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;
         let meters = &self.shared.meters;
@@ -248,10 +248,14 @@ impl Merger {
     }
 
     /// Does one step of each task. Returns the rows and the bytes that it wrote.
-    fn rows_and_bytes_of_step(&self, view: Arc<View>, tasks: &[Task]) -> Result<(u64, u64)> {
+    fn rows_and_bytes_of_step(
+        &self,
+        view: Arc<View>,
+        tasks: &[(AnySet, Source)],
+    ) -> Result<(u64, u64)> {
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let steps = parallel::map(tasks.len(), |index| {
-            let Task { set, source, .. } = tasks[index];
+            let (set, source) = tasks[index];
             Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
         });
         let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;

@@ -15,8 +15,7 @@ use std::sync::{Arc, OnceLock};
 use super::directory::{Chunk, Fence, Found};
 use super::lists::part;
 use super::shared_list::SharedList;
-use super::splice::Summaries;
-use super::summary::Outline;
+use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};
 use crate::store::blocks::{
     Block, CachedRow, Entry, Extent, LINE_BYTES, Lists, Problem, Row, SetBlocks,

@@ -18,7 +18,7 @@
 //! one block in each level. So the blocks that were read last are kept (`LastRead`).
 
 use std::cell::RefCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use smallvec::SmallVec;
 
@@ -44,13 +44,6 @@ const fn rows_of_a_line<R>() -> usize {
     64 / size_of::<R>()
 }
 
-/// A range of rows, to be read in all sources of a set.
-pub(crate) struct Wanted<'a, R> {
-    pub(crate) reader: SetReader<'a, R>,
-    pub(crate) first: R,
-    pub(crate) last: R,
-}
-
 /// What a call of [`read_ranges`] read.
 #[derive(Default)]
 pub(crate) struct Reading {
@@ -70,7 +63,7 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads ranges. Calls `each` with the index of a range, and with rows that one source puts and rows that
+/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one source puts and rows that
 /// it marks, if marks are wanted.
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
@@ -79,7 +72,7 @@ pub(crate) enum Marks {
 /// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
 /// different sets of one file.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
-    ranges: impl Iterator<Item = Wanted<'a, R>>,
+    ranges: impl Iterator<Item = (SetReader<'a, R>, RangeInclusive<R>)>,
     marks: Marks,
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
@@ -94,12 +87,8 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
         reading: Reading::default(),
     };
     let mut cache = None;
-    for (index, wanted) in ranges.enumerate() {
-        let Wanted {
-            reader,
-            first,
-            last,
-        } = wanted;
+    for (index, (reader, range)) in ranges.enumerate() {
+        let (first, last) = range.into_inner();
         if let Some(overlay) = reader.overlay {
             let (runs, puts, marks) = overlay.parts();
             for row in puts {

@@ -20,7 +20,7 @@ pub(crate) struct SetReader<'a, R> {
 
 impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The sorted runs in memory, from new to old.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
         let written = match self.overlay {
             Some(overlay) => overlay.parts().0,
             None => &[],
@@ -84,7 +84,7 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     }
 
     /// The level with the most blocks.
-    pub(super) fn largest_level(&self) -> Option<&'a Level<R>> {
+    fn largest_level(&self) -> Option<&'a Level<R>> {
         let largest = self
             .set
             .levels

@@ -159,7 +159,11 @@ pub(crate) fn stack<R: CachedRow>(
 fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
     let mut set = SortedSet::new(Rules::ONCE);
     let run = |first: u64| Run::new((first..first + 10).collect(), Vec::new(), Rules::ONCE);
-    let lengths = |set: &SortedSet<u64>| set.recent.iter().map(Run::len).collect::<Vec<_>>();
+    let lengths = |set: &SortedSet<u64>| {
+        let mut lengths: Vec<usize> = set.runs().map(Run::len).collect();
+        lengths.reverse();
+        lengths
+    };
     [0, 10, 20]
         .into_iter()
         .for_each(|first| set.push(run(first), 4));
@@ -177,11 +181,7 @@ fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
         set.replace_runs(merged);
         assert_eq!(lengths(&set), [30, 10, 10]);
     }
-    let mut rows: Vec<u64> = set
-        .recent
-        .iter()
-        .flat_map(|run| run.puts().to_vec())
-        .collect();
+    let mut rows: Vec<u64> = set.runs().flat_map(|run| run.puts().to_vec()).collect();
     rows.sort_unstable();
     assert_eq!(rows, (0..50).collect::<Vec<_>>());
 }
@@ -251,14 +251,7 @@ fn read_together<'a, R: CachedRow>(
 ) -> Result<()> {
     for together in ranges.chunks(1).chain([ranges]) {
         for most_blocks in [usize::MAX, 1] {
-            let wanted = || {
-                let want = |range: &RangeInclusive<R>| (*range.start(), *range.end());
-                together.iter().map(want).map(|(first, last)| Wanted {
-                    reader: reader(),
-                    first,
-                    last,
-                })
-            };
+            let wanted = || together.iter().map(|range| (reader(), range.clone()));
             let mut found = vec![Lists::default(); together.len()];
             let read = read_ranges(
                 wanted(),
@@ -416,7 +409,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
             blocks: blocks.of_table(&TABLE),
         };
         for read in [false, true] {
-            let shares = shares(&set, read)?;
+            let shares = set.shares(read)?;
             assert_eq!(shares.len(), 65);
             for bits in [0u32, 2, 4, 6, 7, 8] {
                 let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);
