@@ -30,14 +30,16 @@ pub(super) struct Arguments {
     #[command(flatten)]
     near: NearArguments,
 
-    /// Print the pairs of a document of DB and one of this database or input, the document of DB first
+    /// Pairs of a document of DB and one of this database or input
+    ///
+    /// The document of DB comes first
     #[arg(long, value_name = "OTHER")]
     with: Option<PathBuf>,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// Print all documents of one fingerprint as one group, and pairs of groups
+    /// Print the documents of a fingerprint as one group, and their pairs
     #[arg(long)]
     groups: bool,
 
