@@ -69,7 +69,7 @@ impl Verb for Arguments {
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let clustering = self.clusters.clustering(self.near.near());
-        let mut search = LongSearch::new(output);
+        let mut search = LongSearch::new("", output);
         let mut number = 0u64;
         let totals = database.snapshot()?.clusters(&clustering, |event| {
             match event {
@@ -215,7 +215,7 @@ impl Arguments {
             clusters = clusters.max_distance(max_distance);
         }
         let progress = output.console().progress_of("pairs");
-        let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+        let found = clusters.find(progress.steps())?;
         drop(progress);
         let mut number = 0u64;
         let mut fingerprints = 0;

@@ -207,7 +207,7 @@ fn remove(
 
 /// Prints what would be removed: in JSON the documents, and in any case how many.
 fn print_expired(database: &Database, expiry: &Expiry, output: &mut Output) -> CommandResult {
-    let mut search = LongSearch::counting("documents found", output);
+    let mut search = LongSearch::new("documents found", output);
     let mut found = 0;
     let count = database.snapshot()?.to_expire(expiry, |document| {
         found += 1;
@@ -241,7 +241,7 @@ fn delete_duplicates(
         false => "near",
     };
     let is_dry_run = arguments.dry_run;
-    let mut search = LongSearch::new(output);
+    let mut search = LongSearch::new("", output);
     if !is_dry_run {
         // Who reads the output may end early. What is deleted does not depend on that.
         search.go_on_unread();

@@ -99,16 +99,7 @@ impl Output {
         self.waiting.len() > 64 << 10
     }
 
-    /// Prints a record: an object if JSON was asked for, otherwise a line. The record waits for the next
-    /// flush.
-    pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
-        match self.json {
-            true => self.print_json(&object()),
-            false => self.print_line(&line()),
-        }
-    }
-
-    /// Prints a record of which both forms are made already.
+    /// Prints a record: the object if JSON was asked for, otherwise the line. The record waits for the next flush.
     pub(super) fn print_record(&mut self, object: &Value, line: &str) {
         match self.json {
             true => self.print_json(object),

@@ -98,7 +98,7 @@ impl Verb for Arguments {
             .or(database.min_similarity())
             .unwrap_or(0.0);
         let mut printer = PairPrinter {
-            search: LongSearch::new(output),
+            search: LongSearch::new("", output),
             sink,
             other: other.as_ref(),
             lines: PairLines::new(self.groups, least > 0.0),

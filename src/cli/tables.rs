@@ -100,7 +100,7 @@ impl Verb for ExportArguments {
         let export = Export::of(&snapshot)
             .payloads(self.payload)
             .replace(self.replace);
-        let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
+        let exported = export.run(&to, progress.steps());
         drop(progress);
         let path = &self.to;
         let exported = match exported {
@@ -174,7 +174,7 @@ fn build(
         &options,
         documents,
         memory,
-        |done, all| packing.update(done, Some(all)),
+        packing.steps(),
     )?)
 }
 
