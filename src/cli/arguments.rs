@@ -46,11 +46,6 @@ impl BoundArguments {
         self.max_distance.is_some() || self.min_similarity.is_some()
     }
 
-    /// Documents that are near enough, of any time and scope.
-    pub(super) fn near(&self) -> Near {
-        self.near_among(None, &[])
-    }
-
     /// Documents that are near enough, were seen at a time or later, and are of some scopes.
     pub(super) fn near_among(&self, since: Option<i64>, scopes: &[String]) -> Near {
         let mut near = Near::new();
@@ -70,9 +65,16 @@ impl BoundArguments {
     }
 }
 
-impl NearArguments {
-    pub(super) fn near(&self) -> Near {
-        self.bounds.near_among(self.since, &self.scope)
+/// Documents that are near enough, of any time and scope.
+impl From<&BoundArguments> for Near {
+    fn from(bounds: &BoundArguments) -> Self {
+        bounds.near_among(None, &[])
+    }
+}
+
+impl From<&NearArguments> for Near {
+    fn from(near: &NearArguments) -> Self {
+        near.bounds.near_among(near.since, &near.scope)
     }
 }
 

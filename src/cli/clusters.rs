@@ -68,7 +68,7 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        let clustering = self.clusters.clustering(self.near.near());
+        let clustering = self.clusters.clustering(&self.near);
         let mut search = LongSearch::new("", output);
         let mut number = 0u64;
         let totals = database.snapshot()?.clusters(&clustering, |event| {
@@ -100,7 +100,7 @@ impl Verb for Arguments {
 
 impl ClusterArguments {
     /// The clusters of near documents.
-    pub(super) fn clustering(&self, near: Near) -> Clustering {
+    pub(super) fn clustering(&self, near: impl Into<Near>) -> Clustering {
         let clustering = Clustering::new().near(near).connected(self.connected);
         if self.survivor.is_empty() {
             return clustering;

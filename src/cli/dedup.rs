@@ -196,7 +196,7 @@ impl Arguments {
         let console = console.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
-            .clustering(self.clusters.clustering(self.bounds.near()))
+            .clustering(self.clusters.clustering(&self.bounds))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());

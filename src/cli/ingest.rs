@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(unix)]
-use crate::AdminSocket;
 use crate::ingest::{Ingest, Ingested, Records, Reread};
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
+use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
@@ -182,7 +180,6 @@ impl Command for Arguments {
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
-#[cfg(unix)]
 fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     let Some(socket) = socket else { return };
     if socket.is_answering() {
@@ -190,9 +187,6 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     }
     socket.close_when_answered();
 }
-
-#[cfg(not(unix))]
-fn let_others_end((): (), _: &Output) {}
 
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn is_pipe(path: &Path, output: &Output) -> bool {
@@ -301,7 +295,7 @@ impl Arguments {
         verification: Option<&Arc<Verification>>,
     ) -> Ingest<'d> {
         let mut policy = Policy::new(self.on_duplicate)
-            .near(self.bounds.near())
+            .near(&self.bounds)
             .limit(self.limit)
             .touch(self.touch);
         if let Some(verification) = verification.cloned() {

@@ -67,7 +67,7 @@ impl Verb for Arguments {
             Some(path) => Some(OtherSide::open(path, database, &self.reading, output)?),
             None => None,
         };
-        let mut pairs = snapshot.pairs(self.near.near()).each_document(!self.groups);
+        let mut pairs = snapshot.pairs(&self.near).each_document(!self.groups);
         if let Some(other) = &other {
             pairs = pairs.with(&other.snapshot);
         }

@@ -180,7 +180,7 @@ impl Arguments {
     fn query(&self, document: &QueryDocument) -> Option<Query> {
         let query = Query::new(document.fingerprint?)
             .with_sketch(document.sketch)
-            .near(self.near.near())
+            .near(&self.near)
             .order(self.order)
             .limit(self.limit);
         Some(query)

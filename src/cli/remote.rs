@@ -121,7 +121,7 @@ impl<'a> Remote<'a> {
                     _ = shown.update(done, all);
                 }
                 Frame::Progress(None) => progress = None,
-                Frame::Exit(code) => return Ok(Answer::from_code(code)),
+                Frame::Exit(code) => return Ok(code.into()),
                 Frame::SimdbAdmin(_) => {}
             }
         }
@@ -310,7 +310,7 @@ pub(crate) fn run_for_client(
     };
     let directory = request.directory()?;
     let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
-    Ok(answer.code())
+    Ok(answer.into())
 }
 
 /// A command of a client.
