@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::postings::{self, Posted, WantedPostings, listed};
+use super::write::Written;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -12,8 +13,8 @@ use crate::plan::{Candidates, CostModel, Probe, Work};
 use crate::sketch::Sketch;
 use crate::source::Numbers;
 use crate::store::file::{
-    Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row,
-    missing_scope, number_of, permuted,
+    Counters, KEYS, KnownNames, POSTINGS, Set, SetRow, Settings, View, key_row, missing_scope,
+    number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn counters(self) -> Counters {
         match self.written {
-            Some(written) => written.counters,
+            Some(written) => written.counters(),
             None => self.view.state().counters,
         }
     }
@@ -68,7 +69,7 @@ impl<'a> Reader<'a> {
 
     /// A reader of a set.
     pub(super) fn set<R: SetRow>(self, set: Set<R>) -> SetReader<'a, R> {
-        let overlay = self.written.map(|written| &written.overlays[set]);
+        let overlay = self.written.map(|written| written.rows(set));
         SetReader {
             overlay,
             ..self.view.set(set)
@@ -166,7 +167,7 @@ impl<'a> Reader<'a> {
 
     /// The document of a number, if it is the transaction that has put it.
     fn written_document(self, number: DocumentNumber) -> Option<Result<Document>> {
-        self.written?.documents.document(number)
+        self.written?.document(number)
     }
 
     /// The document of a number that a row has. It is an error if the document is not there.
@@ -252,9 +253,9 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Scopes whose numbers were looked up since the file was opened.
-    pub(super) fn known_scopes(self) -> &'a Arc<KnownScopes> {
-        &self.view.state().known_scopes
+    /// What was found of scopes and sources since the file was opened.
+    pub(super) fn known_names(self) -> &'a Arc<KnownNames> {
+        &self.view.state().known
     }
 
     /// The number of a scope, or `None` if no document ever had it.
@@ -263,7 +264,7 @@ impl<'a> Reader<'a> {
             return Ok(Some(ScopeNumber::EMPTY));
         }
         if let Some(written) = self.written
-            && let Some(&number) = written.scopes.get(name)
+            && let Some(&number) = written.new_scopes().get(name)
         {
             return Ok(Some(number));
         }
@@ -292,7 +293,7 @@ impl<'a> Reader<'a> {
             .documents
             .first_since(since, view.document_blocks())?;
         let first = match (stored, self.written) {
-            (None, Some(written)) => written.documents.first_since(since),
+            (None, Some(written)) => written.first_since(since),
             (stored, _) => stored,
         };
         Ok(first.map(DocumentNumber))
@@ -305,8 +306,9 @@ impl<'a> Reader<'a> {
         last: DocumentNumber,
         since: i64,
     ) -> Result<Option<DocumentNumber>> {
-        let documents = self.written.map(|written| &written.documents);
-        if let Some(number) = documents.and_then(|documents| documents.last_since(last.0, since)) {
+        if let Some(written) = self.written
+            && let Some(number) = written.last_since(last.0, since)
+        {
             return Ok(Some(DocumentNumber(number)));
         }
         let documents = &self.view.state().documents;

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::blocks::Row;
 use crate::store::engine::{ChunkKey, LevelName};
 use crate::store::file::{
-    DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
+    DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, key_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::{Level, Life, SetLevel};
@@ -112,9 +112,8 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     // Number 0 is that of documents without a scope.
     seen[0] = true;
     let mut damaged = Vec::new();
-    let file = view.settings().file;
-    let read = view.scopes(|name, record| {
-        match decode_scope(file, name, record) {
+    let read = view.each_scope(|name, number| {
+        match number {
             Ok(number) if !counters.has_given(number) => {
                 findings.add("scopes", name, "its number was never given");
             }
@@ -272,7 +271,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
         // Pages before the first one may wait to be removed.
-        if !(state.oldest_page..state.next_page).contains(&page) {
+        if !state.log_pages().contains(&page) {
             stray.push(page.to_string());
         }
     });

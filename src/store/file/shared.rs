@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use super::cache_limit::{CacheLimit, CacheUse};
-use super::edit::Edit;
 use super::meta::Settings;
 use super::pins::{CountedSnapshot, Gauges, Pins};
-use super::state::{State, read_settings, read_state};
+use super::state::{Edit, State, read_state};
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -87,7 +86,7 @@ impl Shared {
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
         let txn = open.engine.begin_read()?;
-        let settings = Arc::new(read_settings(&txn, path)?);
+        let settings = Arc::new(Settings::read(&txn, path)?);
         let state = read_state(&txn, &settings)?;
         let view = Arc::new(View::new(
             &open,
