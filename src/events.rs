@@ -83,62 +83,69 @@ macro_rules! tell {
     };
 }
 
-fn micros(took: Duration) -> u64 {
-    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
+/// Something that was done, with its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A commit is durable. Documents were stored, and others are gone.
+    Committed { stored: u64, deleted: u64 },
+    /// A step of a merge wrote rows, in blocks of these bytes, in a number of sets.
+    Merged { sets: usize, rows: u64, bytes: u64 },
+    /// A batch of queries was answered.
+    Answered { queries: usize, matches: u64 },
+    /// Documents were removed because they expired.
+    Expired { removed: u64 },
+    /// A dense copy took the place of the file.
+    Compacted { bytes_before: u64, bytes_after: u64 },
+    /// A snapshot was copied into a file of its own.
+    BackedUp { documents: u64 },
+    /// A database was checked.
+    Checked { documents: u64, problems: u64 },
+    /// The file was opened again, if the handle had failed.
+    Reopened { had_failed: bool },
+    /// The database was closed.
+    Closed,
 }
 
-/// A commit is durable. Documents were stored, and others are gone.
-pub(crate) fn committed(stored: u64, deleted: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(DEBUG, "committed", stored, deleted, elapsed_us);
-}
-
-/// A step of a merge wrote rows, in blocks of these bytes, in a number of sets.
-pub(crate) fn merged(sets: usize, rows: u64, bytes: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(DEBUG, "merged", sets, rows, bytes, elapsed_us);
-}
-
-/// A batch of queries was answered.
-pub(crate) fn answered(queries: usize, matches: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(DEBUG, "answered", queries, matches, elapsed_us);
-}
-
-/// Documents were removed because they expired.
-pub(crate) fn expired(removed: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "expired", removed, elapsed_us);
-}
-
-/// A dense copy took the place of the file.
-pub(crate) fn compacted(bytes_before: u64, bytes_after: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "compacted", bytes_before, bytes_after, elapsed_us);
-}
-
-/// A snapshot was copied into a file of its own.
-pub(crate) fn backed_up(documents: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "backed up", documents, elapsed_us);
-}
-
-/// A database was checked.
-pub(crate) fn checked(documents: u64, problems: u64, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "checked", documents, problems, elapsed_us);
-}
-
-/// The file was opened again, if the handle had failed.
-pub(crate) fn reopened(had_failed: bool, took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "reopened", had_failed, elapsed_us);
-}
-
-/// The database was closed.
-pub(crate) fn closed(took: Duration) {
-    let elapsed_us = micros(took);
-    tell!(INFO, "closed", elapsed_us);
+impl Event {
+    /// Reports it, with the time that it took.
+    pub(crate) fn report(self, took: Duration) {
+        let elapsed_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        match self {
+            Self::Committed { stored, deleted } => {
+                tell!(DEBUG, "committed", stored, deleted, elapsed_us);
+            }
+            Self::Merged { sets, rows, bytes } => {
+                tell!(DEBUG, "merged", sets, rows, bytes, elapsed_us);
+            }
+            Self::Answered { queries, matches } => {
+                tell!(DEBUG, "answered", queries, matches, elapsed_us);
+            }
+            Self::Expired { removed } => {
+                tell!(INFO, "expired", removed, elapsed_us);
+            }
+            Self::Compacted {
+                bytes_before,
+                bytes_after,
+            } => {
+                tell!(INFO, "compacted", bytes_before, bytes_after, elapsed_us);
+            }
+            Self::BackedUp { documents } => {
+                tell!(INFO, "backed up", documents, elapsed_us);
+            }
+            Self::Checked {
+                documents,
+                problems,
+            } => {
+                tell!(INFO, "checked", documents, problems, elapsed_us);
+            }
+            Self::Reopened { had_failed } => {
+                tell!(INFO, "reopened", had_failed, elapsed_us);
+            }
+            Self::Closed => {
+                tell!(INFO, "closed", elapsed_us);
+            }
+        }
+    }
 }
 
 fn failed(operation: Operation, path: &Path, error: &Error) {

@@ -73,9 +73,9 @@ pub use unix_seconds::UnixSeconds;
 pub mod inspect {
     pub use crate::database::{
         CheckReport, Explanation, FullPrefix, FullestPrefixes, LargestGroups, LevelStatistics,
-        Metrics, Problem, SetStatistics, Statistics, TableProbes, Verdicts,
+        Problem, SetStatistics, Statistics, TableProbes,
     };
-    pub use crate::metrics::Histogram;
+    pub use crate::metrics::{Histogram, Metrics, Verdicts};
     pub use crate::plan::PlanEstimate;
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation, Watch};
+use crate::events::{Event, Operation, Watch};
 use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot};
 
 /// The report of [`Database::check`](crate::Database::check).
@@ -105,7 +105,13 @@ impl Database {
         self.store.ensure_usable()?;
         let watch = Watch::begin(Operation::Check, self.path());
         let (report, took) = watch.end(check(&self.store, &mut progress))?;
-        events::checked(report.documents, report.total_problems, took);
+        let documents = report.documents;
+        let problems = report.total_problems;
+        Event::Checked {
+            documents,
+            problems,
+        }
+        .report(took);
         Ok(report)
     }
 }

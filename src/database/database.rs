@@ -11,12 +11,14 @@ use parking_lot::Mutex;
 use super::door::{Door, OpenDoor};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
+use super::submissions::WriterOptions;
 use super::write::WriteTxn;
-use super::writer::{Writer, WriterOptions};
+use super::writer::Writer;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation, Watch};
+use crate::events::{Event, Operation, Watch};
 use crate::memory::Cache;
+use crate::metrics::Metrics;
 use crate::process::give_up_inherited;
 use crate::sketch::SketchSize;
 use crate::store::{Access, Patience, Store};
@@ -318,6 +320,38 @@ impl Database {
         Writer::start(&self.store, options)
     }
 
+    /// What has happened since this handle was opened, and how the database stands now.
+    ///
+    /// In a process that was forked from the one that opened the database, the counts are those of the moment of the
+    /// fork, and how the database stands now is told as 0.
+    ///
+    /// # Cost
+    ///
+    /// Some hundred counters are read. Nothing is read from the file, and nobody has to wait.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Query, Scheme};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
+    /// let mut txn = database.begin_write()?;
+    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
+    /// txn.commit()?;
+    /// database.snapshot()?.query(&Query::new(Fingerprint::from_bits(6)))?;
+    ///
+    /// let metrics = database.metrics();
+    /// assert_eq!((metrics.documents_stored, metrics.queries, metrics.query_matches), (1, 1, 1));
+    /// assert!(metrics.prometheus().contains("simdb_documents_stored_total 1\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.store.metrics()
+    }
+
     /// Opens the file again, with this handle, after a failure.
     ///
     /// A commit or a merge that cannot be written leaves it unknown what the file holds, and the handle then
@@ -387,7 +421,7 @@ impl Database {
         drop(self.door.lock().take());
         let watch = Watch::begin(Operation::Closing, self.path());
         let ((), took) = watch.end(self.store.close())?;
-        events::closed(took);
+        Event::Closed.report(took);
         Ok(())
     }
 

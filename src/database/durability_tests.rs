@@ -1,4 +1,4 @@
-//! New files whose directory cannot be synced.
+//! New files whose directory cannot be synced, and commits that cannot be written.
 
 use crate::error::{Error, Result};
 use crate::files::fail_directory_syncs;
@@ -41,5 +41,41 @@ fn a_new_database_whose_name_is_not_durable_is_not_there() -> Result<()> {
     let documents = [created, built, backup].map(|it| it.snapshot().and_then(|it| it.stats()));
     let documents = documents.into_iter().map(|it| it.map(|it| it.documents));
     assert_eq!(documents.collect::<Result<Vec<_>>>()?, [0, 1, 1]);
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_fails_is_counted_and_its_documents_are_not() -> Result<()> {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let options = CreateOptions::new().scheme(Scheme::External);
+    let database = Database::create(folder.path().join("d.simdb"), &options)?;
+    let insert = || {
+        let mut txn = database.begin_write()?;
+        txn.insert(&Document::new("key", Fingerprint::from_bits(1)))?;
+        txn.commit()
+    };
+    database.store.set_broken(true);
+    assert!(insert().is_err(), "the disk is broken");
+    database.store.set_broken(false);
+    let metrics = database.metrics();
+    assert_eq!(
+        (
+            metrics.failed_commits,
+            metrics.commit_times.count(),
+            metrics.documents_stored
+        ),
+        (1, 0, 0)
+    );
+    database.reopen()?;
+    insert()?;
+    let metrics = database.metrics();
+    assert_eq!(
+        (
+            metrics.failed_commits,
+            metrics.commit_times.count(),
+            metrics.documents_stored
+        ),
+        (1, 1, 1)
+    );
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::near_search::{KnownProbeSet, NearQuery, NearSearch, probe_set};
+use super::near_search::{NearQuery, NearSearch, probe_set};
 use super::query::Query;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
@@ -99,7 +99,7 @@ pub(super) fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> 
         first,
         again,
     };
-    count_candidates(reader, near_query, &mut explanation)?;
+    count_candidates(reader, near_query, &set, &mut explanation)?;
     Ok(explanation)
 }
 
@@ -151,10 +151,12 @@ fn time(reader: Reader<'_>, query: NearQuery) -> Result<Timing> {
 fn count_candidates(
     reader: Reader<'_>,
     query: NearQuery,
+    set: &ProbeSet,
     explanation: &mut Explanation,
 ) -> Result<()> {
     let mut probes = Vec::new();
-    if KnownProbeSet::default().add_probes(reader, query, 0, &mut probes)? {
+    let tables = reader.settings().plan.tables();
+    if set.add_probes(tables, query.fingerprint, 0, &mut probes) {
         explanation.blocks = reader.candidates(&probes, |probe, candidates| {
             for table in &mut explanation.probes {
                 if table.table == probe.table {

@@ -7,47 +7,53 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::answer::Promise;
 use super::policy::Policy;
-use super::submissions::{Group, Insertion, Submissions, Work};
-use super::ticket::Desk;
+use super::submissions::{Answers, Submissions, Work};
+use super::ticket::Promise;
 use super::verdict::Verdict;
 use super::write::WriteTxn;
-use super::writer::Answers;
+use super::writer::Submission;
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::metrics::{Count, Timed};
 use crate::source::Reached;
 use crate::store::{Patience, Store};
 
 /// What a writer's thread works with.
-pub(super) struct GroupCommit {
-    pub(super) store: Arc<Store>,
-    pub(super) desk: Arc<Desk>,
-    /// The first group that failed since somebody flushed.
-    pub(super) failure: Arc<Mutex<Option<Error>>>,
+struct GroupCommit<'t> {
+    store: &'t Arc<Store>,
+    answers: Answers,
+    failure: &'t Mutex<Option<Error>>,
 }
 
-impl GroupCommit {
-    /// Works until the queue is closed and empty.
-    pub(super) fn run(&self) {
-        self.desk.decide_here();
-        // If this panics, nobody may wait for an answer that will not come.
-        let _ends = Ends(&self.desk);
-        // A function that was called with an answer may have forked, and have returned in the forked process.
-        while let Ok(submissions) = self.desk.submissions()
-            && let Some(group) = submissions.next_group()
-        {
-            let begun = Instant::now();
-            self.commit(group, submissions);
-            submissions.answered(begun.elapsed());
-        }
+/// Works until the queue is closed and empty. `failure` is the first group that failed since somebody flushed.
+pub(super) fn run(store: &Arc<Store>, submissions: &Submissions, failure: &Mutex<Option<Error>>) {
+    // If this panics, nobody may wait for an answer that will not come.
+    let _ends = Ends(submissions);
+    let group_commit = GroupCommit {
+        store,
+        answers: submissions.options.answers,
+        failure,
+    };
+    while let Some((work, submitted)) = submissions.next_group() {
+        store.meters.add(Count::Submissions, work.len() as u64);
+        let begun = Instant::now();
+        group_commit.commit(work, &submitted);
+        submissions.answered(begun.elapsed());
     }
+}
 
-    fn commit(&self, Group { work, submitted }: Group, submissions: &Submissions) {
-        let mut decided = Decided::new(submissions.options().answers, work.len());
+impl GroupCommit<'_> {
+    fn commit(&self, work: Vec<Work>, submitted: &[Instant]) {
+        let mut decided = Decided::new(self.answers, work.len());
         let outcome = self.decide(work, &mut decided).and_then(WriteTxn::commit);
         match &outcome {
-            Ok(()) => submissions.durable(&submitted),
+            Ok(()) => {
+                let now = Instant::now();
+                let waited = submitted.iter();
+                let waited = waited.map(|&at| now.saturating_duration_since(at));
+                self.store.meters.record(Timed::Submission, waited);
+            }
             Err(error) => _ = self.failure.lock().get_or_insert_with(|| error.clone()),
         }
         for pending in decided.pending {
@@ -65,7 +71,7 @@ impl GroupCommit {
     /// Decides everything in one transaction, in order. After an error it is dropped, and everybody gets the
     /// error.
     fn decide(&self, group: Vec<Work>, decided: &mut Decided) -> Result<WriteTxn> {
-        let mut txn = WriteTxn::begin(&self.store, Patience::Endless)
+        let mut txn = WriteTxn::begin(self.store, Patience::Endless)
             .map(|txn| txn.expect("endless patience ends with a transaction"));
         let mut documents = Documents::default();
         for work in group {
@@ -110,11 +116,11 @@ fn after<T>(answer: Result<T>, outcome: &Result<()>) -> Result<T> {
 }
 
 /// Answers everybody when the thread ends, whatever the reason.
-struct Ends<'g>(&'g Desk);
+struct Ends<'g>(&'g Submissions);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        _ = self.0.submissions().map(Submissions::abandon);
+        self.0.abandon();
     }
 }
 
@@ -171,12 +177,12 @@ impl Decided {
 /// Neighbouring documents of a group, which are decided together.
 #[derive(Default)]
 struct Documents {
-    asked: Vec<Insertion>,
+    asked: Vec<(Submission, Policy)>,
     promises: Vec<Promise<Verdict>>,
 }
 
 impl Documents {
-    fn add(&mut self, asked: Insertion, promise: Promise<Verdict>) {
+    fn add(&mut self, asked: (Submission, Policy), promise: Promise<Verdict>) {
         self.asked.push(asked);
         self.promises.push(promise);
     }
@@ -189,7 +195,7 @@ impl Documents {
         let asked: Vec<(&Document, &Policy)> = self
             .asked
             .iter()
-            .map(|insertion| (&insertion.submission.document, &insertion.policy))
+            .map(|(submission, policy)| (&submission.document, policy))
             .collect();
         let mut promises = self.promises.drain(..);
         let inserted = match txn {
@@ -214,11 +220,11 @@ impl Documents {
 }
 
 /// The last place of each source among some documents. Those of one source come in the order of their places.
-fn last_of_each_source(asked: &[Insertion]) -> impl Iterator<Item = &Reached> {
+fn last_of_each_source(asked: &[(Submission, Policy)]) -> impl Iterator<Item = &Reached> {
     let mut last: HashMap<&[u8], &Reached> = HashMap::new();
-    for insertion in asked {
-        if let Some(reached) = &insertion.submission.reached {
-            last.insert(&reached.name, reached);
+    for (submission, _) in asked {
+        if let Some(reached) = &submission.reached {
+            last.insert(reached.name(), reached);
         }
     }
     last.into_values()

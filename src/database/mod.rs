@@ -1,6 +1,5 @@
 //! An open file and its transactions, snapshots and queries: the interface of the library.
 
-mod answer;
 mod check;
 #[cfg(test)]
 mod check_sketches_tests;
@@ -23,13 +22,11 @@ mod durability_tests;
 mod expiry;
 mod explain;
 mod group_commit;
-mod metrics;
 mod near;
 mod near_search;
 mod options;
 mod pairs;
 mod policy;
-mod prometheus;
 mod query;
 #[cfg(test)]
 mod reopen_tests;
@@ -39,7 +36,6 @@ mod statistics;
 mod submissions;
 mod ticket;
 mod verdict;
-mod verification;
 mod write;
 mod writer;
 #[cfg(test)]
@@ -60,8 +56,6 @@ pub use database::Database;
 pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
-
-pub use metrics::{Metrics, Verdicts};
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
@@ -69,7 +63,8 @@ pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
+pub use submissions::{Answers, WriterOptions};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};
 pub use write::WriteTxn;
-pub use writer::{Answers, Submission, TrySubmit, Writer, WriterOptions};
+pub use writer::{Submission, TrySubmit, Writer};

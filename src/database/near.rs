@@ -1,6 +1,7 @@
 //! Near: which stored documents are near, said once for queries, policies, pairs and clusters; and the filter that
 //! queries and policies make of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::document::Document;
@@ -145,6 +146,46 @@ impl From<u32> for Near {
     }
 }
 
+/// Why a function of the caller could not tell.
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A function of the caller that looks last at a match. Clones share it, and it equals only these.
+#[derive(Clone)]
+pub(super) enum Verify {
+    /// Whether a stored document matches a query.
+    Stored(Arc<dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync>),
+    /// Whether a new document, the first, matches a stored one.
+    Pair(Arc<dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync>),
+}
+
+impl Verify {
+    /// Whether a stored document matches, for a query or for a new document.
+    pub(super) fn matches(&self, new: Option<&Document>, stored: &Document) -> Result<bool> {
+        let verified = match (self, new) {
+            (Self::Stored(verify), _) => verify(stored),
+            (Self::Pair(verify), Some(new)) => verify(new, stored),
+            (Self::Pair(_), None) => Ok(true),
+        };
+        verified.map_err(|source| Error::Verify(Arc::from(source)))
+    }
+}
+
+impl PartialEq for Verify {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stored(a), Self::Stored(b)) => Arc::ptr_eq(a, b),
+            (Self::Pair(a), Self::Pair(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Verify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verify(..)")
+    }
+}
+
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
 /// have one.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +193,7 @@ pub(super) struct Filter {
     pub(super) near: Near,
     pub(super) order: Order,
     pub(super) limit: usize,
+    pub(super) verify: Option<Verify>,
     /// The documents of these numbers do not match.
     pub(super) ignored: Arc<Ignored>,
 }
@@ -162,6 +204,7 @@ impl Default for Filter {
             near: Near::new(),
             order: Order::Distance,
             limit: 10,
+            verify: None,
             ignored: Arc::default(),
         }
     }

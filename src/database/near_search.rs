@@ -16,11 +16,11 @@ pub(super) struct NearQuery {
 
 /// The probe set of the last distance. Most queries that are answered together have the same distance.
 #[derive(Debug, Default)]
-pub(super) struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
+struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
 
 impl KnownProbeSet {
     /// Adds the probes that answer a query. False if a scan has to answer it.
-    pub(super) fn add_probes(
+    fn add_probes(
         &mut self,
         reader: Reader<'_>,
         query: NearQuery,
@@ -50,13 +50,13 @@ pub(super) fn probe_set(reader: Reader<'_>, max_distance: u32) -> Result<Arc<Pro
 
 /// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
 /// this number. Each takes 24 bytes.
-pub(super) const MOST_NEAR: usize = 1 << 20;
+const MOST_NEAR: usize = 1 << 20;
 
 /// The number of rows in memory that can be compared in the time of one probe.
 const COMPARED_PER_PROBE: usize = 64;
 
 /// Near fingerprints, each with the index of its query.
-pub(super) type NearEach = Vec<(usize, NearFingerprint)>;
+type NearEach = Vec<(usize, NearFingerprint)>;
 
 /// The search for the fingerprints near to each of some queries. It probes for the queries together. The
 /// queries that need a scan share one pass over all fingerprints.
@@ -175,7 +175,7 @@ impl<'a> NearSearch<'a> {
 /// repetitions.
 ///
 /// `None` if they are more than `most`.
-pub(super) fn near_candidates(
+fn near_candidates(
     reader: Reader<'_>,
     queries: &[NearQuery],
     probes: &[Probe],
@@ -200,6 +200,43 @@ pub(super) fn near_candidates(
     })?;
     sort_and_dedup(&mut near);
     Ok((near.len() <= most && !too_many).then_some(near))
+}
+
+/// If one match is enough, the number of ranges that are read before the answer is looked at. With
+/// fewer, the reads wait for memory just as long.
+const PROBES_TOGETHER: usize = 16;
+
+/// Whether `is_found` is true for some of the fingerprints near to a query. They come in parts, which may have them
+/// repeatedly. Nothing more is read once it is true.
+pub(super) fn any(
+    reader: Reader<'_>,
+    query: NearQuery,
+    mut is_found: impl FnMut(&[(usize, NearFingerprint)]) -> Result<bool>,
+) -> Result<bool> {
+    let queries = [query];
+    let mut probes = Vec::new();
+    if KnownProbeSet::default().add_probes(reader, query, 0, &mut probes)? {
+        let mut has_all = true;
+        for probes in probes.chunks(PROBES_TOGETHER) {
+            let Some(near) = near_candidates(reader, &queries, probes, MOST_NEAR)? else {
+                has_all = false;
+                break;
+            };
+            if is_found(&near)? {
+                return Ok(true);
+            }
+        }
+        if has_all {
+            return Ok(false);
+        }
+    }
+    let mut parts = NearSearch::new(reader, &queries);
+    while let Some(near) = parts.next_part()? {
+        if is_found(&near)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The search for what is near among the fingerprints that a transaction has written.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::near::{Filter, Near, Order};
-use super::verification::{Failure, Verify, VerifyPair};
+use super::near::{Failure, Filter, Near, Order, Verify};
 use crate::document::Document;
 #[cfg(feature = "ingest")]
 use crate::source::Ignored;
@@ -45,7 +44,6 @@ pub struct Policy {
     pub(super) on_match: OnMatch,
     pub(super) touch: bool,
     pub(super) filter: Filter,
-    pub(super) verify: Option<Verify<VerifyPair>>,
 }
 
 impl Policy {
@@ -127,7 +125,7 @@ impl Policy {
         mut self,
         verify: impl Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync + 'static,
     ) -> Self {
-        self.verify = Some(Verify::new(Arc::new(verify)));
+        self.filter.verify = Some(Verify::Pair(Arc::new(verify)));
         self
     }
 

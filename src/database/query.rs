@@ -3,8 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{Filter, Near, Order};
-use super::verification::{Failure, Verify, VerifyStored};
+use super::near::{Failure, Filter, Near, Order, Verify};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Similarity, Sketch};
@@ -21,10 +20,9 @@ use crate::sketch::{Similarity, Sketch};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) sketch: Option<Sketch>,
+    fingerprint: Fingerprint,
+    sketch: Option<Sketch>,
     pub(super) filter: Filter,
-    pub(super) verify: Option<Verify<VerifyStored>>,
 }
 
 impl Query {
@@ -34,7 +32,6 @@ impl Query {
             fingerprint,
             sketch: None,
             filter: Filter::default(),
-            verify: None,
         }
     }
 
@@ -121,7 +118,7 @@ impl Query {
         mut self,
         verify: impl Fn(&Document) -> Result<bool, Failure> + Send + Sync + 'static,
     ) -> Self {
-        self.verify = Some(Verify::new(Arc::new(verify)));
+        self.filter.verify = Some(Verify::Stored(Arc::new(verify)));
         self
     }
 

@@ -9,11 +9,10 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::slice;
 use std::sync::Arc;
 
-use super::near::{Filter, Order, SketchFilter};
-use super::near_search::{KnownProbeSet, MOST_NEAR, NearQuery, NearSearch, near_candidates};
+use super::near::{Filter, Order, SketchFilter, Verify};
+use super::near_search::{self, NearQuery, NearSearch};
 use super::policy::Policy;
 use super::query::{Match, Matches, Query};
-use super::verification::Verifier;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -21,10 +20,6 @@ use crate::plan::NearFingerprint;
 use crate::sketch::Sketch;
 use crate::source::Numbers;
 use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
-
-/// If one match is enough, the number of ranges that are read before the answer is looked at. With
-/// fewer, the reads wait for memory just as long.
-const PROBES_TOGETHER: usize = 16;
 
 /// With a least similarity or a function that verifies, the number of matches that are counted, even if fewer are
 /// listed.
@@ -38,17 +33,18 @@ const NEAR_TOGETHER: usize = 1024;
 pub(super) struct SearchTarget<'a> {
     fingerprint: Fingerprint,
     sketch: Option<&'a Sketch>,
+    /// The new document. `None` for a query.
+    document: Option<&'a Document>,
     filter: &'a Filter,
-    verifier: Option<Verifier<'a>>,
 }
 
 impl<'a> SearchTarget<'a> {
     fn from_query(query: &'a Query) -> Self {
         Self {
-            fingerprint: query.fingerprint,
-            sketch: query.sketch.as_ref(),
+            fingerprint: query.fingerprint(),
+            sketch: query.sketch(),
+            document: None,
             filter: &query.filter,
-            verifier: query.verify.as_ref().map(Verifier::of_query),
         }
     }
 
@@ -58,12 +54,11 @@ impl<'a> SearchTarget<'a> {
         fingerprint: Fingerprint,
         policy: &'a Policy,
     ) -> Self {
-        let verify = policy.verify.as_ref();
         Self {
             fingerprint,
             sketch: document.sketch(),
+            document: Some(document),
             filter: &policy.filter,
-            verifier: verify.map(|verify| Verifier::of_document(document, verify)),
         }
     }
 }
@@ -101,39 +96,16 @@ pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
     if search.is_over {
         return Ok(false);
     }
-    let queries = [search.near_query];
-    let mut probes = Vec::new();
-    let is_probed = KnownProbeSet::default().add_probes(reader, queries[0], 0, &mut probes)?;
-    if is_probed {
-        let each_near_matches = query.filter.near.scopes.is_none()
-            && search.counting == Counting::ByPostings
-            && reader.all_rows_have_documents();
-        let mut has_all = true;
-        for probes in probes.chunks(PROBES_TOGETHER) {
-            let Some(near) = near_candidates(reader, &queries, probes, MOST_NEAR)? else {
-                has_all = false;
-                break;
-            };
-            if each_near_matches && !near.is_empty() {
-                return Ok(true);
-            }
-            add_all(reader, slice::from_mut(&mut search), &near)?;
-            if search.has_match(reader)? {
-                return Ok(true);
-            }
-        }
-        if has_all {
-            return Ok(false);
-        }
-    }
-    let mut parts = NearSearch::new(reader, &queries);
-    while let Some(near) = parts.next_part()? {
-        add_all(reader, slice::from_mut(&mut search), &near)?;
-        if search.has_match(reader)? {
+    let each_near_matches = query.filter.near.scopes.is_none()
+        && search.counting == Counting::ByPostings
+        && reader.all_rows_have_documents();
+    near_search::any(reader, search.near_query, |near| {
+        if each_near_matches && !near.is_empty() {
             return Ok(true);
         }
-    }
-    Ok(false)
+        add_all(reader, slice::from_mut(&mut search), near)?;
+        search.has_match(reader)
+    })
 }
 
 /// Gives each near fingerprint to the search that it belongs to. `near` has the indexes of the searches.
@@ -207,8 +179,9 @@ pub(super) struct Search<'a> {
     near_query: NearQuery,
     counting: Counting,
     sketch_filter: Option<SketchFilter>,
-    /// What documents are verified against, after all else.
-    verifier: Option<Verifier<'a>>,
+    /// The function that documents are verified by, after all else, and the new document if there is one.
+    verify: Option<&'a Verify>,
+    document: Option<&'a Document>,
     /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
@@ -285,7 +258,7 @@ impl<'a> Search<'a> {
         let excludes = sketch_filter.as_ref().is_some_and(SketchFilter::excludes);
         let counting = if by_similarity && limit > 0 {
             Counting::All
-        } else if excludes || target.verifier.is_some() {
+        } else if excludes || filter.verify.is_some() {
             let at_least = MOST_COUNTED;
             Counting::InOrder { at_least }
         } else if bounds.since.is_some() {
@@ -308,7 +281,8 @@ impl<'a> Search<'a> {
             },
             counting,
             sketch_filter,
-            verifier: target.verifier,
+            verify: filter.verify.as_ref(),
+            document: target.document,
             limit,
             since: bounds.since,
             from: from.unwrap_or(DocumentNumber::MAX),
@@ -524,8 +498,8 @@ impl<'a> Search<'a> {
             None => true,
         })?;
         if let Some(document) = &document
-            && let Some(verifier) = self.verifier
-            && !verifier.matches(document)?
+            && let Some(verify) = self.verify
+            && !verify.matches(self.document, document)?
         {
             return Ok(None);
         }

@@ -11,8 +11,8 @@ use super::search;
 use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
-use crate::events::{self, Operation, Watch};
-use crate::metrics::Tally;
+use crate::events::{Event, Operation, Watch};
+use crate::metrics::{Tally, Timed};
 use crate::parallel;
 use crate::source::Source;
 use crate::store::{DocumentNumber, Reader, Store, StoredSnapshot};
@@ -128,7 +128,7 @@ impl Snapshot {
     fn end_query(&self, begun: Option<Instant>, matches: u64) {
         self.store.tallies().add(Tally::Matches, matches);
         if let Some(begun) = begun {
-            self.store.meters.queries.record(begun.elapsed());
+            self.store.meters.record(Timed::Query, [begun.elapsed()]);
         }
     }
 
@@ -174,8 +174,9 @@ impl Snapshot {
         let tallies = self.store.tallies();
         tallies.add(Tally::Queries, queries.len() as u64);
         tallies.add(Tally::Matches, matches);
-        self.store.meters.query_batches.record(took);
-        events::answered(queries.len(), matches, took);
+        self.store.meters.record(Timed::QueryBatch, [took]);
+        let queries = queries.len();
+        Event::Answered { queries, matches }.report(took);
         Ok(answers)
     }
 
@@ -231,7 +232,8 @@ impl Snapshot {
         let watch = Watch::begin(Operation::Backup, &self.store.path);
         let copied = stored.backup(path.as_ref(), &self.store.sizes, &mut progress);
         let ((), took) = watch.end(copied)?;
-        events::backed_up(stored.reader().counters().documents, took);
+        let documents = stored.reader().counters().documents;
+        Event::BackedUp { documents }.report(took);
         Ok(())
     }
 

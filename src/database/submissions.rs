@@ -11,32 +11,123 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::Promise;
 use super::policy::Policy;
+use super::ticket::Promise;
 use super::verdict::Verdict;
-use super::writer::{Submission, WriterOptions};
+use super::writer::Submission;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::{Meters, QueueGauge};
+use crate::metrics::QueueGauge;
+use crate::process::Process;
 use crate::source::Reached;
+use crate::store::Store;
 
-/// A document to insert.
-pub(super) struct Insertion {
-    pub(super) submission: Submission,
-    pub(super) policy: Policy,
+/// When a [`Writer`](crate::Writer) tells what became of a document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// When the document is durable.
+    #[default]
+    Durable,
+    /// When it is decided what is done with the document, before the commit.
+    ///
+    /// If the commit then fails, the document is not stored. [`Writer::flush`](crate::Writer::flush) and
+    /// [`Writer::close`](crate::Writer::close) tell of that.
+    Decided,
+}
+
+/// The choices of a [`Writer`](crate::Writer).
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use simdb::WriterOptions;
+///
+/// let options = WriterOptions::new().max_age(Duration::from_millis(2)).batch(1_000);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    batch: usize,
+    max_age: Duration,
+    queue: usize,
+    queue_bytes: usize,
+    pub(super) answers: Answers,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            batch: 10_000,
+            max_age: Duration::from_millis(5),
+            queue: 20_000,
+            queue_bytes: 64 << 20,
+            answers: Answers::default(),
+        }
+    }
+}
+
+impl WriterOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The most submissions that are committed together. Default: 10,000. The least is one.
+    #[must_use]
+    pub fn batch(mut self, submissions: usize) -> Self {
+        self.batch = submissions.max(1);
+        self
+    }
+
+    /// The longest time that a submission waits for others, before it is decided and committed with them.
+    /// Default: 5 ms.
+    ///
+    /// This matters for those who submit and do not wait. If everybody waits who has submitted something,
+    /// nothing more can come, and the commit begins at once. It also begins when somebody finds the queue full.
+    #[must_use]
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = age;
+        self
+    }
+
+    /// The most submissions that wait in the queue. Default: 20,000. The least is one.
+    ///
+    /// Whoever submits more waits until there is room.
+    #[must_use]
+    pub fn queue(mut self, submissions: usize) -> Self {
+        self.queue = submissions.max(1);
+        self
+    }
+
+    /// The most memory that the queue takes, in bytes. Default: 64 MiB.
+    ///
+    /// As much again may be in the group that is being committed. One submission always has room, however
+    /// large it is.
+    #[must_use]
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queue_bytes = bytes;
+        self
+    }
+
+    /// When the writer tells what became of a document. Default: [`Answers::Durable`].
+    #[must_use]
+    pub fn answers(mut self, answers: Answers) -> Self {
+        self.answers = answers;
+        self
+    }
 }
 
 /// What is to be done, and who is to be told.
 pub(super) enum Work {
-    Insert(Box<Insertion>, Promise<Verdict>),
+    Insert(Box<(Submission, Policy)>, Promise<Verdict>),
     Delete(Vec<u8>, Promise<Option<Document>>),
     /// Notes how far a source was read.
     Reach(Reached, Promise<()>),
@@ -45,35 +136,26 @@ pub(super) enum Work {
 }
 
 impl Work {
-    pub(super) fn insert(
-        submission: Submission,
-        policy: &Policy,
-        promise: Promise<Verdict>,
-    ) -> Self {
-        let policy = policy.clone();
-        Self::Insert(Box::new(Insertion { submission, policy }), promise)
-    }
-
-    pub(super) fn mark(&self) -> &Mark {
+    fn mark(&self) -> &Mark {
         match self {
-            Self::Insert(_, promise) => &promise.answer().mark,
-            Self::Delete(_, promise) => &promise.answer().mark,
-            Self::Reach(_, promise) | Self::Flush(promise) => &promise.answer().mark,
+            Self::Insert(_, promise) => promise.mark(),
+            Self::Delete(_, promise) => promise.mark(),
+            Self::Reach(_, promise) | Self::Flush(promise) => promise.mark(),
         }
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Queued>()
-            + match self {
-                Self::Insert(insertion, _) => {
-                    let Submission { document, reached } = &insertion.submission;
-                    let reached = reached.as_ref().map_or(0, Reached::memory_bytes);
-                    document.memory_bytes() + size_of::<Policy>() + reached
-                }
-                Self::Reach(reached, _) => reached.memory_bytes(),
-                Self::Delete(key, _) => key.len(),
-                Self::Flush(_) => 0,
+        let of_work = match self {
+            Self::Insert(insertion, _) => {
+                let Submission { document, reached } = &insertion.0;
+                let reached = reached.as_ref().map_or(0, Reached::memory_bytes);
+                document.memory_bytes() + size_of::<Policy>() + reached
             }
+            Self::Reach(reached, _) => reached.memory_bytes(),
+            Self::Delete(key, _) => key.len(),
+            Self::Flush(_) => 0,
+        };
+        size_of::<Queued>() + of_work
     }
 
     fn is_flush(&self) -> bool {
@@ -87,22 +169,32 @@ struct Queued {
     at: Instant,
 }
 
+impl Queued {
+    fn new(work: Work) -> Self {
+        Self {
+            bytes: work.memory_bytes(),
+            at: Instant::now(),
+            work,
+        }
+    }
+}
+
 /// The queue of a writer.
+///
+/// Before a lock is taken, here or in a ticket, it is made sure that this is the process of the writer: one that was
+/// forked has no thread that decides, and other threads that it does not have may hold the locks.
 pub(super) struct Submissions {
     queue: Mutex<Queue>,
     /// Signalled when a group may be due.
     due: Condvar,
-    options: WriterOptions,
-    meters: Arc<Meters>,
+    pub(super) options: WriterOptions,
     /// Shows how long the queue is.
     gauge: Arc<QueueGauge>,
-}
-
-/// What is decided in one transaction.
-pub(super) struct Group {
-    pub(super) work: Vec<Work>,
-    /// When each of it was submitted.
-    pub(super) submitted: Vec<Instant>,
+    process: Process,
+    /// Not kept open by tickets.
+    store: Weak<Store>,
+    /// The thread that decides, when it has begun.
+    thread: OnceLock<ThreadId>,
 }
 
 #[derive(Default)]
@@ -244,36 +336,65 @@ enum Due {
 }
 
 impl Submissions {
-    pub(super) fn new(options: WriterOptions, meters: Arc<Meters>) -> Self {
-        let gauge = meters.queue_gauge();
+    pub(super) fn new(options: WriterOptions, store: &Arc<Store>) -> Self {
         Self {
             queue: Mutex::default(),
             due: Condvar::new(),
             options,
-            meters,
-            gauge,
+            gauge: store.meters.queue_gauge(),
+            process: Process::here(),
+            store: Arc::downgrade(store),
+            thread: OnceLock::new(),
         }
     }
 
-    pub(super) fn options(&self) -> &WriterOptions {
-        &self.options
+    /// Refuses to go on in a process that was forked from that of the writer.
+    pub(super) fn ensure_here(&self) -> Result<()> {
+        self.process.ensure_here()
+    }
+
+    /// Refuses to wait for an answer that cannot come before this thread goes on.
+    pub(super) fn ensure_may_wait(&self) -> Result<()> {
+        let store = self.store.upgrade();
+        let has_turn = store.is_some_and(|store| store.is_writing_here());
+        if has_turn || self.thread.get() == Some(&thread::current().id()) {
+            Err(Error::WouldDeadlock)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Refuses everything that is to be stored after a commit whose outcome is not known.
+    pub(super) fn ensure_certain(&self) -> Result<()> {
+        self.ensure_here()?;
+        let store = self.store.upgrade().ok_or(Error::WriterClosed)?;
+        store.ensure_certain()
+    }
+
+    /// A database that is closed takes nothing, though its tickets still give their answers.
+    fn ensure_open(&self) -> Result<()> {
+        self.ensure_here()?;
+        match self.store.upgrade() {
+            Some(store) => store.ensure_usable(),
+            None => Ok(()),
+        }
     }
 
     /// Puts work into the queue. If it is full, waits until it is let in.
     pub(super) fn add(&self, work: Work) -> Result<()> {
-        if let Some(waiter) = self.line_up(work)? {
-            waiter.wait();
+        self.ensure_open()?;
+        if let Some(work) = self.try_add(work)? {
+            self.ensure_may_wait()?;
+            if let Some(waiter) = self.line_up(work)? {
+                waiter.wait();
+            }
         }
         Ok(())
     }
 
     /// Puts work into the queue, or into the line before it. Returns who waits there.
     pub(super) fn line_up(&self, work: Work) -> Result<Option<Arc<Waiter>>> {
-        let submission = Queued {
-            bytes: work.memory_bytes(),
-            at: Instant::now(),
-            work,
-        };
+        let submission = Queued::new(work);
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
@@ -289,11 +410,7 @@ impl Submissions {
 
     /// Puts work into the queue, or gives it back if the queue is full.
     pub(super) fn try_add(&self, work: Work) -> Result<Option<Work>> {
-        let submission = Queued {
-            bytes: work.memory_bytes(),
-            at: Instant::now(),
-            work,
-        };
+        let submission = Queued::new(work);
         let mut queue = self.queue.lock();
         queue.ensure_open()?;
         if queue.is_full(&self.options, submission.bytes) {
@@ -320,16 +437,17 @@ impl Submissions {
         self.gauge.set(queue.waiting.len(), queue.bytes);
     }
 
-    /// Takes work out of the line before the queue. False if it is in the queue already.
-    pub(super) fn withdraw(&self, waiter: &Arc<Waiter>) -> bool {
+    /// Takes work out of the line before the queue, if it is still there.
+    pub(super) fn withdraw(&self, waiter: &Arc<Waiter>) {
+        if !self.process.is_here() {
+            return;
+        }
         let mut queue = self.queue.lock();
-        let index = queue
-            .line
-            .iter()
-            .position(|(_, other)| Arc::ptr_eq(other, waiter));
+        let mut line = queue.line.iter();
+        let index = line.position(|(_, other)| Arc::ptr_eq(other, waiter));
         let withdrawn = index.and_then(|index| queue.line.remove(index));
         drop(queue);
-        withdrawn.is_some()
+        drop(withdrawn);
     }
 
     /// Notes that a task waits for a submission.
@@ -361,8 +479,12 @@ impl Submissions {
         }
     }
 
-    /// Waits until a group is due, and takes it out of the queue. `None` if the queue is closed and empty.
-    pub(super) fn next_group(&self) -> Option<Group> {
+    /// Waits until a group is due, and takes it out of the queue, with the times at which it was submitted. `None` if
+    /// the queue is closed and empty, or in another process. The calling thread is the one that decides.
+    pub(super) fn next_group(&self) -> Option<(Vec<Work>, Vec<Instant>)> {
+        // A function that was called with an answer may have forked, and have returned in the forked process.
+        self.ensure_here().ok()?;
+        self.thread.get_or_init(|| thread::current().id());
         let mut queue = self.queue.lock();
         loop {
             match queue.due(&self.options, Instant::now()) {
@@ -390,18 +512,7 @@ impl Submissions {
         for waiter in let_in {
             waiter.let_in();
         }
-        self.meters.submissions.add(work.len() as u64);
-        Some(Group { work, submitted })
-    }
-
-    /// Notes that a group was committed that was submitted at these times.
-    pub(super) fn durable(&self, submitted: &[Instant]) {
-        let now = Instant::now();
-        self.meters.answers.record_all(
-            submitted
-                .iter()
-                .map(|&at| now.saturating_duration_since(at)),
-        );
+        Some((work, submitted))
     }
 
     /// Notes that a group was answered, and how long it took to commit it.
@@ -412,6 +523,9 @@ impl Submissions {
 
     /// Ends the queue without doing what is in it. Everybody is answered.
     pub(super) fn abandon(&self) {
+        if !self.process.is_here() {
+            return;
+        }
         let mut queue = self.queue.lock();
         queue.is_closed = true;
         let waiting = mem::take(&mut queue.waiting);
@@ -424,9 +538,11 @@ impl Submissions {
     }
 
     /// Refuses everything from now on. What is in the queue or in the line is still done.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self) -> Result<()> {
+        self.ensure_open()?;
         self.queue.lock().is_closed = true;
         self.due.notify_one();
+        Ok(())
     }
 }
 

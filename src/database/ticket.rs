@@ -1,19 +1,18 @@
-//! Ticket: what a submission gives, and what its answer is taken with.
+//! Ticket: what a submission gives, and what its answer is taken with. The answer is promised by the writer's thread.
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll};
-use std::thread::{self, ThreadId};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use super::answer::{Answer, Promise};
-use super::submissions::{Submissions, Waiter, Work};
+use parking_lot::{Condvar, Mutex};
+
+use super::submissions::{Mark, Submissions, Waiter, Work};
 use super::verdict::Verdict;
-use super::writer::WriterOptions;
 use crate::error::{Error, Result};
 use crate::process::Process;
-use crate::store::Store;
 
 /// What a submission to a [`Writer`](crate::Writer) gives. Its answer comes when the submission is durable, or
 /// has failed.
@@ -23,14 +22,14 @@ use crate::store::Store;
 #[must_use = "without it, nobody learns whether the document was stored"]
 pub struct Ticket<T = Verdict> {
     answer: Arc<Answer<T>>,
-    desk: Arc<Desk>,
+    submissions: Arc<Submissions>,
 }
 
 impl<T> Ticket<T> {
-    pub(super) fn new(promise: &Promise<T>, desk: &Arc<Desk>) -> Self {
+    pub(super) fn new(promise: &Promise<T>, submissions: &Arc<Submissions>) -> Self {
         Self {
             answer: promise.answer().clone(),
-            desk: desk.clone(),
+            submissions: submissions.clone(),
         }
     }
 
@@ -47,12 +46,12 @@ impl<T> Ticket<T> {
     /// * [`Error::WriterClosed`] if the writer ended without an answer.
     /// * [`Error::Forked`] in a process that was forked from that of the writer, whether there is an answer or not.
     pub fn wait(self) -> Result<T> {
-        let submissions = self.desk.submissions()?;
+        self.submissions.ensure_here()?;
         if let Some(answer) = self.answer.take() {
             return answer;
         }
-        self.desk.ensure_may_wait()?;
-        let waiting = submissions.wait_here_for(&self.answer.mark);
+        self.submissions.ensure_may_wait()?;
+        let waiting = self.submissions.wait_here_for(&self.answer.mark);
         let answer = self.answer.wait();
         drop(waiting);
         answer
@@ -64,7 +63,7 @@ impl<T> Ticket<T> {
     ///
     /// The ticket, if there is no answer yet.
     pub fn try_wait(self) -> Result<Result<T>, Self> {
-        if let Err(error) = self.desk.submissions() {
+        if let Err(error) = self.submissions.ensure_here() {
             return Ok(Err(error));
         }
         self.answer.take().ok_or(self)
@@ -75,10 +74,10 @@ impl<T> Future for Ticket<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let submissions = self.desk.submissions()?;
+        self.submissions.ensure_here()?;
         let polled = self.answer.poll(context);
         if polled.is_pending() {
-            submissions.wait_for(&self.answer.mark);
+            self.submissions.wait_for(&self.answer.mark);
         }
         polled
     }
@@ -90,74 +89,130 @@ impl<T> fmt::Debug for Ticket<T> {
     }
 }
 
-/// Where submissions are handed in.
-pub(super) struct Desk {
-    submissions: Submissions,
+/// Is called with an answer, on the writer's thread.
+type Callback<T> = Box<dyn FnOnce(Result<T>) + Send>;
+
+/// The place of an answer that is there or will be.
+struct Answer<T> {
+    state: Mutex<State<T>>,
+    /// Signalled when the answer is given.
+    given: Condvar,
+    mark: Mark,
     process: Process,
-    /// Not kept open by tickets.
-    store: Weak<Store>,
-    /// The thread that decides, when it has begun.
-    thread: OnceLock<ThreadId>,
 }
 
-impl Desk {
-    pub(super) fn new(submissions: Submissions, store: &Arc<Store>) -> Arc<Self> {
-        let store = Arc::downgrade(store);
+enum State<T> {
+    /// The task that waits, if one does.
+    Open(Option<Waker>),
+    Callback(Callback<T>),
+    Given(Result<T>),
+    /// It was given, and taken away.
+    Taken,
+}
+
+impl<T> Answer<T> {
+    fn new(state: State<T>) -> Arc<Self> {
         Arc::new(Self {
-            submissions,
+            state: Mutex::new(state),
+            given: Condvar::new(),
+            mark: Mark::new(),
             process: Process::here(),
-            store,
-            thread: OnceLock::new(),
         })
     }
 
-    /// The queue. Everything that is done with a writer or a ticket begins with this, before a lock is taken: a process
-    /// that was forked has no thread that decides, and other threads that it does not have may hold the locks.
-    pub(super) fn submissions(&self) -> Result<&Submissions> {
-        self.process.ensure_here().map(|()| &self.submissions)
-    }
-
-    /// The queue, for what is handed in. A database that is closed takes nothing, though its tickets still give their
-    /// answers.
-    pub(super) fn open_submissions(&self) -> Result<&Submissions> {
-        let submissions = self.submissions()?;
-        self.store
-            .upgrade()
-            .map_or(Ok(()), |store| store.ensure_usable())?;
-        Ok(submissions)
-    }
-
-    /// How the writer was started.
-    pub(super) fn options(&self) -> &WriterOptions {
-        self.submissions.options()
-    }
-
-    /// Notes that this thread decides.
-    pub(super) fn decide_here(&self) {
-        self.thread.get_or_init(|| thread::current().id());
-    }
-
-    /// Refuses to wait for an answer that cannot come before this thread goes on.
-    pub(super) fn ensure_may_wait(&self) -> Result<()> {
-        let has_turn = self
-            .store
-            .upgrade()
-            .is_some_and(|store| store.is_writing_here());
-        if has_turn || self.thread.get() == Some(&thread::current().id()) {
-            Err(Error::WouldDeadlock)
-        } else {
-            Ok(())
+    /// The answer, if it is there.
+    fn take(&self) -> Option<Result<T>> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Given(result) => Some(result),
+            other => {
+                *state = other;
+                None
+            }
         }
     }
 
-    /// The queue, for submissions. They are refused after a commit whose outcome is not known.
-    pub(super) fn ready(&self) -> Result<&Submissions> {
-        let submissions = self.submissions()?;
-        self.store
-            .upgrade()
-            .ok_or(Error::WriterClosed)?
-            .ensure_certain()?;
-        Ok(submissions)
+    /// Waits for the answer in this thread.
+    fn wait(&self) -> Result<T> {
+        let mut state = self.state.lock();
+        while !matches!(*state, State::Given(_)) {
+            self.given.wait(&mut state);
+        }
+        drop(state);
+        self.take().expect("only one ticket takes the answer")
+    }
+
+    /// The answer, or the promise to wake the task when it is there.
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<T>> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Given(result) => Poll::Ready(result),
+            State::Taken => panic!("a ticket was polled after it had given its answer"),
+            _ => {
+                *state = State::Open(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn give(&self, result: Result<T>) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Callback(callback) => {
+                drop(state);
+                // A panic of the caller's code must not end the thread that others wait for. The hook of the
+                // process has printed it.
+                _ = panic::catch_unwind(AssertUnwindSafe(|| callback(result)));
+            }
+            State::Open(waker) => {
+                *state = State::Given(result);
+                drop(state);
+                self.given.notify_all();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            State::Given(_) | State::Taken => unreachable!("an answer was given twice"),
+        }
+    }
+}
+
+/// The duty to give an answer. If it is dropped, the answer is that the writer has ended. A forked process has no such
+/// duty: it calls nothing back, and wakes nobody.
+pub(super) struct Promise<T>(Option<Arc<Answer<T>>>);
+
+impl<T> Promise<T> {
+    pub(super) fn new() -> Self {
+        Self(Some(Answer::new(State::Open(None))))
+    }
+
+    pub(super) fn with_callback(callback: impl FnOnce(Result<T>) + Send + 'static) -> Self {
+        Self(Some(Answer::new(State::Callback(Box::new(callback)))))
+    }
+
+    fn answer(&self) -> &Arc<Answer<T>> {
+        let answer = self.0.as_ref();
+        answer.expect("the answer is there until it is given")
+    }
+
+    pub(super) fn mark(&self) -> &Mark {
+        &self.answer().mark
+    }
+
+    pub(super) fn give(mut self, result: Result<T>) {
+        if let Some(answer) = self.0.take() {
+            answer.give(result);
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.0.take()
+            && answer.process.is_here()
+        {
+            answer.give(Err(Error::WriterClosed));
+        }
     }
 }
 
@@ -166,7 +221,7 @@ impl Desk {
 /// It is handed in when it is first polled. If it is dropped before it is in the queue, it is not done.
 #[must_use = "nothing is submitted before it is awaited"]
 pub struct Submitting {
-    desk: Arc<Desk>,
+    submissions: Arc<Submissions>,
     progress: Progress,
 }
 
@@ -177,9 +232,9 @@ enum Progress {
 }
 
 impl Submitting {
-    pub(super) fn new(desk: &Arc<Desk>, work: Work, ticket: Ticket) -> Self {
+    pub(super) fn new(work: Work, ticket: Ticket) -> Self {
         Self {
-            desk: desk.clone(),
+            submissions: ticket.submissions.clone(),
             progress: Progress::New(work, ticket),
         }
     }
@@ -191,18 +246,14 @@ impl Future for Submitting {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (waiter, ticket) = match std::mem::replace(&mut self.progress, Progress::Done) {
             Progress::New(work, ticket) => {
-                let handed_in = self
-                    .desk
-                    .ready()
-                    .and_then(|submissions| submissions.line_up(work));
-                match handed_in {
-                    Ok(None) => return Poll::Ready(Ok(ticket)),
-                    Ok(Some(waiter)) => (waiter, ticket),
-                    Err(error) => return Poll::Ready(Err(error)),
+                self.submissions.ensure_certain()?;
+                match self.submissions.line_up(work)? {
+                    Some(waiter) => (waiter, ticket),
+                    None => return Poll::Ready(Ok(ticket)),
                 }
             }
             Progress::InLine(waiter, ticket) => {
-                self.desk.submissions()?;
+                self.submissions.ensure_here()?;
                 (waiter, ticket)
             }
             Progress::Done => panic!("a submission was polled after it was done"),
@@ -218,10 +269,7 @@ impl Future for Submitting {
 impl Drop for Submitting {
     fn drop(&mut self) {
         if let Progress::InLine(waiter, _) = &self.progress {
-            _ = self
-                .desk
-                .submissions()
-                .map(|submissions| submissions.withdraw(waiter));
+            self.submissions.withdraw(waiter);
         }
     }
 }

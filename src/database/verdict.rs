@@ -13,7 +13,7 @@ use super::search::{Search, SearchTarget, add_all};
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::metrics::{Decided, MOST_DISTANCE};
+use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::NearFingerprint;
 use crate::store::{Numbered, Reader, Transaction};
@@ -60,23 +60,23 @@ impl Verdict {
     }
 
     /// Counts it among the verdicts of its transaction.
-    fn count_in(&self, decided: &mut Decided) {
+    fn count_in(&self, verdicts: &mut Verdicts) {
         let duplicates = u64::from(self.is_duplicate());
         match self.change {
             Change::Inserted => {
-                decided.inserted += 1;
-                decided.inserted_duplicates += duplicates;
+                verdicts.inserted += 1;
+                verdicts.inserted_duplicates += duplicates;
             }
             Change::Replaced(_) => {
-                decided.replaced += 1;
-                decided.replaced_duplicates += duplicates;
+                verdicts.replaced += 1;
+                verdicts.replaced_duplicates += duplicates;
             }
-            Change::Skipped => decided.skipped += 1,
+            Change::Skipped => verdicts.skipped += 1,
         }
         // Matches may be in the order of similarity.
         let distances = self.matches.iter().map(|found| found.distance as usize);
         if let Some(distance) = distances.min() {
-            decided.nearest[distance.min(MOST_DISTANCE)] += 1;
+            verdicts.nearest[distance] += 1;
         }
     }
 
@@ -272,7 +272,7 @@ impl WriteTxn {
             verdict.change = Change::Skipped;
             self.keep_own(policy, own.as_ref())?;
         }
-        verdict.count_in(&mut self.decided);
+        verdict.count_in(&mut self.verdicts);
         Ok(verdict)
     }
 
@@ -499,11 +499,12 @@ struct Searches<'a> {
     fingerprints: Vec<Option<Vec<NearFingerprint>>>,
     /// The index of the document of each search.
     documents: Vec<usize>,
+    /// The index of the search of each document, up to the last that has one.
+    search_of: Vec<Option<usize>>,
 }
 
 impl<'a> Searches<'a> {
-    /// Notes a near fingerprint of a document, and returns the index of its search. The near fingerprints of
-    /// a document come one after the other.
+    /// Notes a near fingerprint of a document, and returns the index of its search.
     fn add(
         &mut self,
         reader: Reader<'_>,
@@ -512,8 +513,10 @@ impl<'a> Searches<'a> {
         own: Option<&Numbered>,
         near: NearFingerprint,
     ) -> Result<usize> {
-        let known = self.documents.iter().rposition(|&other| other == index);
-        let search = match known {
+        if self.search_of.len() <= index {
+            self.search_of.resize(index + 1, None);
+        }
+        let search = match self.search_of[index] {
             Some(search) => search,
             None => {
                 let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
@@ -522,7 +525,9 @@ impl<'a> Searches<'a> {
                 self.searches.push(Search::new(reader, target, most, own)?);
                 self.fingerprints.push(Some(Vec::new()));
                 self.documents.push(index);
-                self.documents.len() - 1
+                let search = self.documents.len() - 1;
+                self.search_of[index] = Some(search);
+                search
             }
         };
         let kept = &mut self.fingerprints[search];

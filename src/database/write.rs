@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::near_search::NearWritten;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
-use crate::metrics::Decided;
+use crate::metrics::Verdicts;
 use crate::source::{Reached, Source};
 use crate::store::{Numbered, Patience, Store, Transaction};
 use crate::unix_seconds::UnixSeconds;
@@ -24,7 +24,7 @@ pub struct WriteTxn {
     // Before the store, so that the engine's transaction ends before the engine.
     pub(super) writer: Transaction,
     pub(super) near_written: NearWritten,
-    pub(super) decided: Decided,
+    pub(super) verdicts: Verdicts,
     /// The number of the first document that it stores.
     first_number: u64,
     store: Arc<Store>,
@@ -38,7 +38,7 @@ impl WriteTxn {
             first_number: writer.next_number(),
             writer,
             near_written: NearWritten::default(),
-            decided: Decided::default(),
+            verdicts: Verdicts::default(),
             store: store.clone(),
         }))
     }
@@ -270,12 +270,12 @@ impl WriteTxn {
     pub fn commit(self) -> Result<()> {
         let Self {
             writer,
-            decided,
+            verdicts,
             store,
             ..
         } = self;
         writer.commit()?;
-        store.meters.verdicts.add(&decided);
+        store.meters.add_verdicts(&verdicts);
         Ok(())
     }
 }

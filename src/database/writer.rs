@@ -3,15 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::answer::Promise;
-use super::group_commit::GroupCommit;
+use super::group_commit;
 use super::policy::Policy;
-use super::submissions::{Submissions, Work};
-use super::ticket::{Desk, Submitting, Ticket};
+use super::submissions::{Submissions, Work, WriterOptions};
+use super::ticket::{Promise, Submitting, Ticket};
 use super::verdict::Verdict;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
@@ -66,21 +64,20 @@ impl Writer {
     /// Starts the thread.
     pub(super) fn start(store: &Arc<Store>, options: WriterOptions) -> Result<Self> {
         store.ensure_writable()?;
-        let desk = Desk::new(Submissions::new(options, store.meters.clone()), store);
+        let submissions = Arc::new(Submissions::new(options, store));
         let failure = Arc::new(Mutex::new(None));
-        let work = GroupCommit {
-            store: store.clone(),
-            desk: desk.clone(),
-            failure: failure.clone(),
-        };
-        let thread = thread::Builder::new()
-            .name("simdb-writer".to_owned())
-            .spawn(move || work.run());
-        let thread = Mutex::new(Some(OfProcess::new(thread.map_err(Error::no_thread)?)));
+        let thread = thread::Builder::new().name("simdb-writer".to_owned());
+        let thread = thread.spawn({
+            let store = store.clone();
+            let submissions = submissions.clone();
+            let failure = failure.clone();
+            move || group_commit::run(&store, &submissions, &failure)
+        });
+        let thread = OfProcess::new(thread.map_err(Error::no_thread)?);
         let handle = Arc::new(Handle {
-            desk,
+            submissions,
             failure,
-            thread,
+            thread: Mutex::new(Some(thread)),
         });
         // First a name, since a coercion within the call would make a weak pointer to something else.
         let user: Arc<dyn User> = handle.clone();
@@ -123,8 +120,8 @@ impl Writer {
         policy: &Policy,
         answered: impl FnOnce(Result<Verdict>) + Send + 'static,
     ) -> Result<()> {
-        let promise = Promise::with_callback(Box::new(answered));
-        self.hand_in(Work::insert(submission.into(), policy, promise))
+        let promise = Promise::with_callback(answered);
+        self.hand_in(insertion(submission.into(), policy, promise))
     }
 
     /// Submits a document if there is room in the queue. Otherwise gives it back at once.
@@ -138,9 +135,10 @@ impl Writer {
         policy: &Policy,
     ) -> Result<TrySubmit> {
         let (work, ticket) = self.insertion(submission.into(), policy);
-        let submissions = self.handle.desk.ready()?;
+        let submissions = &self.handle.submissions;
+        submissions.ensure_certain()?;
         Ok(match submissions.try_add(work)? {
-            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.submission),
+            Some(Work::Insert(insertion, _)) => TrySubmit::Full(insertion.0),
             _ => TrySubmit::Accepted(ticket),
         })
     }
@@ -155,7 +153,7 @@ impl Writer {
     /// [`Error::WriterClosed`] and [`Error::OutcomeUnknown`], as for [`submit`](Self::submit).
     pub fn submit_async(&self, submission: impl Into<Submission>, policy: &Policy) -> Submitting {
         let (work, ticket) = self.insertion(submission.into(), policy);
-        Submitting::new(&self.handle.desk, work, ticket)
+        Submitting::new(work, ticket)
     }
 
     /// Submits a document, and waits for the verdict.
@@ -183,7 +181,7 @@ impl Writer {
         let key = key.into();
         validate_key(&key)?;
         let promise = Promise::new();
-        let ticket = Ticket::new(&promise, &self.handle.desk);
+        let ticket = Ticket::new(&promise, &self.handle.submissions);
         self.hand_in(Work::Delete(key, promise))?;
         Ok(ticket)
     }
@@ -196,7 +194,7 @@ impl Writer {
     /// Those of [`submit`](Self::submit). The ticket may give [`Error::SourceName`].
     pub fn submit_reached(&self, reached: Reached) -> Result<Ticket<()>> {
         let promise = Promise::new();
-        let ticket = Ticket::new(&promise, &self.handle.desk);
+        let ticket = Ticket::new(&promise, &self.handle.submissions);
         self.hand_in(Work::Reach(reached, promise))?;
         Ok(ticket)
     }
@@ -210,9 +208,9 @@ impl Writer {
     /// * [`Error::WriterClosed`] and [`Error::WouldDeadlock`], as for [`submit`](Self::submit).
     pub fn flush(&self) -> Result<()> {
         let promise = Promise::new();
-        let ticket = Ticket::new(&promise, &self.handle.desk);
+        let ticket = Ticket::new(&promise, &self.handle.submissions);
         // After a failure too: then it tells of the failure.
-        self.queue_up(Work::Flush(promise))?;
+        self.handle.submissions.add(Work::Flush(promise))?;
         ticket.wait()
     }
 
@@ -231,42 +229,29 @@ impl Writer {
     /// Ends the queue as if the thread had panicked.
     #[cfg(test)]
     pub(super) fn abandon(&self) {
-        self.handle
-            .desk
-            .submissions()
-            .expect("it is the same process")
-            .abandon();
+        self.handle.submissions.abandon();
     }
 
     fn insertion(&self, submission: Submission, policy: &Policy) -> (Work, Ticket) {
         let promise = Promise::new();
-        let ticket = Ticket::new(&promise, &self.handle.desk);
-        (Work::insert(submission, policy, promise), ticket)
+        let ticket = Ticket::new(&promise, &self.handle.submissions);
+        (insertion(submission, policy, promise), ticket)
     }
 
     fn hand_in(&self, work: Work) -> Result<()> {
-        self.handle.desk.ready()?;
-        self.queue_up(work)
+        self.handle.submissions.ensure_certain()?;
+        self.handle.submissions.add(work)
     }
+}
 
-    /// Puts work into the queue. Waits if it is full.
-    fn queue_up(&self, work: Work) -> Result<()> {
-        let desk = &self.handle.desk;
-        let submissions = desk.open_submissions()?;
-        match submissions.try_add(work)? {
-            None => Ok(()),
-            Some(work) => {
-                desk.ensure_may_wait()?;
-                submissions.add(work)
-            }
-        }
-    }
+fn insertion(submission: Submission, policy: &Policy, promise: Promise<Verdict>) -> Work {
+    Work::Insert(Box::new((submission, policy.clone())), promise)
 }
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer")
-            .field("options", self.handle.desk.options())
+            .field("options", &self.handle.submissions.options)
             .finish_non_exhaustive()
     }
 }
@@ -319,104 +304,9 @@ pub enum TrySubmit {
     Full(Submission),
 }
 
-/// When a [`Writer`](crate::Writer) tells what became of a document.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
-    /// When the document is durable.
-    #[default]
-    Durable,
-    /// When it is decided what is done with the document, before the commit.
-    ///
-    /// If the commit then fails, the document is not stored. [`Writer::flush`](crate::Writer::flush) and
-    /// [`Writer::close`](crate::Writer::close) tell of that.
-    Decided,
-}
-
-/// The choices of a [`Writer`](crate::Writer).
-///
-/// # Example
-///
-/// ```
-/// use std::time::Duration;
-/// use simdb::WriterOptions;
-///
-/// let options = WriterOptions::new().max_age(Duration::from_millis(2)).batch(1_000);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriterOptions {
-    pub(super) batch: usize,
-    pub(super) max_age: Duration,
-    pub(super) queue: usize,
-    pub(super) queue_bytes: usize,
-    pub(super) answers: Answers,
-}
-
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            batch: 10_000,
-            max_age: Duration::from_millis(5),
-            queue: 20_000,
-            queue_bytes: 64 << 20,
-            answers: Answers::default(),
-        }
-    }
-}
-
-impl WriterOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The most submissions that are committed together. Default: 10,000. The least is one.
-    #[must_use]
-    pub fn batch(mut self, submissions: usize) -> Self {
-        self.batch = submissions.max(1);
-        self
-    }
-
-    /// The longest time that a submission waits for others, before it is decided and committed with them.
-    /// Default: 5 ms.
-    ///
-    /// This matters for those who submit and do not wait. If everybody waits who has submitted something,
-    /// nothing more can come, and the commit begins at once. It also begins when somebody finds the queue full.
-    #[must_use]
-    pub fn max_age(mut self, age: Duration) -> Self {
-        self.max_age = age;
-        self
-    }
-
-    /// The most submissions that wait in the queue. Default: 20,000. The least is one.
-    ///
-    /// Whoever submits more waits until there is room.
-    #[must_use]
-    pub fn queue(mut self, submissions: usize) -> Self {
-        self.queue = submissions.max(1);
-        self
-    }
-
-    /// The most memory that the queue takes, in bytes. Default: 64 MiB.
-    ///
-    /// As much again may be in the group that is being committed. One submission always has room, however
-    /// large it is.
-    #[must_use]
-    pub fn queue_bytes(mut self, bytes: usize) -> Self {
-        self.queue_bytes = bytes;
-        self
-    }
-
-    /// When the writer tells what became of a document. Default: [`Answers::Durable`].
-    #[must_use]
-    pub fn answers(mut self, answers: Answers) -> Self {
-        self.answers = answers;
-        self
-    }
-}
-
 /// What the clones of a writer share.
 struct Handle {
-    desk: Arc<Desk>,
+    submissions: Arc<Submissions>,
     failure: Arc<Mutex<Option<Error>>>,
     /// `None` when it has ended.
     thread: Mutex<Option<OfProcess<JoinHandle<()>>>>,
@@ -424,9 +314,9 @@ struct Handle {
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        self.desk.open_submissions()?.close();
+        self.submissions.close()?;
         // Whoever closes it last need not wait for the thread, which ends by itself.
-        self.desk.ensure_may_wait()?;
+        self.submissions.ensure_may_wait()?;
         let mut thread = self.thread.lock();
         if let Some(thread) = thread.take().and_then(OfProcess::take) {
             // A panic of the thread has answered everybody.
@@ -438,7 +328,7 @@ impl Handle {
 
 impl User for Handle {
     fn ensure_may_wait(&self) -> Result<()> {
-        self.desk.ensure_may_wait()
+        self.submissions.ensure_may_wait()
     }
 
     fn end(&self) -> Result<()> {

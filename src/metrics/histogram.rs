@@ -22,19 +22,15 @@ fn bucket_of(time: Duration) -> usize {
 
 /// How often something took how long.
 #[derive(Debug, Default)]
-pub(crate) struct Times {
+pub(super) struct Times {
     counts: [AtomicU64; BUCKETS],
     /// The sum of all times. It lasts for 584 years.
     nanos: AtomicU64,
 }
 
 impl Times {
-    pub(crate) fn record(&self, time: Duration) {
-        self.record_all([time]);
-    }
-
     /// Counts many times, for little more than one.
-    pub(crate) fn record_all(&self, times: impl IntoIterator<Item = Duration>) {
+    pub(super) fn record(&self, times: impl IntoIterator<Item = Duration>) {
         let mut counts = [0; BUCKETS];
         let mut nanos = 0u64;
         for time in times {
@@ -50,7 +46,7 @@ impl Times {
     }
 
     /// What was counted until now.
-    pub(crate) fn histogram(&self) -> Histogram {
+    pub(super) fn histogram(&self) -> Histogram {
         let counts = self.counts.iter();
         Histogram {
             counts: counts.map(|count| count.load(Ordering::Relaxed)).collect(),

@@ -1,5 +1,6 @@
 //! Meters: everything that is counted of an open file, but for what readers count.
 
+use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -7,74 +8,79 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::histogram::Times;
+use super::metrics::{Metrics, Verdicts};
 
-/// The greatest distance of two fingerprints.
-pub(crate) const MOST_DISTANCE: usize = 64;
-
-/// A number that grows.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
+/// The numbers that whoever writes adds to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// Documents that were stored, and documents that are gone, expired ones left out.
+    Stored,
+    Deleted,
+    FailedCommits,
+    /// What writers took out of their queues.
+    Submissions,
+    MergedRows,
+    MergedBytes,
+    FailedMerges,
+    Expired,
+    /// The bytes of blocks and pages of the log that commits have removed.
+    FreedBytes,
 }
+
+const COUNTS: usize = Count::FreedBytes as usize + 1;
+
+/// What takes a time that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timed {
+    Commit,
+    /// One in some single queries.
+    Query,
+    QueryBatch,
+    /// From submission to the commit.
+    Submission,
+    MergeStep,
+    Compaction,
+}
+
+const TIMED: usize = Timed::Compaction as usize + 1;
 
 /// What is counted of an open file since it was opened, by whoever writes.
 #[derive(Debug)]
 pub(crate) struct Meters {
-    pub(crate) opened: Instant,
-    /// Documents that were stored, and documents that are gone, expired ones left out.
-    pub(crate) stored: Counter,
-    pub(crate) deleted: Counter,
-    pub(crate) commits: Times,
-    pub(crate) failed_commits: Counter,
-    pub(crate) verdicts: VerdictMeters,
-    /// One in some single queries.
-    pub(crate) queries: Times,
-    pub(crate) query_batches: Times,
-    /// What writers took out of their queues.
-    pub(crate) submissions: Counter,
+    opened: Instant,
+    counts: [AtomicU64; COUNTS],
+    times: [Times; TIMED],
+    verdicts: VerdictMeters,
     queues: Mutex<Vec<Weak<QueueGauge>>>,
-    /// From submission to the commit.
-    pub(crate) answers: Times,
-    pub(crate) merge_steps: Times,
-    pub(crate) merged_rows: Counter,
-    pub(crate) merged_bytes: Counter,
-    pub(crate) failed_merges: Counter,
-    pub(crate) expired: Counter,
-    pub(crate) compactions: Times,
-    /// The bytes of blocks and pages of the log that commits have removed.
-    pub(crate) freed_bytes: Counter,
 }
 
 impl Meters {
     pub(crate) fn new() -> Self {
         Self {
             opened: Instant::now(),
-            stored: Counter::default(),
-            deleted: Counter::default(),
-            commits: Times::default(),
-            failed_commits: Counter::default(),
+            counts: Default::default(),
+            times: Default::default(),
             verdicts: VerdictMeters::default(),
-            queries: Times::default(),
-            query_batches: Times::default(),
-            submissions: Counter::default(),
             queues: Mutex::default(),
-            answers: Times::default(),
-            merge_steps: Times::default(),
-            merged_rows: Counter::default(),
-            merged_bytes: Counter::default(),
-            failed_merges: Counter::default(),
-            expired: Counter::default(),
-            compactions: Times::default(),
-            freed_bytes: Counter::default(),
         }
+    }
+
+    pub(crate) fn add(&self, count: Count, number: u64) {
+        self.counts[count as usize].fetch_add(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    /// Records times, many for little more than one.
+    pub(crate) fn record(&self, timed: Timed, times: impl IntoIterator<Item = Duration>) {
+        self.times[timed as usize].record(times);
+    }
+
+    /// Counts the verdicts of a transaction that was committed.
+    pub(crate) fn add_verdicts(&self, verdicts: &Verdicts) {
+        self.verdicts.add(verdicts);
     }
 
     /// A gauge for the queue of another writer.
@@ -86,29 +92,54 @@ impl Meters {
         gauge
     }
 
-    /// The number and the bytes of the submissions that wait in the queues of all writers.
-    pub(crate) fn queued(&self) -> (u64, u64) {
-        let mut length = 0;
-        let mut bytes = 0;
-        for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
-            length += queue.length.load(Ordering::Relaxed);
-            bytes += queue.bytes.load(Ordering::Relaxed);
+    /// What was counted until now. How the file stands is left at 0, and so are the queues: they have a lock.
+    pub(crate) fn metrics(&self, tallies: &Tallies) -> Metrics {
+        Metrics {
+            open_for: self.opened.elapsed(),
+            documents: 0,
+            file_bytes: 0,
+            documents_stored: self.count(Count::Stored),
+            documents_deleted: self.count(Count::Deleted),
+            documents_expired: self.count(Count::Expired),
+            verdicts: self.verdicts.sum(),
+            queries: tallies.sum(Tally::Queries),
+            query_matches: tallies.sum(Tally::Matches),
+            query_times: self.times[Timed::Query as usize].histogram(),
+            query_batch_times: self.times[Timed::QueryBatch as usize].histogram(),
+            candidates: tallies.sum(Tally::Candidates),
+            commit_times: self.times[Timed::Commit as usize].histogram(),
+            failed_commits: self.count(Count::FailedCommits),
+            submissions: self.count(Count::Submissions),
+            queue_length: 0,
+            queue_bytes: 0,
+            submission_times: self.times[Timed::Submission as usize].histogram(),
+            waiting_changes: 0,
+            waiting_rows: 0,
+            merge_times: self.times[Timed::MergeStep as usize].histogram(),
+            merged_rows: self.count(Count::MergedRows),
+            merged_bytes: self.count(Count::MergedBytes),
+            failed_merges: self.count(Count::FailedMerges),
+            cache_hits: tallies.sum(Tally::CacheHits),
+            cache_misses: tallies.sum(Tally::CacheMisses),
+            cache_bytes: 0,
+            cache_limit_bytes: 0,
+            blocks_read: tallies.sum(Tally::BlocksRead),
+            bytes_read: tallies.sum(Tally::BytesRead),
+            snapshots: 0,
+            oldest_pin: None,
+            pinned_bytes: 0,
+            compaction_times: self.times[Timed::Compaction as usize].histogram(),
         }
-        (length, bytes)
     }
 
-    /// Counts a commit that succeeded.
-    pub(crate) fn committed(&self, stored: u64, deleted: u64, took: Duration) {
-        self.stored.add(stored);
-        self.deleted.add(deleted);
-        self.commits.record(took);
-    }
-
-    /// Counts a step of a merge that was committed.
-    pub(crate) fn merged(&self, rows: u64, bytes: u64, took: Duration) {
-        self.merged_rows.add(rows);
-        self.merged_bytes.add(bytes);
-        self.merge_steps.record(took);
+    /// Adds the submissions that wait in the queues of all writers.
+    pub(crate) fn add_queued(&self, metrics: &mut Metrics) {
+        for queue in self.queues.lock().iter().filter_map(Weak::upgrade) {
+            let length = queue.length.load(Ordering::Relaxed);
+            metrics.submissions += length;
+            metrics.queue_length += length;
+            metrics.queue_bytes += queue.bytes.load(Ordering::Relaxed);
+        }
     }
 }
 
@@ -128,66 +159,55 @@ impl QueueGauge {
 
 /// The verdicts of committed transactions.
 #[derive(Debug)]
-pub(crate) struct VerdictMeters {
-    pub(crate) inserted: Counter,
-    pub(crate) inserted_duplicates: Counter,
-    pub(crate) replaced: Counter,
-    pub(crate) replaced_duplicates: Counter,
-    pub(crate) skipped: Counter,
+struct VerdictMeters {
+    inserted: AtomicU64,
+    inserted_duplicates: AtomicU64,
+    replaced: AtomicU64,
+    replaced_duplicates: AtomicU64,
+    skipped: AtomicU64,
     /// By the distance of the nearest match.
-    pub(crate) nearest: [Counter; MOST_DISTANCE + 1],
+    nearest: [AtomicU64; 65],
 }
 
 impl Default for VerdictMeters {
     fn default() -> Self {
         Self {
-            inserted: Counter::default(),
-            inserted_duplicates: Counter::default(),
-            replaced: Counter::default(),
-            replaced_duplicates: Counter::default(),
-            skipped: Counter::default(),
-            nearest: std::array::from_fn(|_| Counter::default()),
+            inserted: AtomicU64::default(),
+            inserted_duplicates: AtomicU64::default(),
+            replaced: AtomicU64::default(),
+            replaced_duplicates: AtomicU64::default(),
+            skipped: AtomicU64::default(),
+            nearest: array::from_fn(|_| AtomicU64::default()),
         }
     }
 }
 
 impl VerdictMeters {
-    /// Counts the verdicts of a transaction that was committed.
-    pub(crate) fn add(&self, decided: &Decided) {
-        self.inserted.add(decided.inserted);
-        self.inserted_duplicates.add(decided.inserted_duplicates);
-        self.replaced.add(decided.replaced);
-        self.replaced_duplicates.add(decided.replaced_duplicates);
-        self.skipped.add(decided.skipped);
-        let nearest = self.nearest.iter().zip(decided.nearest);
-        nearest
-            .filter(|(_, count)| *count > 0)
-            .for_each(|(all, count)| all.add(count));
+    fn add(&self, verdicts: &Verdicts) {
+        let each = [
+            (&self.inserted, verdicts.inserted),
+            (&self.inserted_duplicates, verdicts.inserted_duplicates),
+            (&self.replaced, verdicts.replaced),
+            (&self.replaced_duplicates, verdicts.replaced_duplicates),
+            (&self.skipped, verdicts.skipped),
+        ];
+        let nearest = self.nearest.iter().zip(verdicts.nearest);
+        for (all, count) in each.into_iter().chain(nearest) {
+            if count > 0 {
+                all.fetch_add(count, Ordering::Relaxed);
+            }
+        }
     }
-}
 
-/// The verdicts of one transaction. They count when it is committed.
-#[derive(Clone, Debug)]
-pub(crate) struct Decided {
-    pub(crate) inserted: u64,
-    /// Those that had matches.
-    pub(crate) inserted_duplicates: u64,
-    pub(crate) replaced: u64,
-    pub(crate) replaced_duplicates: u64,
-    pub(crate) skipped: u64,
-    pub(crate) nearest: [u64; MOST_DISTANCE + 1],
-}
-
-impl Default for Decided {
-    fn default() -> Self {
-        let nearest = [0; MOST_DISTANCE + 1];
-        Self {
-            inserted: 0,
-            inserted_duplicates: 0,
-            replaced: 0,
-            replaced_duplicates: 0,
-            skipped: 0,
-            nearest,
+    fn sum(&self) -> Verdicts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Verdicts {
+            inserted: load(&self.inserted),
+            inserted_duplicates: load(&self.inserted_duplicates),
+            replaced: load(&self.replaced),
+            replaced_duplicates: load(&self.replaced_duplicates),
+            skipped: load(&self.skipped),
+            nearest: self.nearest.each_ref().map(load),
         }
     }
 }
@@ -246,7 +266,7 @@ impl Tallies {
     }
 
     /// What all threads have counted.
-    pub(crate) fn sum(&self, tally: Tally) -> u64 {
+    fn sum(&self, tally: Tally) -> u64 {
         let counts = self
             .lines
             .iter()

@@ -3,6 +3,13 @@
 
 mod histogram;
 mod meters;
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
+mod metrics;
+mod prometheus;
 
 pub use histogram::Histogram;
-pub(crate) use meters::{Counter, Decided, MOST_DISTANCE, Meters, QueueGauge, Tallies, Tally};
+pub(crate) use meters::{Count, Meters, QueueGauge, Tallies, Tally, Timed};
+pub use metrics::{Metrics, Verdicts};

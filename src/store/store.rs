@@ -12,8 +12,9 @@ use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation, Watch};
+use crate::events::{Event, Operation, Watch};
 use crate::files::{NewFile, directory_of, ensure_nothing_at};
+use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
@@ -184,7 +185,7 @@ impl Store {
         let turn = Turn::wait(self.shared()?)?;
         let watch = Watch::begin(Operation::Reopening, &self.path);
         let (had_failed, took) = watch.end(turn.shared().open_again())?;
-        events::reopened(had_failed, took);
+        Event::Reopened { had_failed }.report(took);
         Ok(())
     }
 
@@ -234,7 +235,7 @@ impl Store {
         self.ensure_writable()?;
         let watch = Watch::begin(Operation::Expiry, &self.path);
         let (removed, took) = watch.end(expiry::expire(&self.shared, conditions, removed))?;
-        events::expired(removed, took);
+        Event::Expired { removed }.report(took);
         Ok(removed)
     }
 
@@ -248,8 +249,12 @@ impl Store {
         let before = self.length();
         let watch = Watch::begin(Operation::Compaction, &self.path);
         let ((), took) = watch.end(dense::compact(turn.shared(), plan, progress))?;
-        self.meters.compactions.record(took);
-        events::compacted(before, self.length(), took);
+        self.meters.record(Timed::Compaction, [took]);
+        let event = Event::Compacted {
+            bytes_before: before,
+            bytes_after: self.length(),
+        };
+        event.report(took);
         Ok(())
     }
 

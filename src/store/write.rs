@@ -12,9 +12,10 @@ use std::sync::Arc;
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::events::{self, Operation as Watched, Watch};
+use crate::events::{Event, Operation as Watched, Watch};
 use crate::files::directory_of;
 use crate::fingerprint::Fingerprint;
+use crate::metrics::{Count, Timed};
 use crate::plan::{Candidates, Probe};
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
@@ -176,11 +177,13 @@ impl Transaction {
         let watch = Watch::begin(Watched::Commit, &shared.path);
         let committed = watch.end(self.make_durable());
         if committed.is_err() {
-            shared.meters.failed_commits.add(1);
+            shared.meters.add(Count::FailedCommits, 1);
         }
         let ((), took) = committed?;
-        shared.meters.committed(stored, deleted, took);
-        events::committed(stored, deleted, took);
+        shared.meters.add(Count::Stored, stored);
+        shared.meters.add(Count::Deleted, deleted);
+        shared.meters.record(Timed::Commit, [took]);
+        Event::Committed { stored, deleted }.report(took);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use super::batch::{Batch, ExpiredBlock, Newcomers, Step};
 use super::selection::{Conditions, Selection};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::metrics::Count;
 use crate::store::file::{Shared, Turn, View, damaged_document};
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::DocumentNumber;
@@ -146,7 +147,7 @@ impl Expirer<'_> {
                 committed => committed?,
             }
             self.total += removed;
-            self.shared.meters.expired.add(removed);
+            self.shared.meters.add(Count::Expired, removed);
             self.adapt(begun.elapsed());
             return Ok(left_out);
         }

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::schema::by_row;
-use super::state::State;
 use super::view::View;
 
 /// The open snapshots, and the commits that are still read although there are newer ones.
@@ -126,37 +124,5 @@ pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
 impl Drop for CountedSnapshot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// How an open file stands at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gauges {
-    pub(crate) documents: u64,
-    /// The operations that no merge has begun with.
-    pub(crate) waiting_operations: u64,
-    /// The rows in memory that are not in a level yet, of all sets.
-    pub(crate) waiting_rows: u64,
-    /// The bytes of directories and blocks, and what they may take together with the pages of the engine.
-    pub(crate) cache_bytes: u64,
-    pub(crate) cache_limit_bytes: u64,
-    pub(crate) snapshots: u64,
-    pub(crate) pinned: Pinned,
-}
-
-impl Gauges {
-    /// Those that the state of the last commit has.
-    pub(super) fn new(state: &State) -> Self {
-        let mut waiting_rows = 0;
-        for any in state.sets.sets() {
-            waiting_rows += by_row!(any, set => state.sets[set].memory_rows());
-        }
-        Self {
-            documents: state.counters.documents,
-            waiting_operations: state.recent_operations,
-            waiting_rows,
-            cache_bytes: state.directory_bytes() as u64,
-            ..Self::default()
-        }
     }
 }

@@ -11,7 +11,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::cache_limit::{CacheLimit, CacheUse};
 use super::meta::Settings;
-use super::pins::{CountedSnapshot, Gauges, Pins};
+use super::pins::{CountedSnapshot, Pins};
+use super::schema::by_row;
 use super::state::{Edit, State, read_state};
 use super::turns::Turns;
 use super::view::View;
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::events;
 use crate::files::{is_same_file, names_of};
 use crate::memory::Cache;
-use crate::metrics::{Meters, Tallies};
+use crate::metrics::{Count, Meters, Metrics, Tallies};
 use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::OpenFile;
@@ -249,9 +250,9 @@ impl Shared {
     fn replace_current(&self, view: View, freed_bytes: u64) {
         let before = self.current.lock().replace(Arc::new(view));
         if let Some(before) = &before {
-            self.pins.note(before, self.meters.freed_bytes.get());
+            self.pins.note(before, self.meters.count(Count::FreedBytes));
         }
-        self.meters.freed_bytes.add(freed_bytes);
+        self.meters.add(Count::FreedBytes, freed_bytes);
     }
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
@@ -403,19 +404,31 @@ impl Shared {
         &self.cache.tallies
     }
 
-    /// How the open file stands now.
-    pub(crate) fn gauges(&self) -> Result<Gauges> {
-        self.ensure_usable()?;
+    /// What was counted of the open file, and how it stands now. The latter is left out if it cannot be used.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let mut metrics = self.meters.metrics(&self.cache.tallies);
+        if self.ensure_usable().is_err() {
+            return metrics;
+        }
+        self.meters.add_queued(&mut metrics);
+        metrics.file_bytes = self.metadata().map_or(0, |metadata| metadata.len());
+        metrics.cache_bytes = self.cache.bytes();
+        metrics.cache_limit_bytes = self.limit.bytes() as u64;
+        metrics.snapshots = self.pins.snapshots() as u64;
+        let pinned = self.pins.pinned(self.meters.count(Count::FreedBytes));
+        metrics.oldest_pin = pinned.oldest;
+        metrics.pinned_bytes = pinned.bytes;
         // No view is kept meanwhile. Somebody could need the database for itself.
-        let mut gauges = match &*self.current.lock() {
-            Some(view) => Gauges::new(view.state()),
-            None => Gauges::default(),
-        };
-        gauges.cache_bytes += self.cache.bytes();
-        gauges.cache_limit_bytes = self.limit.bytes() as u64;
-        gauges.snapshots = self.pins.snapshots() as u64;
-        gauges.pinned = self.pins.pinned(self.meters.freed_bytes.get());
-        Ok(gauges)
+        if let Some(view) = &*self.current.lock() {
+            let state = view.state();
+            metrics.documents = state.counters.documents;
+            metrics.waiting_changes = state.recent_operations;
+            metrics.cache_bytes += state.directory_bytes() as u64;
+            for any in state.sets.sets() {
+                metrics.waiting_rows += by_row!(any, set => state.sets[set].memory_rows());
+            }
+        }
+        metrics
     }
 
     /// Gives decoded blocks the part of the cache that the directories do not take.

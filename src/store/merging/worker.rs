@@ -10,7 +10,8 @@ use super::policy::{self, Source, Task};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
-use crate::events::{self, Operation, Watch};
+use crate::events::{Event, Operation, Watch};
+use crate::metrics::{Count, Timed};
 use crate::parallel;
 use crate::process::OfProcess;
 use crate::store::blocks::Blocks;
@@ -166,7 +167,7 @@ impl Merger {
     /// Waits after a merge has failed.
     fn wait_after(&self, error: &Error, commits: u64) {
         let shared = &self.shared;
-        shared.meters.failed_merges.add(1);
+        shared.meters.add(Count::FailedMerges, 1);
         shared.progress.lock().failure = Some(MergeFailure::new(error));
         shared.changed.notify_all();
         let is_certain = shared.ensure_certain().is_ok();
@@ -278,8 +279,12 @@ impl Merger {
     fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
         let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
         let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;
-        self.shared.meters.merged(rows, bytes, took);
-        events::merged(tasks.len(), rows, bytes, took);
+        let meters = &self.shared.meters;
+        meters.add(Count::MergedRows, rows);
+        meters.add(Count::MergedBytes, bytes);
+        meters.record(Timed::MergeStep, [took]);
+        let sets = tasks.len();
+        Event::Merged { sets, rows, bytes }.report(took);
         Ok(())
     }
 

@@ -1,9 +1,8 @@
-//! Metrics: what has happened in an open database, and how it stands, as plain data.
+//! Metrics: what an open database does, as plain data.
 
 use std::time::Duration;
 
-use super::database::Database;
-use crate::metrics::{Counter, Histogram, Tally};
+use super::histogram::Histogram;
 
 /// What has happened in a database since this handle was opened, and how it stands now.
 ///
@@ -26,7 +25,7 @@ pub struct Metrics {
     /// Documents that are gone by committed transactions: deleted, outranked, or replaced by another of their key or
     /// by themselves when they were touched. Expired ones are not counted here.
     pub documents_deleted: u64,
-    /// Documents that [`Database::expire`] removed.
+    /// Documents that [`Database::expire`](crate::Database::expire) removed.
     pub documents_expired: u64,
     /// The verdicts of committed transactions.
     pub verdicts: Verdicts,
@@ -121,6 +120,20 @@ pub struct Verdicts {
     pub nearest: [u64; 65],
 }
 
+/// No verdicts.
+impl Default for Verdicts {
+    fn default() -> Self {
+        Self {
+            inserted: 0,
+            inserted_duplicates: 0,
+            replaced: 0,
+            replaced_duplicates: 0,
+            skipped: 0,
+            nearest: [0; 65],
+        }
+    }
+}
+
 impl Verdicts {
     /// The number of all verdicts.
     pub fn total(&self) -> u64 {
@@ -144,135 +157,5 @@ impl Metrics {
     pub fn cache_hit_share(&self) -> Option<f64> {
         let all = self.cache_hits + self.cache_misses;
         (all > 0).then(|| self.cache_hits as f64 / all as f64)
-    }
-}
-
-impl Database {
-    /// What has happened since this handle was opened, and how the database stands now.
-    ///
-    /// In a process that was forked from the one that opened the database, the counts are those of the moment of the
-    /// fork, and how the database stands now is told as 0.
-    ///
-    /// # Cost
-    ///
-    /// Some hundred counters are read. Nothing is read from the file, and nobody has to wait.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Query, Scheme};
-    /// # let directory = tempfile::tempdir()?;
-    /// # let path = directory.path().join("pages.simdb");
-    ///
-    /// let options = CreateOptions::new().scheme(Scheme::External);
-    /// let database = Database::create(&path, &options)?;
-    /// let mut txn = database.begin_write()?;
-    /// txn.insert(&Document::new("page", Fingerprint::from_bits(7)))?;
-    /// txn.commit()?;
-    /// database.snapshot()?.query(&Query::new(Fingerprint::from_bits(6)))?;
-    ///
-    /// let metrics = database.metrics();
-    /// assert_eq!((metrics.documents_stored, metrics.queries, metrics.query_matches), (1, 1, 1));
-    /// assert!(metrics.prometheus().contains("simdb_documents_stored_total 1\n"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn metrics(&self) -> Metrics {
-        let meters = &self.store.meters;
-        let tallies = self.store.tallies();
-        let now = self.store.gauges().unwrap_or_default();
-        let is_usable = self.store.ensure_usable().is_ok();
-        let (queue_length, queue_bytes) = if is_usable { meters.queued() } else { (0, 0) };
-        Metrics {
-            open_for: meters.opened.elapsed(),
-            documents: now.documents,
-            file_bytes: self.store.metadata().map_or(0, |metadata| metadata.len()),
-            documents_stored: meters.stored.get(),
-            documents_deleted: meters.deleted.get(),
-            documents_expired: meters.expired.get(),
-            verdicts: self.verdicts(),
-            queries: tallies.sum(Tally::Queries),
-            query_matches: tallies.sum(Tally::Matches),
-            query_times: meters.queries.histogram(),
-            query_batch_times: meters.query_batches.histogram(),
-            candidates: tallies.sum(Tally::Candidates),
-            commit_times: meters.commits.histogram(),
-            failed_commits: meters.failed_commits.get(),
-            submissions: meters.submissions.get() + queue_length,
-            queue_length,
-            queue_bytes,
-            submission_times: meters.answers.histogram(),
-            waiting_changes: now.waiting_operations,
-            waiting_rows: now.waiting_rows,
-            merge_times: meters.merge_steps.histogram(),
-            merged_rows: meters.merged_rows.get(),
-            merged_bytes: meters.merged_bytes.get(),
-            failed_merges: meters.failed_merges.get(),
-            cache_hits: tallies.sum(Tally::CacheHits),
-            cache_misses: tallies.sum(Tally::CacheMisses),
-            cache_bytes: now.cache_bytes,
-            cache_limit_bytes: now.cache_limit_bytes,
-            blocks_read: tallies.sum(Tally::BlocksRead),
-            bytes_read: tallies.sum(Tally::BytesRead),
-            snapshots: now.snapshots,
-            oldest_pin: now.pinned.oldest,
-            pinned_bytes: now.pinned.bytes,
-            compaction_times: meters.compactions.histogram(),
-        }
-    }
-
-    fn verdicts(&self) -> Verdicts {
-        let verdicts = &self.store.meters.verdicts;
-        Verdicts {
-            inserted: verdicts.inserted.get(),
-            inserted_duplicates: verdicts.inserted_duplicates.get(),
-            replaced: verdicts.replaced.get(),
-            replaced_duplicates: verdicts.replaced_duplicates.get(),
-            skipped: verdicts.skipped.get(),
-            nearest: verdicts.nearest.each_ref().map(Counter::get),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::document::Document;
-    use crate::error::Result;
-    use crate::fingerprint::Fingerprint;
-    use crate::{CreateOptions, Database, Scheme};
-
-    #[test]
-    fn a_commit_that_fails_is_counted_and_its_documents_are_not() -> Result<()> {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let options = CreateOptions::new().scheme(Scheme::External);
-        let database = Database::create(folder.path().join("d.simdb"), &options)?;
-        let insert = || {
-            let mut txn = database.begin_write()?;
-            txn.insert(&Document::new("key", Fingerprint::from_bits(1)))?;
-            txn.commit()
-        };
-        database.store.set_broken(true);
-        assert!(insert().is_err(), "the disk is broken");
-        database.store.set_broken(false);
-        let metrics = database.metrics();
-        assert_eq!(
-            (
-                metrics.failed_commits,
-                metrics.commit_times.count(),
-                metrics.documents_stored
-            ),
-            (1, 0, 0)
-        );
-        database.reopen()?;
-        insert()?;
-        let metrics = database.metrics();
-        assert_eq!(
-            (
-                metrics.failed_commits,
-                metrics.commit_times.count(),
-                metrics.documents_stored
-            ),
-            (1, 1, 1)
-        );
-        Ok(())
     }
 }

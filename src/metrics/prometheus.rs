@@ -4,8 +4,8 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use super::histogram::Histogram;
 use super::metrics::Metrics;
-use crate::metrics::Histogram;
 
 impl Metrics {
     /// The metrics as text that Prometheus reads: its exposition format, version 0.0.4.
