@@ -1,26 +1,19 @@
 //! Reader: the questions that can be asked of what is committed, and of a transaction, which sees its own writes too.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::postings::{self, Posted, WantedPostings, listed};
 use super::write::Written;
 use crate::document::Document;
 use crate::error::Result;
-use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
 use crate::plan::{Candidates, CostModel, Probe, Work};
 use crate::sketch::Sketch;
-use crate::source::Numbers;
 use crate::store::file::{
-    Counters, KEYS, KnownNames, POSTINGS, Set, SetRow, Settings, View, key_row, missing_scope,
-    number_of, permuted,
+    Counters, KEYS, KnownNames, Set, SetRow, Settings, View, key_row, missing_scope, number_of,
+    permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
-
-/// The most scopes of a fingerprint whose postings are read by ranges of their own.
-const FEW_SCOPES: usize = 4;
 
 /// Reads a file as a snapshot or a transaction sees it.
 ///
@@ -138,31 +131,6 @@ impl<'a> Reader<'a> {
             cached,
             shares: all_shares,
         })
-    }
-
-    /// The documents of each wanted fingerprint, in each of its scopes.
-    pub(crate) fn posted(self, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
-        postings::posted(self.set(POSTINGS), wanted)
-    }
-
-    /// The newest documents of a fingerprint in a scope: at most `limit`, the newest first. All their
-    /// numbers are in `numbers`.
-    pub(crate) fn newest(
-        self,
-        fingerprint: Fingerprint,
-        scope: ScopeNumber,
-        numbers: Range<DocumentNumber>,
-        limit: usize,
-    ) -> Result<Vec<DocumentNumber>> {
-        if numbers.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Some(last) = numbers.end.previous() else {
-            return Ok(Vec::new());
-        };
-        let range = listed(fingerprint, scope, numbers.start..=last);
-        let rows = self.set(POSTINGS).last(&range, limit)?;
-        Ok(rows.into_iter().map(number_of).collect())
     }
 
     /// The document of a number, if it is the transaction that has put it.
@@ -337,63 +305,5 @@ impl<'a> Reader<'a> {
             last = before.high;
         }
         Ok(None)
-    }
-
-    /// The documents of each wanted fingerprint in each of its scopes, without those whose numbers are below
-    /// the number that stands beside it. If a fingerprint has many scopes, some of those are there too.
-    pub(crate) fn posted_from(
-        self,
-        wanted: &[(WantedPostings, DocumentNumber)],
-    ) -> Result<Vec<Posted>> {
-        let mut ranges = Vec::new();
-        let mut of_ranges = Vec::new();
-        let mut many = Vec::new();
-        let mut of_many = Vec::new();
-        for (index, ((fingerprint, scopes), from)) in wanted.iter().enumerate() {
-            if scopes.len() > FEW_SCOPES {
-                many.push((*fingerprint, scopes.clone()));
-                of_many.push(index);
-                continue;
-            }
-            for &scope in &**scopes {
-                ranges.push(listed(*fingerprint, scope, *from..=DocumentNumber::MAX));
-                of_ranges.push((index, scope));
-            }
-        }
-        let mut all = postings::posted_in(self.set(POSTINGS), &ranges)?;
-        for posted in &mut all {
-            (posted.index, posted.scope) = of_ranges[posted.index];
-        }
-        if !many.is_empty() {
-            for mut posted in self.posted(&many)? {
-                posted.index = of_many[posted.index];
-                all.push(posted);
-            }
-        }
-        Ok(all)
-    }
-
-    /// The documents of a fingerprint that are not among these numbers.
-    pub(crate) fn leave_out(
-        self,
-        fingerprint: Fingerprint,
-        mut posted: Posted,
-        ignored: &Numbers,
-    ) -> Result<Posted> {
-        if let Some(numbers) = &mut posted.numbers {
-            numbers.retain(|number| !number.is_among(ignored));
-            posted.total = numbers.len() as u64;
-            return Ok(posted);
-        }
-        let mut ranges = Vec::new();
-        for range in ignored.ranges() {
-            let first = DocumentNumber(range.start);
-            let last = DocumentNumber(range.end - 1).min(DocumentNumber::MAX);
-            ranges.push(listed(fingerprint, posted.scope, first..=last));
-        }
-        for left_out in postings::posted_in(self.set(POSTINGS), &ranges)? {
-            posted.total = posted.total.saturating_sub(left_out.total);
-        }
-        Ok(posted)
     }
 }

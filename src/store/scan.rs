@@ -114,12 +114,6 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// The number of documents of a fingerprint.
-    pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
-        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
-        Ok(posted.iter().map(|posted| posted.total).sum())
-    }
-
     /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table
     /// with no more rows than `most_read` is read as a whole.
     pub(crate) fn fullest_prefixes(

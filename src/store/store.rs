@@ -20,7 +20,7 @@ use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
-use crate::store::engine::{Engine, FirstRows, Recording};
+use crate::store::engine::{Engine, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, fold_log, wait_until_idle};
@@ -143,8 +143,8 @@ impl Store {
         let rows = settings.map(file::first_rows);
         let first = rows
             .as_ref()
-            .map(|(block_tables, meta)| FirstRows { block_tables, meta });
-        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
+            .map(|(block_tables, meta)| (*block_tables, &meta[..]));
+        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first)?;
         let file = tempfile::tempfile();
         let file = file.map_err(Error::io(Path::new("")))?;
         Self::new(

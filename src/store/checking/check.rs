@@ -39,7 +39,7 @@ pub(crate) struct Checked {
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
 /// any other error is returned.
-pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
+pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
     let tables = view.state().sets.tables();
     let mut findings = Findings::default();
     read_directories(view, &mut findings)?;
@@ -309,25 +309,20 @@ fn find_stray_blocks<'a, R: Row>(
     let of = view.blocks().of_table(table);
     let wanted: usize = levels.iter().map(|(_, level)| level.blocks()).sum();
     let mut stray = Vec::new();
-    let read = view.tables().block_count(table).and_then(|count| {
-        // Blocks that are missing were found when they were read.
-        if count <= wanted as u64 {
-            return Ok(());
+    // Blocks that are missing were found when they were read.
+    let read = view.tables().block_keys(table, wanted, |number, last| {
+        let row = R::from_number(last);
+        let level = levels.iter().find(|(other, _)| *other == number);
+        // All chunks were read before. So this does not fail.
+        let is_there = level.is_some_and(|(_, level)| {
+            level
+                .find(row, of)
+                .and_then(|position| level.entry(position, of))
+                .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
+        });
+        if !is_there {
+            stray.push(format!("{table}, level {number}, block up to {last:x}"));
         }
-        view.tables().block_keys(table, |number, last| {
-            let row = R::from_number(last);
-            let level = levels.iter().find(|(other, _)| *other == number);
-            // All chunks were read before. So this does not fail.
-            let is_there = level.is_some_and(|(_, level)| {
-                level
-                    .find(row, of)
-                    .and_then(|position| level.entry(position, of))
-                    .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
-            });
-            if !is_there {
-                stray.push(format!("{table}, level {number}, block up to {last:x}"));
-            }
-        })
     });
     add_strays(table.name, read, stray, findings)
 }

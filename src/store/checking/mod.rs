@@ -7,6 +7,6 @@ mod product;
 mod tally;
 mod walk;
 
-pub(crate) use check::{Checked, check};
+pub(crate) use check::{Checked, check_rows};
 pub(crate) use findings::{Finding, Findings};
 pub(crate) use walk::CheckProgress;

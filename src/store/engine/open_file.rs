@@ -5,19 +5,15 @@ use std::io;
 use std::path::Path;
 
 use parking_lot::Mutex;
-use redb::backends::FileBackend;
-use redb::{Durability, ReadableDatabase};
+use redb::{DatabaseError, Durability, ReadableDatabase};
 
-use super::guard::{Guarded, guarded};
-use super::guard::{engine_error, open_error};
-use super::holders::Registered;
-use super::read_txn::ReadTxn;
+use super::changes::{BlockTable, Changes, MetaRow};
+use super::guard::{Guarded, engine_error, guarded};
+use super::holders::{Registered, holder_of};
 #[cfg(test)]
 use super::recording::Recording;
 use super::storage::Lent;
-use super::storage::NewStorage;
-use super::tables::BlockTable;
-use super::tables::{self, Changes, MetaRow};
+use super::tables::{self, ReadTxn};
 use crate::error::{Error, Result};
 use crate::files::{NewFile, is_same_file};
 use crate::process::Kept;
@@ -74,7 +70,7 @@ impl OpenFile {
                 .map_err(|source| not_opened(path, source))?;
             let file = Kept::new(file);
             let second = file.try_clone().map_err(Error::io(path))?;
-            let storage = Lent::new(second, FileBackend::new);
+            let storage = Lent::new(second);
             let storage = storage.map_err(|error| open_error(path, error))?;
             let engine = match access {
                 Access::ReadWrite => Engine::on_storage(storage, path, page_cache_bytes)?,
@@ -122,6 +118,24 @@ fn metadata_of(path: &Path) -> Result<fs::Metadata> {
     fs::metadata(path).map_err(|source| not_opened(path, source))
 }
 
+/// The error for a failure of the engine to open or create the file at `path`.
+fn open_error(path: &Path, error: DatabaseError) -> Error {
+    let path = path.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => Error::Busy {
+            holder: holder_of(&path),
+            path,
+        },
+        DatabaseError::RepairAborted => Error::NeedsRecovery { path },
+        DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
+        DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
+            _ => Error::io(&path)(source),
+        },
+        error => engine_error(error),
+    }
+}
+
 fn not_opened(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound {
@@ -129,13 +143,6 @@ fn not_opened(path: &Path, source: io::Error) -> Error {
         },
         _ => Error::io(path)(source),
     }
-}
-
-/// What the first commit of a file has.
-pub(crate) struct FirstRows<'a> {
-    pub(crate) block_tables: &'a [BlockTable],
-    /// Rows of the table `meta`.
-    pub(crate) meta: &'a [MetaRow],
 }
 
 /// The engine on an open file. A panic of the engine is an error here, also when it is dropped. In a forked process
@@ -175,21 +182,26 @@ impl Engine {
         new: &NewFile,
         directory: &Path,
         page_cache_bytes: usize,
-        first: &FirstRows<'_>,
+        block_tables: &[BlockTable],
+        meta: &[MetaRow],
     ) -> Result<Self> {
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage =
-            Lent::new(file, NewStorage::new).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new_database(file).map_err(|error| open_error(directory, error))?;
         let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
-        guarded(|| engine.with_first_rows(first, Durability::None))
+        guarded(|| engine.with_first_rows(block_tables, meta, Durability::None))
     }
 
-    fn with_first_rows(self, first: &FirstRows<'_>, durability: Durability) -> Result<Self> {
+    fn with_first_rows(
+        self,
+        block_tables: &[BlockTable],
+        meta: &[MetaRow],
+        durability: Durability,
+    ) -> Result<Self> {
         self.commit(durability, |txn| {
-            tables::create_all(txn, first.block_tables)?;
-            tables::write(txn, &Changes::default(), first.meta)
+            tables::create_all(txn, block_tables)?;
+            tables::write(txn, &Changes::default(), meta)
         })?;
         Ok(self)
     }
@@ -204,8 +216,7 @@ impl Engine {
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage =
-            Lent::new(file, FileBackend::new).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new(file).map_err(|error| open_error(directory, error))?;
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 
@@ -214,11 +225,13 @@ impl Engine {
     pub(crate) fn on_backend(
         backend: Recording,
         page_cache_bytes: usize,
-        first: Option<&FirstRows<'_>>,
+        first: Option<(&[BlockTable], &[MetaRow])>,
     ) -> Result<Self> {
         let engine = Self::on_storage(Lent::recorded(backend), Path::new(""), page_cache_bytes)?;
         match first {
-            Some(first) => engine.with_first_rows(first, Durability::Immediate),
+            Some((block_tables, meta)) => {
+                engine.with_first_rows(block_tables, meta, Durability::Immediate)
+            }
             None => Ok(engine),
         }
     }

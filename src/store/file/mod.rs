@@ -9,6 +9,7 @@ mod pins;
 mod schema;
 mod shared;
 mod state;
+mod statistics;
 mod turns;
 mod view;
 
@@ -28,5 +29,6 @@ pub(crate) use shared::{MergeFailure, Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
 pub(crate) use state::{Edit, State, create, read_state};
+pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
 pub(crate) use view::{LiveDocuments, View, damaged_document};

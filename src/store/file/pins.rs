@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::view::View;
+use crate::metrics::Metrics;
 
 /// The open snapshots, and the commits that are still read although there are newer ones.
 #[derive(Default)]
@@ -42,14 +43,6 @@ impl Pin {
     fn is_read(&self) -> bool {
         self.view.strong_count() > 0
     }
-}
-
-/// What older commits that are still read keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pinned {
-    pub(crate) bytes: u64,
-    /// For how long the oldest of them has not been the newest. `None` if there is none.
-    pub(crate) oldest: Option<Duration>,
 }
 
 impl Pins {
@@ -90,26 +83,27 @@ impl Pins {
         }
     }
 
-    /// What is kept now. Until now, commits have freed `freed_bytes`.
-    pub(super) fn pinned(&self, freed_bytes: u64) -> Pinned {
-        let mut pinned = Pinned::default();
+    /// Adds the snapshots, and what they keep, to metrics. Until now, commits have freed `freed_bytes`.
+    pub(super) fn add_to(&self, metrics: &mut Metrics, freed_bytes: u64) {
+        metrics.snapshots = self.snapshots() as u64;
         let mut before = None;
         // The oldest of the pins of a file keeps what the others keep too.
         for pin in self.pins.lock().iter().filter(|pin| pin.is_read()) {
-            pinned.oldest.get_or_insert_with(|| pin.since.elapsed());
+            metrics
+                .oldest_pin
+                .get_or_insert_with(|| pin.since.elapsed());
             let is_counted = before.is_some_and(|before| match (before, pin.keeps) {
                 (Keeps::FreedSince(_), Keeps::FreedSince(_)) => true,
                 (before, keeps) => before == keeps,
             });
             if !is_counted {
-                pinned.bytes += match pin.keeps {
+                metrics.pinned_bytes += match pin.keeps {
                     Keeps::FreedSince(freed_before) => freed_bytes.saturating_sub(freed_before),
                     Keeps::OldFile { bytes, .. } => bytes,
                 };
             }
             before = Some(pin.keeps);
         }
-        pinned
     }
 
     /// Notes that none of them can read any more.

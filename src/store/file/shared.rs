@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::cache_limit::{CacheLimit, CacheUse};
+use super::cache_limit::CacheLimit;
 use super::meta::Settings;
 use super::pins::{CountedSnapshot, Pins};
 use super::schema::by_row;
 use super::state::{Edit, State, read_state};
+use super::statistics::CacheUse;
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -414,10 +415,8 @@ impl Shared {
         metrics.file_bytes = self.metadata().map_or(0, |metadata| metadata.len());
         metrics.cache_bytes = self.cache.bytes();
         metrics.cache_limit_bytes = self.limit.bytes() as u64;
-        metrics.snapshots = self.pins.snapshots() as u64;
-        let pinned = self.pins.pinned(self.meters.count(Count::FreedBytes));
-        metrics.oldest_pin = pinned.oldest;
-        metrics.pinned_bytes = pinned.bytes;
+        self.pins
+            .add_to(&mut metrics, self.meters.count(Count::FreedBytes));
         // No view is kept meanwhile. Somebody could need the database for itself.
         if let Some(view) = &*self.current.lock() {
             let state = view.state();
@@ -437,14 +436,15 @@ impl Shared {
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        let needs = self.cache_use(state);
-        if !needs.tables_fit() && !self.has_warned.swap(true, Ordering::Relaxed) {
-            events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
+        if let Some((limit, need)) = self.cache_use(state).missing()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            events::tables_do_not_fit(&self.path, limit, need);
         }
     }
 
     /// What the cache takes, and what it would need for the data of a commit.
-    pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
+    pub(super) fn cache_use(&self, state: &State) -> CacheUse {
         CacheUse::new(
             &self.limit,
             state,

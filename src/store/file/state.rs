@@ -21,8 +21,7 @@ use crate::store::blocks::{
     share_of_sum, unseal,
 };
 use crate::store::engine::{
-    BlockBytes, BlockTable, Changes, Engine, FirstRows, LevelChange, LevelName, MetaRow, ReadTxn,
-    RemovedBlocks,
+    BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, ReadTxn,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{
@@ -307,11 +306,7 @@ pub(crate) fn create(
     page_cache_bytes: usize,
 ) -> Result<Engine> {
     let (block_tables, meta) = first_rows(settings);
-    let first = FirstRows {
-        block_tables,
-        meta: &meta,
-    };
-    Engine::create(new, directory, page_cache_bytes, &first)
+    Engine::create(new, directory, page_cache_bytes, block_tables, &meta)
 }
 
 /// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise
@@ -596,12 +591,7 @@ impl Edit {
         };
         self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
         let mut change = LevelChange::none(name);
-        if let (Some(&first), Some(&last)) = (rows.first(), rows.last()) {
-            change.removed = Some(RemovedBlocks {
-                rows: first..=last,
-                count: rows.len(),
-            });
-        }
+        change.removed = rows;
         let mut numbered = Vec::with_capacity(new.len());
         for block in new {
             numbered.push(self.number_block(block, &mut change));

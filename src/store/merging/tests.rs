@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Plan, plan_named};
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
-use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
+use crate::store::engine::{LevelChange, LevelName};
 use crate::store::file::{
     AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
     permuted, posting_row,
@@ -67,8 +67,8 @@ impl MemoryFile {
             ..
         } in edit.changes.levels
         {
-            if let Some(RemovedBlocks { rows, count }) = removed {
-                self.memory.remove(level, rows, count);
+            if let (Some(&first), Some(&last)) = (removed.first(), removed.last()) {
+                self.memory.remove(level, first..=last, removed.len());
             }
             for (last, bytes) in added {
                 self.memory.store(

@@ -112,11 +112,7 @@ fn old_pages_of_the_log_are_removed_some_at_a_time() {
 fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
     let settings = Settings::for_tests();
     let (block_tables, meta) = first_rows(&settings);
-    let first = FirstRows {
-        block_tables,
-        meta: &meta,
-    };
-    let engine = Engine::on_backend(Recording::default(), 1 << 20, Some(&first))?;
+    let engine = Engine::on_backend(Recording::default(), 1 << 20, Some((block_tables, &meta)))?;
     let sizes = Sizes {
         chunk_entries: 3,
         ..Sizes::default()
@@ -177,7 +173,7 @@ fn the_worked_example_of_the_format_description_is_what_is_written() {
             row & 0xff_ffff_ffff
         )
     };
-    let description = include_str!("../../../docs/format.md");
+    let description = include_str!("../../../../docs/format.md");
     let fingerprint = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
     assert!(description.contains(&row(key_row(operation.key_hash, operation.number))));
     for scope in operation.scope.listing() {
