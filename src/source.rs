@@ -128,13 +128,24 @@ impl Source {
 /// [`Writer::submit`](crate::Writer::submit), and goes on from there after a stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
-    pub(crate) name: Arc<[u8]>,
-    pub(crate) place: Place,
-    pub(crate) identity: Identity,
-    pub(crate) ended: bool,
+    name: Arc<[u8]>,
+    place: Place,
+    identity: Identity,
+    ended: bool,
 }
 
 impl Reached {
+    /// Up to a place in a source of this name, which may be its end.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn new(name: Arc<[u8]>, place: Place, identity: Identity, ended: bool) -> Self {
+        Self {
+            name,
+            place,
+            identity,
+            ended,
+        }
+    }
+
     /// The name of the source: the absolute path of a file.
     pub fn name(&self) -> &[u8] {
         &self.name

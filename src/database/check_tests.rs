@@ -4,7 +4,7 @@ use super::{CheckReport, Database};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Permuted, plan_named};
+use crate::plan::{Permuted, Plan};
 use crate::store::{
     DEAD, Extent, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of,
     permuted,
@@ -229,9 +229,9 @@ fn rows_of_postings_that_are_missing_added_or_altered_are_named() -> Result<()> 
 
 #[test]
 fn rows_of_each_permuted_table_that_are_missing_added_or_altered_are_named() -> Result<()> {
-    let plan = plan_named("4x16").expect("a plan");
+    let plan = "4x16".parse::<Plan>().expect("a plan");
     for (table, of) in plan.tables().iter().enumerate() {
-        let fingerprint = |row| of.permutation.invert(Permuted::from_bits(row));
+        let fingerprint = |row| of.invert(Permuted::from_bits(row));
         assert_rows_are_named(
             permuted(table),
             |_| true,

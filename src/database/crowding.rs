@@ -170,7 +170,7 @@ impl Snapshot {
                 self.reader()?.fullest_prefixes(index, most, MOST_READ)?;
             fullest.complete_from = fullest.complete_from.max(all_from);
             let prefix_bits = table.prefix_bits;
-            let mask = table.permutation.prefix_mask(prefix_bits);
+            let mask = table.prefix_mask(prefix_bits);
             for crowd in list {
                 if crowd.rows < 2 {
                     continue;
@@ -180,7 +180,7 @@ impl Snapshot {
                     table: index,
                     prefix_bits,
                     mask,
-                    bits: table.permutation.invert(prefix).bits() & mask,
+                    bits: table.invert(prefix).bits() & mask,
                     rows: crowd.rows,
                     expected: rows / 2f64.powi(prefix_bits as i32),
                 });

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{self, Path};
 
 use super::database::Database;
-use super::options::{self, CreateOptions};
+use super::options::CreateOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -71,7 +71,7 @@ impl Database {
             path: path.to_owned(),
             source: source.into(),
         })?;
-        let sizes = options.open.sizes(&options.open.cache_limit());
+        let (_, sizes) = options.open.limits();
         Store::build(
             &path,
             &settings,
@@ -140,7 +140,6 @@ impl Database {
         plan: &str,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.store
-            .compact(Some(options::plan_of_name(plan)?), &mut progress)
+        self.store.compact(Some(plan.parse()?), &mut progress)
     }
 }

@@ -103,40 +103,44 @@ impl Near {
     pub(super) fn checked(&self, settings: &Settings) -> Result<NearBounds> {
         let max_distance = self.max_distance.unwrap_or(settings.max_distance);
         let min_similarity = self.min_similarity.or(settings.min_similarity);
-        Ok(NearBounds {
-            max_distance: checked_distance(max_distance)?,
-            min_similarity: checked_similarity(min_similarity.unwrap_or(0.0))?,
-            since: self.since.map(UnixSeconds::checked).transpose()?,
-        })
+        let bounds = NearBounds::new(max_distance, min_similarity.unwrap_or(0.0))?;
+        let since = self.since.map(UnixSeconds::checked).transpose()?;
+        Ok(NearBounds { since, ..bounds })
     }
 
     /// Whether a document is of one of the scopes and seen late enough.
     pub(super) fn counts(&self, document: &Document) -> bool {
-        let is_late = self
-            .since
-            .is_none_or(|since| document.seen() >= since.unchecked());
-        is_late
-            && self
-                .scopes
-                .as_ref()
-                .is_none_or(|scopes| scopes.has(document.scope()))
+        if let Some(since) = self.since
+            && document.seen() < since.unchecked()
+        {
+            return false;
+        }
+        match &self.scopes {
+            Some(scopes) => scopes.has(document.scope()),
+            None => true,
+        }
     }
 }
 
-/// A max distance, if there is such a distance.
-pub(super) fn checked_distance(given: u32) -> Result<u32> {
-    if given > Fingerprint::BITS {
-        return Err(Error::MaxDistance { given });
+impl NearBounds {
+    /// The bounds for documents of any time. Refuses a distance or a similarity that cannot be.
+    pub(super) fn new(max_distance: u32, min_similarity: f64) -> Result<Self> {
+        if max_distance > Fingerprint::BITS {
+            return Err(Error::MaxDistance {
+                given: max_distance,
+            });
+        }
+        if !(0.0..=1.0).contains(&min_similarity) {
+            return Err(Error::MinSimilarity {
+                given: min_similarity,
+            });
+        }
+        Ok(Self {
+            max_distance,
+            min_similarity,
+            since: None,
+        })
     }
-    Ok(given)
-}
-
-/// A least similarity, if it is one.
-pub(super) fn checked_similarity(given: f64) -> Result<f64> {
-    if !(0.0..=1.0).contains(&given) {
-        return Err(Error::MinSimilarity { given });
-    }
-    Ok(given)
 }
 
 /// Within this max distance.

@@ -137,7 +137,7 @@ impl<'a> NearSearch<'a> {
 
     /// The next part of what is near to the scanning queries, among all fingerprints.
     fn next_scanned(&mut self) -> Result<Option<NearEach>> {
-        let permutation = &self.reader.settings().plan.tables()[0].permutation;
+        let table = &self.reader.settings().plan.tables()[0];
         let scan = match &mut self.scan {
             Some(scan) => scan,
             none => {
@@ -160,8 +160,8 @@ impl<'a> NearSearch<'a> {
                 fingerprint,
                 max_distance,
             } = self.queries[query_index];
-            let query = permutation.apply(fingerprint);
-            for found in scan.candidates().near(query, max_distance, permutation) {
+            let query = table.apply(fingerprint);
+            for found in scan.candidates().near(query, max_distance, table) {
                 near.push((query_index, found));
             }
             self.compared += 1;
@@ -189,8 +189,8 @@ fn near_candidates(
             return;
         }
         let max_distance = queries[probe.query_index].max_distance;
-        let permutation = &tables[probe.table].permutation;
-        for found in candidates.near(probe.query, max_distance, permutation) {
+        let table = &tables[probe.table];
+        for found in candidates.near(probe.query, max_distance, table) {
             near.push((probe.query_index, found));
         }
         if near.len() > 2 * most {
@@ -266,10 +266,10 @@ impl NearWritten {
         } = query;
         writer.index_written();
         let written = writer.written_fingerprints();
-        let plan = writer.settings().plan.tables();
-        let permutation = &plan[0].permutation;
-        let permuted = permutation.apply(fingerprint);
-        near.extend(written.unsorted().near(permuted, max_distance, permutation));
+        let tables = writer.settings().plan.tables();
+        let first = &tables[0];
+        let permuted = first.apply(fingerprint);
+        near.extend(written.unsorted().near(permuted, max_distance, first));
         let sorted: usize = written.sorted().map(Candidates::len).sum();
         if sorted == 0 {
             sort_and_dedup(near);
@@ -279,14 +279,14 @@ impl NearWritten {
         let probed = known.add_probes(writer.reader(), query, 0, probes)?;
         if probed && probes.len() * COMPARED_PER_PROBE < sorted {
             for probe in &*probes {
-                let permutation = &plan[probe.table].permutation;
+                let table = &tables[probe.table];
                 for candidates in written.probed(probe) {
-                    near.extend(candidates.near(probe.query, max_distance, permutation));
+                    near.extend(candidates.near(probe.query, max_distance, table));
                 }
             }
         } else {
             for candidates in written.sorted() {
-                near.extend(candidates.near(permuted, max_distance, permutation));
+                near.extend(candidates.near(permuted, max_distance, first));
             }
         }
         sort_and_dedup(near);

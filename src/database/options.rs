@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use super::near::{checked_distance, checked_similarity};
+use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -164,12 +164,6 @@ impl CreateOptions {
     }
 }
 
-pub(super) fn plan_of_name(plan: &str) -> Result<Plan> {
-    plan::plan_named(plan).ok_or_else(|| Error::UnknownPlan {
-        name: plan.to_owned(),
-    })
-}
-
 /// The space that the number of shingles beside a sketch takes (bytes). It is packed.
 const SHINGLES_BYTES: f64 = 1.5;
 
@@ -211,24 +205,23 @@ impl CreateOptions {
         self.max_distance.unwrap_or(of_scheme)
     }
 
-    fn chosen_similarity(&self) -> Result<Option<f64>> {
-        let has_sketches = self.chosen_sketch_size() != SketchSize::None;
-        let least = self
-            .min_similarity
-            .unwrap_or(if self.compares_sketches() { 0.7 } else { 0.0 });
-        let least = checked_similarity(least)?;
-        if least > 0.0 && !has_sketches {
+    /// The distance and the similarity that are chosen, checked.
+    fn chosen_bounds(&self) -> Result<NearBounds> {
+        let of_scheme = if self.compares_sketches() { 0.7 } else { 0.0 };
+        let least = self.min_similarity.unwrap_or(of_scheme);
+        let bounds = NearBounds::new(self.chosen_distance(), least)?;
+        if least > 0.0 && self.chosen_sketch_size() == SketchSize::None {
             return Err(Error::SketchSizes {
                 stored: 0,
                 given: SketchSize::default().bytes(),
             });
         }
-        Ok((least > 0.0).then_some(least))
+        Ok(bounds)
     }
 
     fn chosen_plan(&self) -> Result<Plan> {
         match &self.plan {
-            Some(name) => plan_of_name(name),
+            Some(name) => name.parse(),
             None => {
                 let distance = self.chosen_distance();
                 let all =
@@ -300,15 +293,15 @@ impl CreateOptions {
 
     /// The settings of a new file.
     pub(super) fn settings(&self) -> Result<Settings> {
-        let max_distance = checked_distance(self.chosen_distance())?;
+        let bounds = self.chosen_bounds()?;
         let now = UnixSeconds::now();
         Ok(Settings {
             file: FileSeed::random(),
             scheme: self.chosen_scheme(),
             plan: self.chosen_plan()?,
-            max_distance,
+            max_distance: bounds.max_distance,
             sketch_size: self.chosen_sketch_size(),
-            min_similarity: self.chosen_similarity()?,
+            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(now),
@@ -358,7 +351,7 @@ pub struct OpenOptions {
     sizes: Sizes,
     /// Opened with the database.
     #[cfg(feature = "serve")]
-    pub(crate) door: Option<super::door::Door>,
+    pub(crate) listener: Option<super::listener::Listen>,
 }
 
 impl Default for OpenOptions {
@@ -370,7 +363,7 @@ impl Default for OpenOptions {
             recent_documents: None,
             sizes,
             #[cfg(feature = "serve")]
-            door: None,
+            listener: None,
         }
     }
 }
@@ -421,20 +414,17 @@ impl OpenOptions {
         self
     }
 
-    /// The limit of the cache, by the memory that the process may have now.
-    pub(super) fn cache_limit(&self) -> CacheLimit {
-        CacheLimit::new(self.cache, Memory::default())
-    }
-
-    /// The sizes, with a cache of this limit.
-    pub(super) fn sizes(&self, limit: &CacheLimit) -> Sizes {
+    /// The limit of the cache, by the memory that the process may have now, and the sizes with it.
+    pub(super) fn limits(&self) -> (CacheLimit, Sizes) {
         /// Ten times the memory that a recent document takes.
         const CACHE_BYTES_EACH: usize = 1024;
-        let by_cache = || (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
-        Sizes {
-            recent_operations: self.recent_documents.unwrap_or_else(by_cache),
+        let limit = CacheLimit::new(self.cache, Memory::default());
+        let by_cache = (limit.bytes() / CACHE_BYTES_EACH).clamp(250_000, 1_000_000);
+        let sizes = Sizes {
+            recent_operations: self.recent_documents.unwrap_or(by_cache),
             ..self.sizes
-        }
+        };
+        (limit, sizes)
     }
 
     /// Makes blocks and merges tiny, so that a test of a few documents takes every path that millions of
@@ -474,16 +464,10 @@ mod tests {
     #[test]
     fn options_have_bounds() {
         let options = OpenOptions::new().cache(Cache::Bytes(300_000 << 10));
-        assert_eq!(
-            options.sizes(&options.cache_limit()).recent_operations,
-            300_000
-        );
+        assert_eq!(options.limits().1.recent_operations, 300_000);
         let recent = |documents| {
-            options
-                .clone()
-                .recent_documents(documents)
-                .sizes(&options.cache_limit())
-                .recent_operations
+            let options = options.clone().recent_documents(documents);
+            options.limits().1.recent_operations
         };
         assert_eq!(
             (recent(0), recent(7), recent(usize::MAX)),

@@ -66,7 +66,9 @@ impl<'a> SearchTarget<'a> {
 /// Answers one query.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
     let limit = query.filter.limit;
-    Search::among_all(reader, SearchTarget::from_query(query), limit, None)?.matches(reader, limit)
+    let target = SearchTarget::from_query(query);
+    let search = Search::among(None, reader, target, limit, None)?;
+    search.matches(reader, limit)
 }
 
 /// Answers queries together.
@@ -206,8 +208,9 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search among all documents.
-    pub(super) fn among_all(
+    /// The search among all documents, or among those of near fingerprints that are known.
+    pub(super) fn among(
+        near: Option<&[NearFingerprint]>,
         reader: Reader<'_>,
         target: SearchTarget<'a>,
         limit: usize,
@@ -215,6 +218,11 @@ impl<'a> Search<'a> {
     ) -> Result<Self> {
         let mut search = Self::new(reader, target, limit, ignored)?;
         if search.is_over {
+            return Ok(search);
+        }
+        if let Some(near) = near {
+            let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
+            add_all(reader, slice::from_mut(&mut search), &near)?;
             return Ok(search);
         }
         let near_query = [search.near_query];
@@ -222,23 +230,6 @@ impl<'a> Search<'a> {
         while let Some(near) = parts.next_part()? {
             add_all(reader, slice::from_mut(&mut search), &near)?;
         }
-        Ok(search)
-    }
-
-    /// The search among the documents of near fingerprints that are known.
-    pub(super) fn among_near(
-        reader: Reader<'_>,
-        near: &[NearFingerprint],
-        target: SearchTarget<'a>,
-        limit: usize,
-        ignored: Option<&Numbered>,
-    ) -> Result<Self> {
-        let mut search = Self::new(reader, target, limit, ignored)?;
-        if search.is_over {
-            return Ok(search);
-        }
-        let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
-        add_all(reader, slice::from_mut(&mut search), &near)?;
         Ok(search)
     }
 

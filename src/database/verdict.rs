@@ -347,8 +347,8 @@ impl WriteTxn {
                 Some(matches) => return Ok(Some((near.search, matches))),
                 None => near.search,
             },
-            NearNow::Among(near) => Search::among_near(reader, &near, target, most, own)?,
-            NearNow::NotKept => Search::among_all(reader, target, most, own)?,
+            NearNow::Among(near) => Search::among(Some(&near), reader, target, most, own)?,
+            NearNow::NotKept => Search::among(None, reader, target, most, own)?,
         };
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))

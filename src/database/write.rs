@@ -203,7 +203,7 @@ impl WriteTxn {
     ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     /// * [`Error::Aborted`](crate::Error::Aborted) if an earlier operation broke the transaction.
     pub fn reach(&mut self, reached: &Reached) -> Result<()> {
-        let record = self.writer.source(&reached.name)?.unwrap_or_default();
+        let record = self.writer.source(reached.name())?.unwrap_or_default();
         let source = Source::reached(record, reached);
         source.validate()?;
         self.writer.put_source(&source.name, Some(source.record))

@@ -533,12 +533,8 @@ impl Raw {
 
     /// How far its source, of this name, has been read behind it.
     pub(super) fn reached(&self, name: Arc<[u8]>) -> Reached {
-        Reached {
-            name,
-            place: self.mark.place,
-            identity: self.input.identity_at(self.mark),
-            ended: self.is_end(),
-        }
+        let identity = self.input.identity_at(self.mark);
+        Reached::new(name, self.mark.place, identity, self.is_end())
     }
 
     /// Whether the content ends within a character of UTF-8.

@@ -149,9 +149,9 @@ mod tests {
             (times.histogram().quantile(0.5), times.histogram().mean()),
             (None, None)
         );
-        times.record_all((0..98).map(|_| nanos(900)));
-        times.record(nanos(30_000));
-        times.record(Duration::from_secs(500));
+        times.record((0..98).map(|_| nanos(900)));
+        times.record([nanos(30_000)]);
+        times.record([Duration::from_secs(500)]);
         let histogram = times.histogram();
         assert_eq!(
             (histogram.count(), histogram.sum()),

@@ -1,9 +1,17 @@
-//! From candidates to near fingerprints. There is no other way from a row that a probe returned to a near
-//! fingerprint.
+//! From candidates to near fingerprints: many rows of a table are compared with a query. There is no other way from a
+//! row that a probe returned to a near fingerprint.
+//!
+//! The comparing loop is plain. The compiler makes of it what each set of vector instructions allows, and which set is
+//! taken is chosen when the program runs. This file only names the sets.
+#![allow(
+    unsafe_code,
+    reason = "the calls of functions compiled for other processors, which `multiversion` checks first"
+)]
 
-use super::compare;
-use super::permutation::{Permutation, Permuted};
+use multiversion::multiversion;
+
 use super::probes::Probe;
+use super::table::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
 /// Stored fingerprints that a probe or a scan returned, permuted as in their table. Their distances are
@@ -31,7 +39,7 @@ impl<'a> Candidates<'a> {
     /// The number of candidates in the range of a probe that are within `max_distance` of its query.
     pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
         let range = probe.first..=probe.last;
-        let within = compare::within(self.0, probe.query.bits(), max_distance);
+        let within = within(self.0, probe.query.bits(), max_distance);
         within.filter(|(row, _)| range.contains(row)).count() as u64
     }
 
@@ -45,12 +53,12 @@ impl<'a> Candidates<'a> {
         self,
         query: Permuted,
         max_distance: u32,
-        permutation: &'a Permutation,
+        table: &'a Table,
     ) -> impl Iterator<Item = NearFingerprint> + use<'a> {
-        let within = compare::within(self.0, query.bits(), max_distance);
+        let within = within(self.0, query.bits(), max_distance);
         within.map(|(row, distance)| NearFingerprint {
             distance,
-            fingerprint: permutation.invert(Permuted::from_bits(row)),
+            fingerprint: table.invert(Permuted::from_bits(row)),
         })
     }
 }
@@ -63,19 +71,84 @@ pub(crate) struct NearFingerprint {
     pub(crate) fingerprint: Fingerprint,
 }
 
+/// The number of rows that are compared before the result is looked at.
+const TOGETHER: usize = 32;
+
+/// Every row that differs from `query` in at most `max_distance` bits, with the distance.
+#[inline]
+fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (u64, u32)> {
+    let near = move |&row: &u64| {
+        let distance = (row ^ query).count_ones();
+        (distance <= max_distance).then_some((row, distance))
+    };
+    let together = rows
+        .chunks(TOGETHER)
+        .filter(move |rows| count_within(rows, query, max_distance) > 0);
+    together.flat_map(move |rows| rows.iter().filter_map(near))
+}
+
+/// The number of rows that differ in at most `max_distance` bits.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq",
+    "x86_64+avx2+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn count_within(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+    count(rows, query, max_distance)
+}
+
+/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits. Without `b`, of each two rows of
+/// `a`, the one that stands first.
+pub(crate) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> Vec<(u32, u32)> {
+    let mut pairs = Vec::new();
+    add_pairs_within(a, b, max_distance, &mut pairs);
+    pairs
+}
+
+#[multiversion(targets(
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq",
+    "x86_64+avx2+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut Vec<(u32, u32)>) {
+    for (index, &row) in a.iter().enumerate() {
+        let first = if b.is_some() { 0 } else { index + 1 };
+        for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
+            if count(rows, row, max_distance) > 0 {
+                let first = first + part * TOGETHER;
+                for (at, other) in rows.iter().enumerate() {
+                    if (other ^ row).count_ones() <= max_distance {
+                        pairs.push((index as u32, (first + at) as u32));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+    rows.iter()
+        .map(|row| u32::from((row ^ query).count_ones() <= max_distance))
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A scattered permutation: position i comes from 37 i + 11 modulo 64.
-    fn scattered() -> Permutation {
-        Permutation::new(std::array::from_fn(|i| ((37 * i + 11) % 64) as u8)).expect("37 is odd")
+    /// A scattered table: position i comes from 37 i + 11 modulo 64.
+    fn scattered() -> Table {
+        let positions = std::array::from_fn(|i| ((37 * i + 11) % 64) as u8);
+        Table::new(positions, 16).expect("37 is odd")
     }
 
     #[test]
     fn fingerprints_are_found_up_to_the_max_distance_and_no_farther() {
-        let permutation = scattered();
-        let query = permutation.apply(Fingerprint::from_bits(0));
+        let table = scattered();
+        let query = table.apply(Fingerprint::from_bits(0));
         // Distances 0 to 63 in turn, in a list longer than the number of rows compared together.
         let fingerprints: Vec<Fingerprint> = (0..1000u64)
             .map(|i| {
@@ -84,13 +157,13 @@ mod tests {
             .collect();
         let rows: Vec<u64> = fingerprints
             .iter()
-            .map(|&fingerprint| permutation.apply(fingerprint).bits())
+            .map(|&fingerprint| table.apply(fingerprint).bits())
             .collect();
         for max_distance in [0, 3, 7, 40, 64] {
             for first in [0, 1, 31, 990, 1000] {
                 let candidates = Candidates::new(&rows[first..]);
                 let found: Vec<NearFingerprint> =
-                    candidates.near(query, max_distance, &permutation).collect();
+                    candidates.near(query, max_distance, &table).collect();
                 let near = fingerprints[first..]
                     .iter()
                     .map(|&fingerprint| NearFingerprint {
@@ -99,6 +172,60 @@ mod tests {
                     });
                 let expected = near.filter(|near| near.distance <= max_distance);
                 assert_eq!(found, expected.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    type Count = fn(&[u64], u64, u32) -> u32;
+
+    /// The version that is chosen for this processor, the loop compiled for any processor of its kind, and
+    /// the loop compiled for each set of instructions that this processor has.
+    fn versions() -> Vec<Count> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        let mut versions: Vec<Count> = vec![count_within, count];
+        #[cfg(target_arch = "x86_64")]
+        {
+            macro_rules! add_if_there {
+                ($features:literal: $($feature:tt)+) => {{
+                    #[target_feature(enable = $features)]
+                    fn compiled(rows: &[u64], query: u64, max_distance: u32) -> u32 {
+                        count(rows, query, max_distance)
+                    }
+                    if true $(&& is_x86_feature_detected!($feature))+ {
+                        // SAFETY: the processor has these features.
+                        versions.push(|rows, query, max_distance| unsafe { compiled(rows, query, max_distance) });
+                    }
+                }};
+            }
+            add_if_there!("avx512f,avx512vl,avx512vpopcntdq": "avx512f" "avx512vl" "avx512vpopcntdq");
+            add_if_there!("avx2,popcnt": "avx2" "popcnt");
+            add_if_there!("popcnt": "popcnt");
+        }
+        versions
+    }
+
+    #[test]
+    fn all_sets_of_instructions_count_alike() {
+        let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
+        let query = 0x0123_4567_89ab_cdef;
+        // Some rows of each distance, beside random rows.
+        let near = |i: u64| {
+            query ^ (u64::MAX.checked_shr(64 - i as u32 % 65).unwrap_or(0)).rotate_left(i as u32)
+        };
+        let rows: Vec<u64> = (0..300)
+            .map(|i| if i % 3 == 0 { random(i) } else { near(i) })
+            .collect();
+        for count in versions() {
+            for length in (0..=40).chain([299, 300]) {
+                for max_distance in 0..=64 {
+                    let one_by_one = rows[..length]
+                        .iter()
+                        .filter(|&&row| (row ^ query).count_ones() <= max_distance);
+                    assert_eq!(
+                        count(&rows[..length], query, max_distance),
+                        one_by_one.count() as u32
+                    );
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The cost of a probe set: the ranges it reads, the candidates it meets, and the time they take.
 
-use super::permutation::Table;
 use super::probes::{ProbeSet, ProbedPrefix};
+use super::table::Table;
 use crate::fingerprint::Fingerprint;
 
 // Measured on the machine of docs/benchmarks.md. Only their ratios matter.
@@ -54,7 +54,7 @@ const JOINED_NANOS: f64 = 0.15;
 
 /// The work for which the tables are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+enum Work {
     /// To answer queries, one by one.
     Query,
     /// To find all pairs, in one go through the tables.
@@ -64,47 +64,70 @@ pub(crate) enum Work {
 /// All that the cost of a query in a file depends on, and the costs.
 #[derive(Clone, Debug)]
 pub(crate) struct CostModel {
-    pub(crate) work: Work,
+    work: Work,
     /// The number of fingerprints.
-    pub(crate) rows: f64,
+    pub(super) rows: f64,
     /// The number of tables.
-    pub(crate) tables: f64,
+    tables: f64,
     /// The number of levels in which each table is stored.
-    pub(crate) levels: f64,
+    levels: f64,
     /// The number of rows of each run in memory that is read beside the levels.
-    pub(crate) runs: Vec<f64>,
+    runs: Vec<f64>,
     /// The share of the blocks that fits into the cache, 0 to 1.
-    pub(crate) cached: f64,
+    cached: f64,
     /// For each table, the share of its rows that a prefix of 0 to 64 bits leads to, on average over the
     /// prefixes of stored fingerprints. Empty if the fingerprints are taken to be uniform.
-    pub(crate) shares: Vec<Vec<f64>>,
+    pub(super) shares: Vec<Vec<f64>>,
 }
 
 impl CostModel {
-    /// The cost model of `rows` uniform fingerprints in one level, all of it in the cache.
-    pub(crate) fn uniform(rows: f64, tables: &[Table]) -> Self {
-        let tables = tables.len() as f64;
+    /// The cost model of `rows` fingerprints in one level, all of it in the cache, that are spread as those of a
+    /// sample. A sample of less than two fingerprints stands for uniform ones.
+    pub(super) fn sampled(rows: f64, tables: &[Table], sample: &[Fingerprint]) -> Self {
+        let mut shares = Vec::new();
+        if sample.len() >= 2 {
+            for table in tables {
+                shares.push(shares_of(table, sample));
+            }
+        }
+        Self {
+            work: Work::Query,
+            rows,
+            tables: tables.len() as f64,
+            levels: 1.0,
+            runs: Vec::new(),
+            cached: 1.0,
+            shares,
+        }
+    }
+
+    /// The cost model of the fingerprints of a file, with the `shares` of each of its tables. These are stored in some
+    /// `levels` and in `runs` of rows in memory. The cache holds `cache_bytes` of them.
+    pub(crate) fn stored(
+        rows: f64,
+        shares: Vec<Vec<f64>>,
+        levels: usize,
+        runs: Vec<f64>,
+        cache_bytes: f64,
+    ) -> Self {
+        let tables = shares.len() as f64;
         Self {
             work: Work::Query,
             rows,
             tables,
-            levels: 1.0,
-            runs: Vec::new(),
-            cached: 1.0,
-            shares: Vec::new(),
+            levels: levels as f64,
+            runs,
+            cached: (cache_bytes / (rows * 8.0 * tables)).min(1.0),
+            shares,
         }
     }
 
-    /// The cost model of `rows` fingerprints that are spread as those of a sample. A sample of less than
-    /// two fingerprints stands for uniform ones.
-    pub(super) fn sampled(rows: f64, tables: &[Table], sample: &[Fingerprint]) -> Self {
-        let mut cost_model = Self::uniform(rows, tables);
-        if sample.len() >= 2 {
-            for table in tables {
-                cost_model.shares.push(shares_of(table, sample));
-            }
+    /// The same file, if all pairs are to be found.
+    pub(super) fn for_join(&self) -> Self {
+        Self {
+            work: Work::Join,
+            ..self.clone()
         }
-        cost_model
     }
 
     fn share(&self, table: usize, prefix_bits: u32) -> f64 {
@@ -154,10 +177,6 @@ impl CostModel {
         cost.in_cache + cost.miss * bytes / (bytes + HALF_IN_CACHE_BYTES)
     }
 
-    pub(super) fn prefixes_nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
-        self.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
-    }
-
     /// The cost of probed prefixes together, by the cost of each.
     pub(super) fn sum_nanos(&self, prefixes: impl Iterator<Item = f64>) -> f64 {
         self.nanos_here(&QUERY) + prefixes.sum::<f64>()
@@ -178,7 +197,9 @@ impl CostModel {
         match probes {
             ProbeSet::Scan if self.work == Work::Join => self.rows * JOINED_NANOS,
             ProbeSet::Scan => self.nanos_here(&QUERY) + self.rows * SCANNED_NANOS,
-            ProbeSet::Prefixes(prefixes) => self.prefixes_nanos(prefixes),
+            ProbeSet::Prefixes(prefixes) => {
+                self.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
+            }
         }
     }
 }
@@ -187,7 +208,7 @@ impl CostModel {
 fn shares_of(table: &Table, sample: &[Fingerprint]) -> Vec<f64> {
     let mut rows = Vec::with_capacity(sample.len());
     for &fingerprint in sample {
-        rows.push(table.permutation.apply(fingerprint).bits());
+        rows.push(table.apply(fingerprint).bits());
     }
     rows.sort_unstable();
     let all = rows.len() as f64 * (rows.len() - 1) as f64;

@@ -4,11 +4,13 @@
 //! one table keeps none of them. `covering` proves that of the bits themselves. The comments here say why
 //! the families exist.
 
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 use super::order::bit_orders;
-use super::permutation::{MOST_TABLES, Permutation, Table};
 use super::plan::Plan;
+use super::table::{MOST_TABLES, Table};
+use crate::error::{Error, Result};
 
 /// For each table, the blocks it keeps in front. The number of blocks is one more than the largest of
 /// them.
@@ -33,11 +35,18 @@ fn size(kept: &[u64]) -> (usize, Option<u32>) {
 }
 
 /// The plan with this name, as [`Plan`] displays it.
-pub(crate) fn plan_named(name: &str) -> Option<Plan> {
-    all_plans()
-        .iter()
-        .find(|plan| plan.to_string() == name)
-        .map(Plan::for_another_file)
+impl FromStr for Plan {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let mut plans = all_plans().iter();
+        match plans.find(|plan| plan.to_string() == name) {
+            Some(plan) => Ok(plan.for_another_file()),
+            None => Err(Error::UnknownPlan {
+                name: name.to_owned(),
+            }),
+        }
+    }
 }
 
 /// The designs made for this distance, 1 to 7. Each is exact at it.
@@ -142,11 +151,8 @@ fn kept_bits(design: &Design) -> Vec<u64> {
 fn plan_from(kept: &[u64]) -> Plan {
     let mut tables = Vec::with_capacity(kept.len());
     for (positions, kept) in bit_orders(kept).into_iter().zip(kept) {
-        tables.push(Table {
-            permutation: Permutation::new(positions)
-                .expect("an order of all bits is a permutation"),
-            prefix_bits: kept.count_ones(),
-        });
+        let table = Table::new(positions, kept.count_ones());
+        tables.push(table.expect("an order has all bits"));
     }
     Plan::new(tables).expect("a design has tables, and not too many")
 }
@@ -187,7 +193,7 @@ mod tests {
             ("11x28", [3, 4, 7]),
             ("14x32", [3, 5, 6]),
         ] {
-            let plan = plan_named(name).expect(name);
+            let plan = name.parse::<Plan>().expect(name);
             assert_eq!(
                 [0, 1, 2].map(|flips| radius_of(&plan, flips)),
                 radii,
@@ -201,7 +207,7 @@ mod tests {
     fn the_tables_of_every_plan_never_change() {
         let mut bytes = Vec::new();
         for table in all_plans().iter().flat_map(Plan::tables) {
-            bytes.extend(table.permutation.positions());
+            bytes.extend(table.positions());
             bytes.extend(table.prefix_bits.to_le_bytes());
         }
         assert_eq!(
@@ -222,15 +228,11 @@ mod tests {
             );
         }
         for (plan, name) in plans.iter().zip(&names) {
-            let named = plan_named(name).expect(name);
+            let named = name.parse::<Plan>().expect(name);
             for (table, of_name) in plan.tables().iter().zip(named.tables()) {
-                assert_eq!(
-                    table.permutation.positions(),
-                    of_name.permutation.positions(),
-                    "{name}"
-                );
+                assert_eq!(table.positions(), of_name.positions(), "{name}");
             }
         }
-        assert!(plan_named("5x99").is_none());
+        assert!("5x99".parse::<Plan>().is_err());
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::cost::CostModel;
 use super::covering::{self, Reach};
-use super::permutation::{MOST_TABLES, Table};
 use super::planner;
 use super::probes::ProbeSet;
+use super::table::{MOST_TABLES, Table};
 use crate::error::Result;
 
 /// The permuted tables of a file, fixed when the file is created. Clones share the probe sets found so

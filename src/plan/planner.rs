@@ -10,8 +10,8 @@ use std::{iter, mem};
 
 use super::cost::CostModel;
 use super::covering::{self, Reach, indexes};
-use super::permutation::{Permutation, Table};
 use super::probes::{ProbeSet, ProbedPrefix};
+use super::table::Table;
 
 /// The most choices of tables that are tried for disjoint prefixes.
 const MOST_CHOICES: usize = 2_000;
@@ -102,8 +102,7 @@ struct Layout {
 
 impl<'a> Planner<'a> {
     fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
-        let permutations = tables.iter().map(|table| &table.permutation);
-        let masks = permutations.map(Permutation::prefix_masks).collect();
+        let masks = tables.iter().map(Table::prefix_masks).collect();
         let tables_apart = cost_model.shares.len().max(1);
         let places = tables_apart * 65 * (distance as usize + 2);
         let known_nanos = vec![Cell::new(f64::NAN); places];
@@ -473,20 +472,20 @@ pub(crate) fn combinations(all: usize, chosen: usize) -> impl Iterator<Item = Ve
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan_named;
+    use super::super::Plan;
     use super::*;
     use crate::fingerprint::{Fingerprint, differences_up_to};
 
     fn found(plan: &str, distance: u32, rows: f64) -> (ProbeSet, CostModel) {
-        let plan = plan_named(plan).expect("a plan");
-        let cost_model = CostModel::uniform(rows, plan.tables());
+        let plan = plan.parse::<Plan>().expect("a plan");
+        let cost_model = CostModel::sampled(rows, plan.tables(), &[]);
         (cheapest(plan.tables(), distance, &cost_model), cost_model)
     }
 
     #[test]
     fn every_distance_is_answered_exactly_and_at_no_higher_cost_than_by_a_scan() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
-            let tables = plan_named(plan).expect("a plan");
+            let tables = plan.parse::<Plan>().expect("a plan");
             for rows in [1e3, 1e6, 1e8] {
                 let mut previous = 0.0;
                 for distance in (0..=12).chain([20, 33, 64]) {
@@ -514,12 +513,10 @@ mod tests {
     #[test]
     fn the_search_ends_where_nothing_is_stored() {
         for plan in ["2x32", "4x16", "6x21", "10x25", "11x28", "14x32", "8x8"] {
-            let tables = plan_named(plan).expect("a plan");
-            for (rows, levels) in [(0.0, 0.0), (FEW_ROWS + 1.0, 0.0)] {
-                let cost_model = CostModel {
-                    levels,
-                    ..CostModel::uniform(rows, tables.tables())
-                };
+            let tables = plan.parse::<Plan>().expect("a plan");
+            for (rows, levels) in [(0.0, 0), (FEW_ROWS + 1.0, 0)] {
+                let shares = vec![Vec::new(); tables.tables().len()];
+                let cost_model = CostModel::stored(rows, shares, levels, Vec::new(), 1e12);
                 for distance in (0..=64).step_by(3) {
                     assert!(
                         cheapest(tables.tables(), distance, &cost_model)
@@ -569,14 +566,18 @@ mod tests {
         assert_eq!(differences.len(), 43_745);
         for plan in ["4x16", "6x21", "10x25", "11x28", "14x32"] {
             for rows in [1e5, 1e9] {
-                let plan = plan_named(plan).expect("a plan");
-                let set = cheapest(plan.tables(), 3, &CostModel::uniform(rows, plan.tables()));
+                let plan = plan.parse::<Plan>().expect("a plan");
+                let set = cheapest(
+                    plan.tables(),
+                    3,
+                    &CostModel::sampled(rows, plan.tables(), &[]),
+                );
                 let mut probes = Vec::new();
                 assert!(set.add_probes(plan.tables(), query, 0, &mut probes));
                 for difference in &differences {
                     let stored = Fingerprint::from_bits(query.bits() ^ difference);
                     let caught = probes.iter().any(|probe| {
-                        let row = plan.tables()[probe.table].permutation.apply(stored).bits();
+                        let row = plan.tables()[probe.table].apply(stored).bits();
                         (probe.first..=probe.last).contains(&row)
                     });
                     assert!(caught, "{plan}: difference {difference:#x}");

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::covering::{self, Reach};
-use super::permutation::{Permuted, Table};
+use super::table::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
 /// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at
@@ -40,7 +40,7 @@ pub(crate) struct Probe {
 impl ProbedPrefix {
     pub(super) fn reach(self, tables: &[Table]) -> Reach {
         Reach {
-            prefix: tables[self.table].permutation.prefix_mask(self.prefix_bits),
+            prefix: tables[self.table].prefix_mask(self.prefix_bits),
             flips: self.flips,
         }
     }
@@ -135,7 +135,7 @@ impl ProbeSet {
         probes.reserve(prefixes.len());
         for prefix in prefixes {
             let table = prefix.table;
-            let query = tables[table].permutation.apply(query);
+            let query = tables[table].apply(query);
             prefix.each_range(query, |first, last| {
                 probes.push(Probe {
                     query_index,

@@ -8,6 +8,8 @@ mod per_process;
 )]
 mod process;
 
-pub(crate) use descriptors::{Kept, give_up_inherited};
-pub(crate) use per_process::PerProcess;
-pub(crate) use process::{OfProcess, Process};
+pub(crate) use {
+    descriptors::{Kept, give_up_inherited},
+    per_process::PerProcess,
+    process::{OfProcess, Process},
+};

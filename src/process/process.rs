@@ -140,22 +140,15 @@ mod imp {
     }
 }
 
-#[cfg(all(unix, not(target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
 mod imp {
+    /// On a system without forks there is one process.
     pub(super) fn number() -> u64 {
-        std::process::id().into()
-    }
-
-    pub(super) fn is(number: u64) -> bool {
-        self::number() == number
-    }
-}
-
-/// A system without forks.
-#[cfg(not(unix))]
-mod imp {
-    pub(super) fn number() -> u64 {
-        1
+        if cfg!(unix) {
+            std::process::id().into()
+        } else {
+            1
+        }
     }
 
     pub(super) fn is(number: u64) -> bool {
@@ -199,17 +192,15 @@ impl<T> Deref for OfProcess<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.thing
-            .as_ref()
-            .expect("it is there until it is dropped")
+        let thing = self.thing.as_ref();
+        thing.expect("the thing is there until the drop")
     }
 }
 
 impl<T> DerefMut for OfProcess<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.thing
-            .as_mut()
-            .expect("it is there until it is dropped")
+        let thing = self.thing.as_mut();
+        thing.expect("the thing is there until the drop")
     }
 }
 

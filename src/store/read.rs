@@ -6,7 +6,7 @@ use super::write::Written;
 use crate::document::Document;
 use crate::error::Result;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Probe, Work};
+use crate::plan::{Candidates, CostModel, Probe};
 use crate::sketch::Sketch;
 use crate::store::file::{
     Counters, KEYS, KnownNames, Set, SetRow, Settings, View, key_row, missing_scope, number_of,
@@ -118,19 +118,16 @@ impl<'a> Reader<'a> {
         for table in 0..tables {
             all_shares.push(shares(&self.set(permuted(table)), read)?);
         }
-        let cache = self.view.blocks().cache.capacity() as f64;
-        let cached = (cache / (rows * 8.0 * tables as f64)).min(1.0);
-        let levels = first.set.levels.len() as f64;
+        let levels = first.set.levels.len();
         let runs = first.memory_runs().map(|run| run.len() as f64).collect();
-        Ok(CostModel {
-            work: Work::Query,
+        let cache_bytes = self.view.blocks().cache.capacity() as f64;
+        Ok(CostModel::stored(
             rows,
-            tables: tables as f64,
+            all_shares,
             levels,
             runs,
-            cached,
-            shares: all_shares,
-        })
+            cache_bytes,
+        ))
     }
 
     /// The document of a number, if it is the transaction that has put it.

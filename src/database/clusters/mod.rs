@@ -10,7 +10,6 @@ mod clusters;
 mod deletion;
 mod grouping;
 mod near_fingerprints;
-mod nodes;
 #[cfg(feature = "parquet")]
 mod of_pairs;
 

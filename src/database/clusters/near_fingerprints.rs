@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::cluster_set::Clustered;
 use super::grouping::Places;
 use crate::database::near_search::{NearQuery, NearSearch};
 use crate::database::pairs::{FingerprintPairs, Keys, MemberEvent, PairQuery, PairsOfUnit};
@@ -14,7 +15,6 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::pairs_within;
 use crate::sketch::Sketch;
-use crate::store::DocumentNumber;
 
 /// Takes how many parts of a step are done, and how many there are. Fails if nobody wants the rest.
 pub(super) type Progress<'p> = &'p mut dyn FnMut(u64, u64) -> Result<()>;
@@ -167,62 +167,50 @@ impl NearFingerprints {
 /// The content that the documents of a node have in common: the fingerprint, and the sketch if similarity counts.
 pub(super) type Content = (Fingerprint, Option<Sketch>);
 
-/// For the contents that are near to documents of the reference snapshot, the nearest of these.
-pub(super) type ReferenceMatches = HashMap<Content, ReferenceMatch, RandomState>;
+/// For the contents that are near to documents of the reference snapshot, the nearest of these, by its number.
+pub(super) type ReferenceMatches = HashMap<Content, Clustered, RandomState>;
 
-/// The nearest document of the reference snapshot.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ReferenceMatch {
-    pub(super) number: DocumentNumber,
-    pub(super) distance: u32,
-    pub(super) similarity: Option<f64>,
-}
-
-impl ReferenceMatch {
-    /// Finds all contents that are near to documents of the reference snapshot.
-    pub(super) fn find_all(
-        snapshot: &Snapshot,
-        reference: &Snapshot,
-        query: &PairQuery,
-        progress: Progress<'_>,
-    ) -> Result<ReferenceMatches> {
-        let mut matches = ReferenceMatches::default();
-        query.run(snapshot, Some(reference), Keys::None, &mut |event| {
-            match event {
-                MemberEvent::Group(_) => {}
-                MemberEvent::Pair {
-                    a,
-                    b,
+/// Finds all contents that are near to documents of the reference snapshot.
+pub(super) fn reference_matches(
+    snapshot: &Snapshot,
+    reference: &Snapshot,
+    query: &PairQuery,
+    progress: Progress<'_>,
+) -> Result<ReferenceMatches> {
+    let mut matches = ReferenceMatches::default();
+    query.run(snapshot, Some(reference), Keys::None, &mut |event| {
+        match event {
+            MemberEvent::Group(_) => {}
+            MemberEvent::Pair {
+                a,
+                b,
+                distance,
+                similarity,
+            } => {
+                let fingerprint = a.group.fingerprint;
+                let found = Clustered {
+                    number: b.newest,
+                    fingerprint,
                     distance,
                     similarity,
-                } => {
-                    let content = (a.group.fingerprint, a.sketch);
-                    let found = Self {
-                        number: b.newest,
-                        distance,
-                        similarity,
-                    };
-                    let nearest = matches.entry(content).or_insert(found);
-                    if found.is_nearer(nearest) {
-                        *nearest = found;
-                    }
+                };
+                let nearest = matches.entry((fingerprint, a.sketch)).or_insert(found);
+                if is_nearer(&found, nearest) {
+                    *nearest = found;
                 }
-                MemberEvent::Progress { done, all, .. } => progress(done, all)?,
             }
-            Ok(())
-        })?;
-        Ok(matches)
-    }
+            MemberEvent::Progress { done, all, .. } => progress(done, all)?,
+        }
+        Ok(())
+    })?;
+    Ok(matches)
+}
 
-    fn is_nearer(&self, other: &Self) -> bool {
-        let by_similarity = other
-            .similarity
-            .partial_cmp(&self.similarity)
-            .unwrap_or(Ordering::Equal);
-        self.distance
-            .cmp(&other.distance)
-            .then(by_similarity)
-            .then(self.number.cmp(&other.number))
-            .is_lt()
-    }
+fn is_nearer(a: &Clustered, b: &Clustered) -> bool {
+    let by_similarity = b.similarity.partial_cmp(&a.similarity);
+    let by_distance = a.distance.cmp(&b.distance);
+    by_distance
+        .then(by_similarity.unwrap_or(Ordering::Equal))
+        .then(a.number.cmp(&b.number))
+        .is_lt()
 }

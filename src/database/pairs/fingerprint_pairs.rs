@@ -6,7 +6,7 @@ use std::mem;
 use foldhash::fast::RandomState;
 
 use super::search::PairQuery;
-use super::units::{Units, Way};
+use super::units::Units;
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -95,9 +95,8 @@ impl PairQuery {
     ) -> Result<()> {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
-        let way = Way::cheapest(reader, self.max_distance, false)?;
         let part_rows = snapshot.store.sizes.part_rows;
-        let units = Units::new(reader, None, self.max_distance, &way, part_rows, None)?;
+        let units = Units::new(reader, None, false, self.max_distance, part_rows, None)?;
         let all = units.len() as u64;
         let mut last = None;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::members::{Keys, Member, Members, MembersOf, Together};
-use super::units::{PAIRS_TOGETHER, PairPosition, Units, Way};
+use super::units::{PAIRS_TOGETHER, PairPosition, Units};
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -82,7 +82,7 @@ impl PairQuery {
         // The tables of the larger side are gone through, each once. Which one that is may be seen otherwise after a
         // merge.
         let is_turned = match &self.from {
-            Some(from) => from.way.is_turned && theirs.is_some(),
+            Some(from) => from.is_turned() && theirs.is_some(),
             None => theirs.is_some_and(|theirs| theirs.fingerprints() > ours.fingerprints()),
         };
         let (reader, other) = match theirs {
@@ -98,19 +98,17 @@ impl PairQuery {
             takes_unsketched: self.takes_unsketched && other.is_some(),
         };
         let digest = xxh3_64(&self.identity(&search, reader, other));
-        let way = match &self.from {
-            Some(from) if !from.is_of(digest) => return Err(Error::PairPosition),
-            Some(from) => from.way.clone(),
-            None => Arc::new(Way::cheapest(reader, self.max_distance, is_turned)?),
-        };
-        let from = self.from.as_ref().map(|from| from.next);
+        let from = self.from.as_ref();
+        if from.is_some_and(|from| !from.is_of(digest)) {
+            return Err(Error::PairPosition);
+        }
         let part_rows = snapshot.store.sizes.part_rows;
-        let units = Units::new(reader, other, self.max_distance, &way, part_rows, from)?;
+        let max_distance = self.max_distance;
+        let units = Units::new(reader, other, is_turned, max_distance, part_rows, from)?;
 
         let all = units.len() as u64;
-        let first = from.map_or(0, |from| units.before(from));
-        let mut done = first;
-        let mut position = PairPosition::new(units.get(done), way.clone(), digest);
+        let mut done = units.first;
+        let mut position = units.position(done, digest);
         // What the first unit gives comes after its position too.
         observe(MemberEvent::Progress {
             done: done as u64,
@@ -119,13 +117,13 @@ impl PairQuery {
         })?;
 
         parallel::stream(
-            units.len() - first,
-            |unit, hand_over| search.unit(&units, first + unit, hand_over),
+            units.len() - units.first,
+            |unit, hand_over| search.unit(&units, units.first + unit, hand_over),
             |_, Handed { events, ends_unit }| {
                 events.into_iter().try_for_each(&mut *observe)?;
                 if ends_unit {
                     done += 1;
-                    position = PairPosition::new(units.get(done), way.clone(), digest);
+                    position = units.position(done, digest);
                 }
                 observe(MemberEvent::Progress {
                     done: done as u64,
@@ -154,7 +152,7 @@ impl PairQuery {
             bytes.extend(counters.too_short.to_le_bytes());
         }
         for table in reader.settings().plan.tables() {
-            bytes.extend(table.permutation.positions());
+            bytes.extend(table.positions());
         }
         bytes
     }

@@ -23,15 +23,15 @@ use crate::store::{Reader, ScopeNumber};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PairPosition {
     /// The first unit that is not done.
-    pub(super) next: Unit,
-    pub(super) way: Arc<Way>,
+    next: Unit,
+    way: Arc<Way>,
     /// The checksum of all this, with the search as its seed.
     seal: u64,
 }
 
 /// A unit of the work. It is named by the fingerprints that it is about, and not by where these are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Unit {
+struct Unit {
     /// The fingerprints of the other side that are compared; all, if there is no other side.
     slice: Part,
     /// 0 for the groups, then the passes, counted from 1.
@@ -42,9 +42,9 @@ pub(super) struct Unit {
 
 /// How a search finds all pairs. It was chosen by what the tables cost when the search began.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Way {
+struct Way {
     /// Whether the tables of the other side are gone through.
-    pub(super) is_turned: bool,
+    is_turned: bool,
     passes: Vec<ProbedPrefix>,
 }
 
@@ -60,6 +60,9 @@ pub(super) struct Units<'r> {
     /// For each pass of the join, the parts of its table.
     parts: Vec<Vec<Part>>,
     units: Vec<Unit>,
+    way: Arc<Way>,
+    /// The number of units that were done before.
+    pub(super) first: usize,
 }
 
 /// The stage of the groups. The passes follow.
@@ -70,7 +73,7 @@ pub(super) const PAIRS_TOGETHER: usize = 4096;
 
 impl Way {
     /// The cheapest way at this commit.
-    pub(super) fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
+    fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
         let tables = reader.settings().plan.tables();
         let cost_model = reader.cost_model(false)?;
         Ok(Self {
@@ -88,15 +91,21 @@ impl Unit {
 }
 
 impl<'r> Units<'r> {
-    /// Of parts with no more than `part_rows` rows. `from` is one of them, if it has rows.
+    /// Of parts with no more than `part_rows` rows, by the cheapest way, or that of `from`. The part of the latter is
+    /// one of them, if it has rows. `is_turned` is noted in the way.
     pub(super) fn new(
         reader: Reader<'r>,
         other: Option<Reader<'r>>,
+        is_turned: bool,
         max_distance: u32,
-        way: &Way,
         part_rows: u64,
-        from: Option<Unit>,
+        from: Option<&PairPosition>,
     ) -> Result<Self> {
+        let way = match from {
+            Some(from) => from.way.clone(),
+            None => Arc::new(Way::cheapest(reader, max_distance, is_turned)?),
+        };
+        let from = from.map(|from| from.next);
         let tables = reader.settings().plan.tables();
         let join = Join::new(tables, max_distance, way.passes.clone());
         let kept_slice = from.map(|unit| unit.slice);
@@ -127,12 +136,18 @@ impl<'r> Units<'r> {
                 units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
             }
         }
+        let first = match from {
+            Some(from) => units.partition_point(|unit| unit.order() < from.order()),
+            None => 0,
+        };
         Ok(Self {
             reader,
             other,
             join,
             parts,
             units,
+            way,
+            first,
         })
     }
 
@@ -140,20 +155,16 @@ impl<'r> Units<'r> {
         self.units.len()
     }
 
-    /// The number of units before another one.
-    pub(super) fn before(&self, unit: Unit) -> usize {
-        self.units
-            .partition_point(|other| other.order() < unit.order())
-    }
-
-    /// A unit. Behind the last one comes one that stands for the end.
-    pub(super) fn get(&self, index: usize) -> Unit {
+    /// The position of a search before the unit of this index, or at its end. `search` stands for the question and the
+    /// content.
+    pub(super) fn position(&self, index: usize, search: u64) -> PairPosition {
         let end = Unit {
             slice: self.units.last().map_or(Part::ALL, |unit| unit.slice),
             stage: self.join.passes() + 1,
             part: Part::ALL,
         };
-        self.units.get(index).copied().unwrap_or(end)
+        let next = self.units.get(index).copied().unwrap_or(end);
+        PairPosition::new(next, self.way.clone(), search)
     }
 
     /// The fingerprints that several documents have, if the unit is one of postings.
@@ -315,8 +326,8 @@ impl<'r> OtherSide<'r> {
             }
         }
 
-        let own = &self.reader.settings().plan.tables()[0].permutation;
-        let wanted = &searched.settings().plan.tables()[table].permutation;
+        let own = &self.reader.settings().plan.tables()[0];
+        let wanted = &searched.settings().plan.tables()[table];
         let mut rows = self.reader.table_rows(0, slice)?;
         for row in &mut rows {
             let fingerprint = own.invert(Permuted::from_bits(*row));
@@ -336,10 +347,14 @@ impl<'r> OtherSide<'r> {
 }
 
 impl PairPosition {
-    /// `search` stands for the question and the content.
-    pub(super) fn new(next: Unit, way: Arc<Way>, search: u64) -> Self {
+    fn new(next: Unit, way: Arc<Way>, search: u64) -> Self {
         let seal = seal(&next, &way, search);
         Self { next, way, seal }
+    }
+
+    /// Whether the tables of the other snapshot are gone through.
+    pub(super) fn is_turned(&self) -> bool {
+        self.way.is_turned
     }
 
     /// Whether it is of this search.
@@ -356,7 +371,7 @@ fn seal(next: &Unit, way: &Way, search: u64) -> u64 {
 fn unsealed(&Unit { slice, stage, part }: &Unit, way: &Way) -> String {
     let mut text = format!("{stage}");
     for part in [part, slice] {
-        text += &format!(":{:x}/{}", part.leading(), part.bits);
+        text += &format!(":{part}");
     }
     text += if way.is_turned { ":1" } else { ":0" };
     for (index, pass) in way.passes.iter().enumerate() {
@@ -385,9 +400,9 @@ fn parsed(text: &str) -> Option<PairPosition> {
         return None;
     };
     let next = Unit {
-        slice: parsed_part(slice)?,
+        slice: slice.parse().ok()?,
         stage: stage.parse().ok()?,
-        part: parsed_part(part)?,
+        part: part.parse().ok()?,
     };
     let passes: Option<Vec<ProbedPrefix>> = passes.split(',').map(parsed_pass).collect();
     let way = Way {
@@ -408,11 +423,6 @@ fn parsed(text: &str) -> Option<PairPosition> {
     })
 }
 
-fn parsed_part(text: &str) -> Option<Part> {
-    let (leading, bits) = text.split_once('/')?;
-    Part::from_leading(u64::from_str_radix(leading, 16).ok()?, bits.parse().ok()?)
-}
-
 fn parsed_pass(text: &str) -> Option<ProbedPrefix> {
     let [table, prefix_bits, flips] = *text.split('.').collect::<Vec<_>>() else {
         return None;
@@ -430,8 +440,7 @@ mod tests {
 
     #[test]
     fn a_position_is_parsed_as_it_is_printed_and_is_of_one_search_only() {
-        let parts = [(0, 0), (5, 3), (u64::MAX, 64), (1, 64)]
-            .map(|(leading, bits)| Part::from_leading(leading, bits));
+        let parts = ["0/0", "5/3", "ffffffffffffffff/64", "1/64"].map(str::parse);
         let passes = [
             ProbedPrefix {
                 table: 0,

@@ -2,7 +2,7 @@
 //! follows from them. So a damaged block is one finding, and everything else is still compared.
 
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Permutation, Permuted};
+use crate::plan::{Permuted, Table};
 use crate::store::blocks::Row;
 use crate::store::file::{POSTINGS, PerSet, RowFamily, Set, SetRow, all_sets, by_row, number_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
@@ -110,20 +110,20 @@ impl Hidden {
         self.rows[POSTINGS].touches(first, last)
     }
 
-    /// Whether it is not known if a row that a set has is right. `permutation` is that of the set if it is
-    /// a permuted table.
+    /// Whether it is not known if a row that a set has is right. `table` is given if the set is a
+    /// permuted one.
     pub(super) fn hides_stored<R: SetRow>(
         &self,
         set: Set<R>,
         row: R,
-        permutation: Option<&Permutation>,
+        table: Option<&Table>,
     ) -> bool {
         let number = number_of(row.number()).0;
         self.hides_row(set, row)
             // Rows that live once have the number of a document.
             || set.rules.life == Life::Once && self.numbers.touches(number, number)
-            || permutation.is_some_and(|permutation| {
-                self.hides_fingerprint(permutation.invert(Permuted::from_bits(row.prefix())))
+            || table.is_some_and(|table| {
+                self.hides_fingerprint(table.invert(Permuted::from_bits(row.prefix())))
             })
     }
 }

@@ -312,7 +312,7 @@ fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Fi
         (fingerprint.to_string(), missing, names)
     } else if let Some((table, of)) = set.permuted_number().zip(table_of(view, set)) {
         let permuted = Permuted::from_bits(row.prefix());
-        let fingerprint = of.permutation.invert(permuted);
+        let fingerprint = of.invert(permuted);
         let missing = format!("the row in table {table} is missing");
         let more = format!("table {table} has a row of it, but no document has it");
         (fingerprint.to_string(), missing, more)

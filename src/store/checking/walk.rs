@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
-use crate::plan::Permutation;
+use crate::plan::Table;
 use crate::store::blocks::Problem;
 use crate::store::file::{
     ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
@@ -62,16 +62,9 @@ impl Walk<'_> {
         Ok((all.tally, all.found))
     }
 
-    fn permutation<R: SetRow>(&self, set: Set<R>) -> Option<&Permutation> {
-        Some(
-            &self
-                .view
-                .settings()
-                .plan
-                .tables()
-                .get(set.permuted_number()?)?
-                .permutation,
-        )
+    fn permuted_table<R: SetRow>(&self, set: Set<R>) -> Option<&Table> {
+        let plan = &self.view.settings().plan;
+        plan.tables().get(set.permuted_number()?)
     }
 }
 
@@ -261,8 +254,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             self.fingerprints(part, &rows);
         }
         if !walk.hidden.is_empty() {
-            let permutation = walk.permutation(set);
-            rows.retain(|&row| !walk.hidden.hides_stored(set, row, permutation));
+            let table = walk.permuted_table(set);
+            rows.retain(|&row| !walk.hidden.hides_stored(set, row, table));
         }
         self.tally.store(set, &rows);
         Ok(())

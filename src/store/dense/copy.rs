@@ -109,12 +109,12 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     Ok(())
 }
 
-/// The number of the table with the same permutation in a plan, if there is one.
+/// The number of the table with the same order of bits in a plan, if there is one.
 fn table_of(table: &Table, plan: &Plan) -> Option<usize> {
-    let positions = table.permutation.positions();
+    let positions = table.positions();
     plan.tables()
         .iter()
-        .position(|other| other.permutation.positions() == positions)
+        .position(|other| other.positions() == positions)
 }
 
 /// A copy that is being made.
@@ -195,14 +195,14 @@ impl Copy<'_> {
         bulk: &mut Bulk<'_>,
         counter: &mut Counter<'_>,
     ) -> Result<()> {
-        let known = &self.view.settings().plan.tables()[0].permutation;
+        let known = &self.view.settings().plan.tables()[0];
         let mut sorter = Sorter::new(self.directory, self.sorting / size_of::<u64>());
         let reader = self.view.set(permuted(0));
         for range in reader.parts()? {
             counter.go_on()?;
             for row in reader.rows(&range)? {
                 let fingerprint = known.invert(Permuted::from_bits(row));
-                sorter.push(table.permutation.apply(fingerprint).bits())?;
+                sorter.push(table.apply(fingerprint).bits())?;
             }
         }
         let mut writer = SetWriter::new(to, bulk);

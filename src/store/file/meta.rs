@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::plan::{Permutation, Plan, Table};
+use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
 use crate::store::engine::{MetaRow, ReadTxn};
@@ -132,7 +132,7 @@ impl Settings {
     /// Settings for ready fingerprints, with four tables.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
-        let plan = crate::plan::plan_named("4x16").expect("a plan");
+        let plan = "4x16".parse::<Plan>().expect("a plan");
         Self {
             file: FileSeed::random(),
             scheme: Scheme::External,
@@ -223,7 +223,7 @@ fn damaged_format(problem: Problem) -> Error {
 
 fn encode_settings(settings: &Settings) -> Vec<u8> {
     let tables = settings.plan.tables().iter().map(|table| StoredTable {
-        positions: table.permutation.positions().to_vec(),
+        positions: table.positions().to_vec(),
         prefix_bits: table.prefix_bits,
     });
     let stored = StoredSettings {
@@ -289,10 +289,7 @@ fn damaged_settings(problem: Problem) -> Error {
 
 fn decode_table(stored: StoredTable) -> Option<Table> {
     let positions: [u8; 64] = stored.positions.try_into().ok()?;
-    Some(Table {
-        permutation: Permutation::new(positions)?,
-        prefix_bits: stored.prefix_bits,
-    })
+    Table::new(positions, stored.prefix_bits)
 }
 
 impl Counters {
@@ -325,13 +322,12 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::plan_named;
 
     fn settings() -> Settings {
         Settings {
             file: FileSeed(77),
             scheme: Scheme::External,
-            plan: plan_named("4x16").expect("a plan"),
+            plan: "4x16".parse::<Plan>().expect("a plan"),
             max_distance: 5,
             sketch_size: SketchSize::Bytes32,
             min_similarity: Some(0.7),
@@ -366,12 +362,9 @@ mod tests {
             .plan
             .tables()
             .iter()
-            .zip(plan_named("4x16").expect("a plan").tables())
+            .zip("4x16".parse::<Plan>().expect("a plan").tables())
         {
-            assert_eq!(
-                read.permutation.positions(),
-                written.permutation.positions()
-            );
+            assert_eq!(read.positions(), written.positions());
         }
         let counters = Counters {
             next_document: 9,

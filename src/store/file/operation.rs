@@ -218,7 +218,7 @@ fn give_permuted_row<S: RowSink>(
     plan: &Plan,
     sink: &mut S,
 ) -> Result<(), S::Error> {
-    let row = plan.tables()[table].permutation.apply(fingerprint).bits();
+    let row = plan.tables()[table].apply(fingerprint).bits();
     put_or_mark(put, permuted(table), row, sink)
 }
 

@@ -221,7 +221,6 @@ mod tests {
     use super::super::operation::Change;
     use super::*;
     use crate::fingerprint::Fingerprint;
-    use crate::plan::plan_named;
     use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
     fn operation(change: Change, number: u64, scope: u32) -> Operation {
@@ -237,7 +236,7 @@ mod tests {
 
     /// The number of rows put and marked in each set, in the order of their numbers.
     fn counts(operations: &[Operation]) -> Vec<(usize, usize)> {
-        let plan = plan_named("2x32").expect("a plan");
+        let plan = "2x32".parse::<Plan>().expect("a plan");
         let mut overlays = Overlays::new(&plan);
         operations.iter().for_each(|it| overlays.apply(it, &plan));
         let runs = overlays.into_runs();
@@ -296,7 +295,6 @@ mod replay_tests {
     use super::super::overlays::Overlays;
     use super::*;
     use crate::fingerprint::Fingerprint;
-    use crate::plan::plan_named;
     use crate::store::numbers::{DocumentNumber, ScopeNumber};
 
     /// Operations that a history of insertions and deletions could leave. An item puts a document with one
@@ -367,7 +365,7 @@ mod replay_tests {
             before in 0..20usize,
             changes in prop::collection::vec((any::<Option<prop::sample::Index>>(), 0..9u64, any::<bool>()), 0..200),
         ) {
-            let plan = plan_named("2x32").expect("a plan");
+            let plan = "2x32".parse::<Plan>().expect("a plan");
             let operations = history(before, &changes);
             let mut overlays = Overlays::new(&plan);
             operations.iter().for_each(|it| overlays.apply(it, &plan));

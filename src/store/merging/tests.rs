@@ -12,7 +12,7 @@ use super::step;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Plan, plan_named};
+use crate::plan::Plan;
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName};
 use crate::store::file::{
@@ -45,7 +45,7 @@ struct MemoryFile {
 
 impl MemoryFile {
     fn new() -> Self {
-        let plan = plan_named("2x32").expect("a plan");
+        let plan = "2x32".parse::<Plan>().expect("a plan");
         let state = State::new(&plan);
         Self {
             plan,
@@ -291,7 +291,7 @@ impl Model {
         assert_eq!(file.rows(POSTINGS)?, postings);
         for (table, of) in file.plan.tables().iter().enumerate() {
             let mut rows: Vec<u64> = operations()
-                .map(|it| of.permutation.apply(fingerprint(&it)).bits())
+                .map(|it| of.apply(fingerprint(&it)).bits())
                 .collect();
             rows.sort_unstable();
             rows.dedup();

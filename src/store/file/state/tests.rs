@@ -3,7 +3,6 @@
 use super::super::schema::{KEYS, key_row, permuted, posting_row};
 use super::*;
 use crate::fingerprint::Fingerprint;
-use crate::plan::plan_named;
 use crate::store::blocks::{BlockCache, MemoryBlocks, Packer, worked_example};
 use crate::store::engine::Recording;
 use crate::store::file::Change;
@@ -12,7 +11,7 @@ use crate::store::sorted_set::Run;
 
 #[test]
 fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
-    let plan = plan_named("4x16").expect("a plan");
+    let plan = "4x16".parse::<Plan>().expect("a plan");
     let mut state = State::new(&plan);
     state.counters.documents = 7;
     state.counters.next_document = 9;
@@ -63,7 +62,7 @@ fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Prob
         .map(|it| (it.number, it.next, &it.directory))
         .collect();
     assert_eq!(levels, [(0, 77, &documents), (4, 77, &documents)]);
-    assert!(State::decode(file, &plan_named("2x32").expect("a plan"), &bytes).is_err());
+    assert!(State::decode(file, &"2x32".parse::<Plan>().expect("a plan"), &bytes).is_err());
     assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
     assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());
     state.first_page = 6;

@@ -7,20 +7,6 @@ use crate::fingerprint::Fingerprint;
 /// The most tables of a plan. Each table takes as much space as the first.
 pub(super) const MOST_TABLES: usize = 32;
 
-/// A permuted table: its order of bits, and the number of leading bits it was made to be probed on.
-#[derive(Clone)]
-pub(crate) struct Table {
-    pub(crate) permutation: Permutation,
-    pub(crate) prefix_bits: u32,
-}
-
-impl Table {
-    /// The bits of a fingerprint that are the prefix it was made to be probed on.
-    pub(crate) fn own_mask(&self) -> u64 {
-        self.permutation.prefix_mask(self.prefix_bits)
-    }
-}
-
 /// A fingerprint with its bits in the order of one table. A table is sorted by this value, so equal
 /// prefixes are neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,15 +24,17 @@ impl Permuted {
     }
 }
 
-/// An order of the 64 bits of a fingerprint. It is invertible and leaves distances unchanged.
+/// A permuted table: an order of the 64 bits of a fingerprint, which is invertible and leaves distances unchanged, and
+/// the number of leading bits that it was made to be probed on.
 ///
 /// Bit positions count from the most significant bit, 0, to the least significant, 63. So a prefix is the
 /// positions from 0 on.
 #[derive(Clone)]
-pub(crate) struct Permutation {
+pub(crate) struct Table {
     /// For each position of the permuted value, the position of that bit in the fingerprint. Each of 0..64
     /// occurs once.
     positions: [u8; 64],
+    pub(crate) prefix_bits: u32,
     /// Made at first use, because most plans are compared and never used.
     forward: OnceLock<Spread>,
     backward: OnceLock<Spread>,
@@ -56,12 +44,13 @@ pub(crate) struct Permutation {
 /// permutation then costs eight look-ups, joined by OR.
 type Spread = Box<[[u64; 256]; 8]>;
 
-impl Permutation {
-    /// The permutation with these positions, or `None` if they are not each of 0..64 once.
-    pub(crate) fn new(positions: [u8; 64]) -> Option<Self> {
+impl Table {
+    /// The table with these positions, or `None` if they are not each of 0..64 once.
+    pub(crate) fn new(positions: [u8; 64], prefix_bits: u32) -> Option<Self> {
         let is_order = inverse(&positions).is_some();
         is_order.then(|| Self {
             positions,
+            prefix_bits,
             forward: OnceLock::new(),
             backward: OnceLock::new(),
         })
@@ -93,6 +82,11 @@ impl Permutation {
             mask |= 1 << (63 - from);
         }
         mask
+    }
+
+    /// The bits of a fingerprint that are the prefix that the table was made to be probed on.
+    pub(crate) fn own_mask(&self) -> u64 {
+        self.prefix_mask(self.prefix_bits)
     }
 
     /// The masks of [`prefix_mask`](Self::prefix_mask) for 0 to 64 bits.
@@ -139,28 +133,29 @@ mod tests {
     use super::*;
 
     /// A scattered permutation: position i comes from 37 i + 11 modulo 64.
-    fn scattered() -> Permutation {
-        Permutation::new(std::array::from_fn(|i| ((37 * i + 11) % 64) as u8)).expect("37 is odd")
+    fn scattered() -> Table {
+        let positions = std::array::from_fn(|i| ((37 * i + 11) % 64) as u8);
+        Table::new(positions, 16).expect("37 is odd")
     }
 
     #[test]
     fn every_single_bit_moves_where_the_positions_say_and_back() {
-        let permutation = scattered();
+        let table = scattered();
         for to in 0..64 {
-            let from = permutation.positions()[to];
+            let from = table.positions()[to];
             let fingerprint = Fingerprint::from_bits(1 << (63 - from));
-            let permuted = permutation.apply(fingerprint);
+            let permuted = table.apply(fingerprint);
             assert_eq!(permuted.bits(), 1 << (63 - to));
-            assert_eq!(permutation.invert(permuted), fingerprint);
+            assert_eq!(table.invert(permuted), fingerprint);
         }
     }
 
     #[test]
     fn distances_are_unchanged() {
-        let permutation = scattered();
+        let table = scattered();
         let a = Fingerprint::from_bits(0x0123_4567_89ab_cdef);
         let b = Fingerprint::from_bits(0xdead_beef_0bad_cafe);
-        let difference = permutation.apply(a).bits() ^ permutation.apply(b).bits();
+        let difference = table.apply(a).bits() ^ table.apply(b).bits();
         assert_eq!(difference.count_ones(), a.distance(b));
     }
 
@@ -168,8 +163,8 @@ mod tests {
     fn a_position_that_repeats_or_is_too_large_is_refused() {
         let mut twice: [u8; 64] = std::array::from_fn(|i| i as u8);
         twice[5] = 4;
-        assert!(Permutation::new(twice).is_none());
+        assert!(Table::new(twice, 16).is_none());
         twice[5] = 64;
-        assert!(Permutation::new(twice).is_none());
+        assert!(Table::new(twice, 16).is_none());
     }
 }
