@@ -144,7 +144,7 @@ impl Snapshot {
 /// else.
 fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     let mut report = CheckReport {
-        pages_verified: store.is_writable(),
+        pages_verified: store.ensure_writable().is_ok(),
         ..CheckReport::default()
     };
     if report.pages_verified {

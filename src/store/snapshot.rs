@@ -1,39 +1,23 @@
-//! StoredSnapshot: what was committed at one moment.
+//! What can be asked of a snapshot: its documents, block by block, and a copy of it.
 
-use std::fmt;
-use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::store::dense::{self, CopyProgress};
-use crate::store::file::{CountedSnapshot, View, damaged_document};
+use crate::store::file::{StoredSnapshot, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-
-/// A snapshot: what is committed at one moment.
-pub(crate) struct StoredSnapshot {
-    view: Arc<View>,
-    _counted: CountedSnapshot,
-}
 
 /// Documents with their numbers. A damaged document does not hide the others.
 type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
 
 impl StoredSnapshot {
-    pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
-        Self {
-            view,
-            _counted: counted,
-        }
-    }
-
     /// Reads what is committed.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.view)
+        Reader::new(self)
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -51,7 +35,7 @@ impl StoredSnapshot {
         from: DocumentNumber,
         is_wanted: impl Fn(Option<Fingerprint>) -> bool,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
@@ -80,7 +64,7 @@ impl StoredSnapshot {
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
         see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let next = DocumentNumber(stored.last()).next();
@@ -108,21 +92,7 @@ impl StoredSnapshot {
         sizes: &Sizes,
         progress: CopyProgress<'_>,
     ) -> Result<()> {
-        dense::backup(&self.view, path, sizes, progress)
-    }
-}
-
-impl Deref for StoredSnapshot {
-    type Target = View;
-
-    fn deref(&self) -> &View {
-        &self.view
-    }
-}
-
-impl fmt::Debug for StoredSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
+        dense::backup(self, path, sizes, progress)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
     Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
 };
-use crate::store::engine::{BlockBytes, SpillFile, SpilledBytes};
+use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
     Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Set, SetRow, Settings, Shared,
     SourceRows, Turn, View, damaged_document, permuted,
@@ -434,7 +434,7 @@ struct WrittenDocuments {
     /// The numbers of documents in memory that the transaction has removed again.
     removed: BTreeSet<u64>,
     /// Blocks of documents that wait outside memory.
-    spilled: Vec<Packed<u64, SpilledBytes>>,
+    spilled: Vec<Packed<u64, BlockBytes>>,
     file: Option<SpillFile>,
     /// The number of the first document.
     first: Option<DocumentNumber>,
@@ -554,7 +554,7 @@ impl WrittenDocuments {
     }
 
     /// Takes the blocks outside memory. Their documents come before those in memory.
-    fn take_spilled(&mut self) -> Vec<Packed<u64, SpilledBytes>> {
+    fn take_spilled(&mut self) -> Vec<Packed<u64, BlockBytes>> {
         std::mem::take(&mut self.spilled)
     }
 
@@ -584,7 +584,7 @@ fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> R
 }
 
 fn spilled_document(
-    block: &Packed<u64, SpilledBytes>,
+    block: &Packed<u64, BlockBytes>,
     number: DocumentNumber,
 ) -> Result<Option<Document>> {
     let block = DocumentBlock::decode(&block.bytes.load()?);
@@ -653,10 +653,8 @@ impl Appended {
         let before = tail.iter().flat_map(|(_, block)| block.documents());
         let documents: Vec<_> = before.chain(written.live()).collect();
         let packed = pack_documents(&documents, block_bytes, view.settings().file);
-        let mut blocks = Vec::with_capacity(spilled.len() + packed.len());
-        for block in spilled {
-            blocks.push(block.with_bytes(BlockBytes::from));
-        }
+        let mut blocks = spilled;
+        blocks.reserve(packed.len());
         for block in packed {
             blocks.push(block.with_bytes(BlockBytes::from));
         }

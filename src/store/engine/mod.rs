@@ -2,7 +2,6 @@
 
 mod changes;
 mod guard;
-mod holders;
 mod open_file;
 #[cfg(test)]
 mod recording;
@@ -21,5 +20,5 @@ pub(crate) use guard::guarded;
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
-pub(crate) use spill::{BlockBytes, SpillFile, SpilledBytes};
+pub(crate) use spill::{BlockBytes, SpillFile};
 pub(crate) use tables::{BlockSource, ReadTxn, Tables};

@@ -74,6 +74,18 @@ pub(crate) struct Counters {
     pub(crate) too_short: u64,
 }
 
+impl Default for Counters {
+    /// Those of an empty file.
+    fn default() -> Self {
+        Self {
+            next_document: 1,
+            next_scope: 1,
+            documents: 0,
+            too_short: 0,
+        }
+    }
+}
+
 impl Counters {
     /// Gives the next document its number.
     pub(crate) fn next_number(&mut self) -> Result<DocumentNumber> {
@@ -119,13 +131,6 @@ impl Counters {
     pub(crate) fn has_given(&self, number: ScopeNumber) -> bool {
         number != ScopeNumber::EMPTY && number.0 < self.next_scope
     }
-
-    pub(crate) const NEW: Self = Self {
-        next_document: 1,
-        next_scope: 1,
-        documents: 0,
-        too_short: 0,
-    };
 }
 
 impl Settings {

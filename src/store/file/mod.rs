@@ -19,9 +19,9 @@ pub(crate) use meta::{Counters, Settings};
 pub(crate) use names::{KnownNames, SourceRows, missing_scope};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 pub(crate) use overlays::{Overlays, Runs, Sets, runs_of};
-pub(crate) use pins::CountedSnapshot;
+pub(crate) use pins::StoredSnapshot;
 pub(crate) use schema::{
-    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow,
+    AnySet, ByRow, COPIED, DEAD, DOCUMENTS, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow,
     all_listed, all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row,
     scope_of,
 };

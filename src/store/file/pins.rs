@@ -4,6 +4,8 @@
 //! commit that is still read keeps everything that was freed since. The engine does not tell how much that is. It
 //! is reckoned from the blocks that commits remove.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -46,10 +48,13 @@ impl Pin {
 }
 
 impl Pins {
-    /// Counts a snapshot as open until the returned value is dropped.
-    pub(super) fn count_snapshot(&self) -> CountedSnapshot {
+    /// A snapshot of a commit.
+    pub(super) fn snapshot(&self, view: Arc<View>) -> StoredSnapshot {
         self.snapshots.fetch_add(1, Ordering::AcqRel);
-        CountedSnapshot(self.snapshots.clone())
+        StoredSnapshot {
+            view,
+            snapshots: self.snapshots.clone(),
+        }
     }
 
     /// The number of open snapshots.
@@ -112,11 +117,28 @@ impl Pins {
     }
 }
 
-/// A snapshot that counts as open until this is dropped.
-pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
+/// A snapshot: what is committed at one moment. It counts as open until it is dropped.
+pub(crate) struct StoredSnapshot {
+    view: Arc<View>,
+    snapshots: Arc<AtomicUsize>,
+}
 
-impl Drop for CountedSnapshot {
+impl Deref for StoredSnapshot {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl Drop for StoredSnapshot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.snapshots.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for StoredSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
     }
 }

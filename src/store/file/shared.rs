@@ -11,10 +11,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::cache_limit::CacheLimit;
 use super::meta::Settings;
-use super::pins::{CountedSnapshot, Pins};
+use super::pins::{Pins, StoredSnapshot};
 use super::schema::by_row;
 use super::state::{Edit, State, read_state};
-use super::statistics::CacheUse;
+use super::statistics::missing_cache;
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -395,9 +395,10 @@ impl Shared {
         self.turns.is_used_here()
     }
 
-    /// Counts a snapshot as open until the returned value is dropped.
-    pub(crate) fn count_snapshot(&self) -> CountedSnapshot {
-        self.pins.count_snapshot()
+    /// A snapshot: what is committed now.
+    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
+        self.ensure_usable()?;
+        Ok(self.pins.snapshot(self.view()?))
     }
 
     /// What readers count.
@@ -436,22 +437,11 @@ impl Shared {
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        if let Some((limit, need)) = self.cache_use(state).missing()
+        if let Some((limit, need)) = missing_cache(&self.limit, state, &self.sizes)
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
             events::tables_do_not_fit(&self.path, limit, need);
         }
-    }
-
-    /// What the cache takes, and what it would need for the data of a commit.
-    pub(super) fn cache_use(&self, state: &State) -> CacheUse {
-        CacheUse::new(
-            &self.limit,
-            state,
-            &self.current_settings().plan,
-            self.cache.bytes(),
-            &self.sizes,
-        )
     }
 
     /// Sets another limit of the cache.
@@ -463,7 +453,7 @@ impl Shared {
     }
 
     /// The settings, with the plan that the last compaction has chosen.
-    pub(crate) fn current_settings(&self) -> Arc<Settings> {
+    fn current_settings(&self) -> Arc<Settings> {
         self.settings.lock().clone()
     }
 
@@ -476,11 +466,6 @@ impl Shared {
     pub(crate) fn ensure_writable(&self) -> Result<()> {
         self.ensure_usable()?;
         self.open()?.engine.ensure_writable()
-    }
-
-    /// Whether the file is open to write, and not closed.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.ensure_writable().is_ok()
     }
 
     /// Makes everything that is done with the file fail from now on, or no longer.

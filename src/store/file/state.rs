@@ -113,7 +113,7 @@ impl State {
     /// The state of an empty file.
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            counters: Counters::NEW,
+            counters: Counters::default(),
             sets: Sets::new(plan),
             documents: Arc::new(Level::empty()),
             next_block: 1,

@@ -8,7 +8,6 @@ use super::state::State;
 use super::view::View;
 use crate::error::Result;
 use crate::files::allocated_bytes;
-use crate::plan::Plan;
 use crate::sketch::SketchSize;
 use crate::store::blocks::{BLOCK_OVERHEAD, Row};
 use crate::store::engine::page_cache_bytes;
@@ -110,7 +109,7 @@ impl Statistics {
         let state = view.state();
         let (levels, marks) = state.sets.levels_and_marks();
         let (put, marked) = state.sets[permuted(0)].rows();
-        let cache = shared.cache_use(state);
+        let cache = CacheUse::new(&shared.limit, state, &shared.sizes);
         let mut sets = Vec::new();
         for any in state.sets.sets() {
             sets.push(by_row!(any, set => {
@@ -134,12 +133,12 @@ impl Statistics {
             marks,
             directory_bytes: state.directory_bytes() as u64,
             cache_limit_bytes: cache.limit,
-            cache_bytes: cache.used,
+            cache_bytes: cache.directories + view.blocks().cache.bytes(),
             table_bytes: cache.table_rows,
             posting_bytes: cache.posting_rows,
             tables_need_bytes: cache.tables_need,
             queries_need_bytes: cache.queries_need,
-            tables_fit: cache.missing().is_none(),
+            tables_fit: cache.tables_fit(),
             levels,
             sets,
         })
@@ -167,11 +166,11 @@ impl SetStatistics {
 
 /// What the cache of an open file takes, and what it would need. All in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CacheUse {
+struct CacheUse {
     /// What it may take.
     limit: u64,
-    /// What its directories and blocks take.
-    used: u64,
+    /// What its directories take.
+    directories: u64,
     /// The rows of the permuted tables.
     table_rows: u64,
     /// The rows of the postings.
@@ -183,17 +182,10 @@ pub(super) struct CacheUse {
 }
 
 impl CacheUse {
-    /// The use of a cache whose blocks take `block_bytes` now.
-    pub(super) fn new(
-        limit: &CacheLimit,
-        state: &State,
-        plan: &Plan,
-        block_bytes: u64,
-        sizes: &Sizes,
-    ) -> Self {
+    fn new(limit: &CacheLimit, state: &State, sizes: &Sizes) -> Self {
         let mut table_rows = 0;
         let mut table_blocks = 0;
-        for table in 0..plan.tables().len() {
+        for table in 0..state.sets.tables() {
             let set = &state.sets[permuted(table)];
             table_rows += row_bytes(set);
             table_blocks += set.blocks(sizes.block_bytes);
@@ -207,7 +199,7 @@ impl CacheUse {
         let queries = tables + posting_rows + posting_blocks * BLOCK_OVERHEAD;
         Self {
             limit: limit.bytes() as u64,
-            used: directories + block_bytes,
+            directories,
             table_rows,
             posting_rows,
             tables_need: limit_for(tables),
@@ -215,10 +207,20 @@ impl CacheUse {
         }
     }
 
-    /// The limit, and the least one with which the permuted tables fit. `None` if they fit.
-    pub(super) fn missing(&self) -> Option<(u64, u64)> {
-        (self.tables_need > self.limit).then_some((self.limit, self.tables_need))
+    /// Whether the permuted tables fit.
+    fn tables_fit(&self) -> bool {
+        self.tables_need <= self.limit
     }
+}
+
+/// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.
+pub(super) fn missing_cache(
+    limit: &CacheLimit,
+    state: &State,
+    sizes: &Sizes,
+) -> Option<(u64, u64)> {
+    let cache = CacheUse::new(limit, state, sizes);
+    (!cache.tables_fit()).then_some((cache.limit, cache.tables_need))
 }
 
 /// The bytes of the rows of a set.

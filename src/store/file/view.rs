@@ -1,7 +1,6 @@
 //! View: what is committed at one moment, in memory and in the file.
 
 use std::fs;
-use std::io;
 use std::sync::Arc;
 
 use super::meta::Settings;
@@ -71,11 +70,6 @@ impl View {
 
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
-    }
-
-    /// The metadata of the file.
-    pub(crate) fn metadata(&self) -> io::Result<fs::Metadata> {
-        self.open.file.metadata()
     }
 
     /// The file itself.
