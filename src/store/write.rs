@@ -127,14 +127,9 @@ impl Transaction {
         self.written.overlays[KEYS].may_have(self.view.settings().key_hash(key))
     }
 
-    /// Whether this transaction has removed a document of this fingerprint.
-    pub(crate) fn has_removed(&self, fingerprint: Fingerprint) -> bool {
-        self.removed.contains(&fingerprint)
-    }
-
-    /// Whether this transaction has removed any document with a fingerprint.
-    pub(crate) fn has_removed_any(&self) -> bool {
-        !self.removed.is_empty()
+    /// The fingerprints of the documents that this transaction has removed or replaced.
+    pub(crate) fn removed_fingerprints(&self) -> &HashSet<Fingerprint> {
+        &self.removed
     }
 
     /// Notes how far a source was read. `None` forgets the source.
@@ -223,8 +218,7 @@ impl Transaction {
         drop(view);
         shared.commit_transaction(|edit, of| {
             edit.state.counters = written.counters;
-            edit.log(&operations);
-            edit.add_runs(runs);
+            edit.append(&operations, runs);
             edit.add_scopes(written.scopes);
             edit.put_sources(sources);
             appended.apply(edit, of)

@@ -308,8 +308,7 @@ impl Step {
         let counters = &mut edit.state.counters;
         counters.documents -= self.removed;
         counters.too_short -= self.too_short;
-        edit.log(&self.operations);
-        edit.add_runs(self.runs);
+        edit.append(&self.operations, self.runs);
         let of = blocks.of_table(DOCUMENTS.table);
         for Cut { highs, ids } in self.cuts {
             let level = edit.state.documents.clone();

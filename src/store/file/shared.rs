@@ -2,6 +2,7 @@
 //! file.
 
 use std::fs;
+use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -545,8 +546,8 @@ pub(crate) struct MergeFailure {
     reason: String,
 }
 
-impl MergeFailure {
-    pub(crate) fn new(error: &Error) -> Self {
+impl From<&Error> for MergeFailure {
+    fn from(error: &Error) -> Self {
         let reason = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
@@ -556,22 +557,26 @@ impl MergeFailure {
             reason,
         }
     }
+}
 
+impl From<&io::Error> for MergeFailure {
     /// Nothing can be merged, since the system gives no thread.
-    pub(crate) fn without_thread(error: &std::io::Error) -> Self {
+    fn from(error: &io::Error) -> Self {
         Self {
             damage: false,
             reason: error.to_string(),
         }
     }
+}
 
+impl From<&MergeFailure> for Error {
     /// The error for a transaction that waits for the merge.
-    pub(crate) fn to_error(&self) -> Error {
-        let cause = format!("levels could not be merged: {}", self.reason);
-        if self.damage {
-            Error::corrupted(cause)
+    fn from(failure: &MergeFailure) -> Self {
+        let cause = format!("levels could not be merged: {}", failure.reason);
+        if failure.damage {
+            Self::corrupted(cause)
         } else {
-            Error::storage(cause)
+            Self::storage(cause)
         }
     }
 }

@@ -506,19 +506,15 @@ impl Edit {
         engine.stage(&self.changes)
     }
 
-    /// Adds the rows of operations to the sets.
-    pub(crate) fn add_runs(&mut self, runs: Runs) {
-        self.state.sets.push(runs, self.sizes.short_rows);
-    }
-
-    /// Adds operations to the log.
-    pub(crate) fn log(&mut self, operations: &[Operation]) {
+    /// Adds operations to the log, and their rows to the sets.
+    pub(crate) fn append(&mut self, operations: &[Operation], runs: Runs) {
         let pages = encode_log(self.file, self.state.next_page, operations);
         let sum = share_of_sum(pages.iter().map(|(_, bytes)| bytes.as_slice()));
         self.state.log_sums.recent = self.state.log_sums.recent.wrapping_add(sum);
         self.state.next_page += pages.len() as u64;
         self.state.recent_operations += operations.len() as u64;
         self.changes.log.extend(pages);
+        self.state.sets.push(runs, self.sizes.short_rows);
     }
 
     /// Makes the recent runs the frozen runs. There must be no frozen run. They are not merged here, since a

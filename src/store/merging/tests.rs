@@ -104,8 +104,7 @@ impl MemoryFile {
             if is_long {
                 Fold::new(overlays, &state, blocks, &SIZES)?.apply(edit, blocks)?;
             } else {
-                edit.log(operations);
-                edit.add_runs(overlays.into_runs());
+                edit.append(operations, overlays.into_runs());
             }
             let refs: Vec<_> = documents.documents().collect();
             let level = edit.state.documents.clone();

@@ -120,7 +120,7 @@ fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() 
     let shared = store.shared.clone();
     // Its thread ends.
     drop(store);
-    let failure = MergeFailure::without_thread(&std::io::Error::other("no thread"));
+    let failure = MergeFailure::from(&std::io::Error::other("no thread"));
     shared.progress.lock().failure = Some(failure);
     let put = |numbers: std::ops::Range<u64>| -> Result<()> {
         let mut writer = begin(&shared)?;
