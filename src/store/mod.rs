@@ -14,11 +14,12 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `crowds`, `postings`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
+mod crowds;
 mod dense;
 mod engine;
 mod expiry;
@@ -45,6 +46,7 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::{CheckProgress, Checked, Finding, Findings, check_rows};
+pub(crate) use crowds::Crowds;
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
@@ -60,6 +62,5 @@ pub(crate) use postings::Posted;
 pub(crate) use read::{Reader, Scan};
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use sorted_set::Crowds;
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

@@ -16,9 +16,7 @@ use crate::store::file::{
     key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{
-    Crowds, CrowdsWanted, SetReader, Wanted, crowds, read_puts, shares,
-};
+use crate::store::sorted_set::{Marks, SetReader, read_ranges};
 
 /// Reads a file as a snapshot or a transaction sees it.
 ///
@@ -83,13 +81,12 @@ impl<'a> Reader<'a> {
         probes: &[Probe],
         mut each: impl FnMut(&Probe, Candidates<'_>),
     ) -> Result<u64> {
-        let ranges = probes.iter().map(|probe| Wanted {
-            reader: self.set(permuted(probe.table)),
-            first: probe.first,
-            last: probe.last,
+        let ranges = probes.iter().map(|probe| {
+            let reader = self.set(permuted(probe.table));
+            (reader, probe.first..=probe.last)
         });
         let mut candidates = 0;
-        let read = read_puts(ranges, usize::MAX, |index, puts| {
+        let read = read_ranges(ranges, Marks::Ignored, usize::MAX, |index, puts, _| {
             candidates += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
@@ -110,7 +107,7 @@ impl<'a> Reader<'a> {
     /// The number of levels, and of runs in memory, that are searched for each fingerprint.
     pub(crate) fn sources(self) -> (usize, usize) {
         let table = self.set(permuted(0));
-        (table.set.levels.len(), table.memory_runs().count())
+        (table.set.levels.len(), table.set.runs().count())
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
@@ -121,10 +118,10 @@ impl<'a> Reader<'a> {
         let rows = self.fingerprints() as f64;
         let mut all_shares = Vec::with_capacity(tables);
         for table in 0..tables {
-            all_shares.push(shares(&self.set(permuted(table)), read)?);
+            all_shares.push(self.set(permuted(table)).shares(read)?);
         }
         let levels = first.set.levels.len();
-        let runs = first.memory_runs().map(|run| run.len() as f64).collect();
+        let runs = first.set.runs().map(|run| run.len() as f64).collect();
         let cache_bytes = self.view.blocks().cache.capacity() as f64;
         Ok(CostModel::stored(
             rows,
@@ -297,11 +294,7 @@ impl<'a> Reader<'a> {
                 return Ok(Some(DocumentNumber(block.get(index).number)));
             }
             // The number lies before all that are recent enough, and perhaps between two blocks.
-            let before = documents
-                .before(position)
-                .map(|before| documents.entry(before, of))
-                .transpose()?;
-            let Some(before) = before.flatten() else {
+            let Some(before) = documents.entry_before(position, of)? else {
                 break;
             };
             last = before.high;
@@ -310,8 +303,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whole tables and all postings, in parts that fit into memory: for a scan, for a join of all fingerprints, and
-/// for what is crowded.
+/// Whole tables and all postings, in parts that fit into memory: for a scan, and for a join of all fingerprints.
 impl<'a> Reader<'a> {
     /// All fingerprints, in parts.
     pub(crate) fn scan(self) -> Result<Scan<'a>> {
@@ -397,45 +389,6 @@ impl<'a> Reader<'a> {
         }
         Ok(often)
     }
-
-    /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
-    pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
-        let wanted = CrowdsWanted {
-            bits: 64,
-            most,
-            most_read,
-        };
-        crowds(
-            &self.set(POSTINGS),
-            wanted,
-            // Every document is counted once.
-            |row| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row)),
-            |range| self.documents_of(Fingerprint::from_bits(*range.start())),
-        )
-    }
-
-    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table
-    /// with no more rows than `most_read` is read as a whole.
-    pub(crate) fn fullest_prefixes(
-        self,
-        table: usize,
-        most: usize,
-        most_read: u64,
-    ) -> Result<Crowds> {
-        let bits = self.settings().plan.tables()[table].prefix_bits;
-        let set = self.set(permuted(table));
-        let wanted = CrowdsWanted {
-            bits,
-            most,
-            most_read,
-        };
-        crowds(
-            &set,
-            wanted,
-            |_| true,
-            |range| Ok(set.puts_and_marks(&range)?.0.unsigned_abs()),
-        )
-    }
 }
 
 /// All rows of the first permuted table, in parts.
@@ -447,10 +400,10 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     fn new(table: SetReader<'a, u64>) -> Result<Self> {
-        let parts: Vec<_> = table.parts()?.collect();
+        let parts = table.parts()?.into_iter();
         Ok(Self {
             table,
-            parts: parts.into_iter(),
+            parts,
             rows: Lists::default(),
         })
     }

@@ -11,9 +11,9 @@ mod spill;
 mod storage;
 mod tables;
 
-pub(crate) use changes::{
-    BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, Replaced,
-};
+#[cfg(test)]
+pub(crate) use changes::Replaced;
+pub(crate) use changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow};
 #[cfg(feature = "parquet")]
 pub(crate) use guard::caught;
 pub(crate) use guard::guarded;

@@ -10,7 +10,7 @@ use super::schema::{
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::Row;
-use crate::store::sorted_set::{Collected, Overlay, Run, SetLevel, SortedSet};
+use crate::store::sorted_set::{Overlay, Run, SetLevel, SortedSet};
 
 /// The sorted sets at one commit.
 pub(crate) type Sets = PerSet<SortedSetFamily>;
@@ -176,7 +176,8 @@ pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
     let mut rows = RowsOf {
         set,
-        rows: Collected::new(set.rules, operations.len()),
+        puts: Vec::with_capacity(operations.len()),
+        marks: Vec::new(),
     };
     for operation in operations {
         let Ok(()) = match set.permuted_number() {
@@ -184,13 +185,15 @@ fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<
             None => operation.give_own_rows(&mut rows),
         };
     }
-    rows.rows.into_run()
+    Run::of_sequence(rows.puts, rows.marks, set.rules)
 }
 
 /// Takes the rows of one set.
 struct RowsOf<R> {
     set: Set<R>,
-    rows: Collected<R>,
+    puts: Vec<R>,
+    /// Each with the number of puts before it.
+    marks: Vec<(R, usize)>,
 }
 
 impl<R: SetRow> RowSink for RowsOf<R> {
@@ -198,14 +201,14 @@ impl<R: SetRow> RowSink for RowsOf<R> {
 
     fn put<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
         if set.is(self.set) {
-            self.rows.put(same_row(row));
+            self.puts.push(same_row(row));
         }
         Ok(())
     }
 
     fn mark<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
         if set.is(self.set) {
-            self.rows.mark(same_row(row));
+            self.marks.push((same_row(row), self.puts.len()));
         }
         Ok(())
     }

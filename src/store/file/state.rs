@@ -24,9 +24,7 @@ use crate::store::engine::{
     BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, ReadTxn,
 };
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{
-    Level, NewBlock, Outline, Position, SetLevel, SortedSet, Splice, decode_summary,
-};
+use crate::store::sorted_set::{Level, NewBlock, Position, SetLevel, SortedSet, StoredDirectory};
 
 /// The most pages of the log that a commit removes. To remove one takes some 5 us.
 const PAGES_AT_A_TIME: u64 = 256;
@@ -85,15 +83,6 @@ struct StoredLevel {
     directory: StoredDirectory,
 }
 
-/// What the state record says of the directory of a level.
-#[derive(Debug, PartialEq, Eq)]
-struct StoredDirectory {
-    /// The sum of its summaries.
-    sum: u64,
-    /// The last chunk. Rows are given as numbers.
-    last: Option<Outline<u128>>,
-}
-
 /// What the state record says of a set.
 struct StoredSet {
     /// The first row of the frozen run that is not in the first level yet. `None` if there is no frozen run.
@@ -115,7 +104,7 @@ impl State {
         Self {
             counters: Counters::default(),
             sets: Sets::new(plan),
-            documents: Arc::new(Level::empty()),
+            documents: Arc::new(Level::empty(DOCUMENTS.number)),
             next_block: 1,
             oldest_page: 1,
             first_page: 1,
@@ -178,7 +167,7 @@ impl State {
             ] {
                 bytes.extend(sum.to_le_bytes());
             }
-            encode_directory(&self.documents, bytes);
+            self.documents.encode(bytes);
             for set in self.sets.iter() {
                 by_row!(set, set => encode_set(set, bytes));
             }
@@ -206,7 +195,7 @@ impl State {
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
         }
-        let documents = decode_directory(DOCUMENTS.table.has_extents, &mut fields)?;
+        let documents = StoredDirectory::decode(DOCUMENTS.table.has_extents, &mut fields)?;
         let mut sets = Vec::new();
         for _ in state.sets.iter() {
             sets.push(decode_set(&mut fields)?);
@@ -234,38 +223,11 @@ fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
     bytes.push(u8::from(!set.frozen.is_empty()));
     bytes.extend(frozen_from.to_le_bytes());
     bytes.push(set.levels.len() as u8);
-    for SetLevel {
-        number,
-        next,
-        level,
-    } in &set.levels
-    {
-        bytes.push(*number);
+    for SetLevel { next, level } in &set.levels {
+        bytes.push(level.number);
         bytes.extend(next.number().to_le_bytes());
-        encode_directory(level, bytes);
+        level.encode(bytes);
     }
-}
-
-fn encode_directory<R: Row>(level: &Level<R>, bytes: &mut Vec<u8>) {
-    bytes.extend(level.sum().to_le_bytes());
-    let last = level.last_chunk();
-    bytes.push(u8::from(last.is_some()));
-    if let Some(last) = last {
-        last.encode(size_of::<u128>(), bytes);
-    }
-}
-
-fn decode_directory(
-    has_extents: bool,
-    fields: &mut Fields<'_>,
-) -> Result<StoredDirectory, Problem> {
-    let sum = u64::from_le_bytes(fields.take()?);
-    let [has_chunks] = fields.take()?;
-    let last = match has_chunks {
-        0 => None,
-        _ => Some(Outline::decode(size_of::<u128>(), has_extents, fields)?),
-    };
-    Ok(StoredDirectory { sum, last })
 }
 
 fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
@@ -281,7 +243,7 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
         levels.push(StoredLevel {
             number,
             next: u128::from_le_bytes(fields.take()?),
-            directory: decode_directory(false, fields)?,
+            directory: StoredDirectory::decode(false, fields)?,
         });
     }
     Ok(StoredSet {
@@ -368,7 +330,6 @@ impl Opening<'_> {
         for stored in &stored.levels {
             let level = self.read_level(set.level(stored.number), &stored.directory)?;
             levels.push(SetLevel {
-                number: stored.number,
                 next: R::from_number(stored.next),
                 level: Arc::new(level),
             });
@@ -380,21 +341,11 @@ impl Opening<'_> {
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
         self.txn.summaries(name, |last, bytes| {
-            let outlines = decode_summary::<R>(name, last, self.settings.file, bytes)
-                .map_err(|problem| damaged_summary(name, last, problem))?;
-            summaries.push((outlines, share_of_sum([bytes])));
+            summaries.push((last, bytes.to_vec()));
             Ok(())
         })?;
-        let level = Level::stored(name.number, summaries, stored.last.map(Outline::with_rows));
-        if level.sum() != stored.sum {
-            let problem = "the summaries of this level are not those of the last commit";
-            return Err(damaged_summary(name, 0, problem));
-        }
-        if !level.is_in_order() {
-            let problem = "the chunks of this level are out of order";
-            return Err(damaged_summary(name, 0, problem));
-        }
-        Ok(level)
+        let level = stored.level(name, self.settings.file, &summaries);
+        level.map_err(|(last, problem)| damaged_summary(name, last, problem))
     }
 
     /// Reads the operations of some pages of the log. The sum of the pages must be the one that the state
@@ -592,13 +543,8 @@ impl Edit {
         for block in new {
             numbered.push(self.number_block(block, &mut change));
         }
-        let Splice {
-            level,
-            chunks,
-            summaries,
-        } = level.splice(name, old, &numbered, self.sizes.chunk_entries, blocks)?;
-        change.chunks = chunks;
-        change.summaries = summaries;
+        let most = self.sizes.chunk_entries;
+        let level = level.splice(old, &numbered, most, blocks, &mut change)?;
         self.changes.levels.push(change);
         Ok(Arc::new(level))
     }

@@ -28,7 +28,11 @@ fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Prob
         next: 77,
         ..state.sets[permuted(3)].new_level()
     };
-    state.sets[permuted(3)].levels = vec![level.clone(), SetLevel { number: 4, ..level }];
+    let another = SetLevel {
+        level: Arc::new(Level::empty(4)),
+        ..level.clone()
+    };
+    state.sets[permuted(3)].levels = vec![level, another];
     (state.log_sums, state.scopes_sum) = (
         LogSums {
             frozen: 11,
@@ -49,7 +53,11 @@ fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Prob
         (2, 5, 8)
     );
     assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
-    assert_eq!(documents, StoredDirectory { sum: 0, last: None });
+    let mut of_documents = Vec::new();
+    state.documents.encode(&mut of_documents);
+    let has_extents = DOCUMENTS.table.has_extents;
+    let expected = StoredDirectory::decode(has_extents, &mut Fields(&of_documents))?;
+    assert_eq!(documents, expected);
     assert_eq!(sets.len(), state.sets.sets().count());
     assert_eq!(
         sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2],
@@ -121,7 +129,7 @@ fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
     let blocks = Blocks::new(Arc::new(MemoryBlocks::default()), cache(), settings.file);
     let table = permuted(1);
     let mut level = edit.state.sets[table].new_level();
-    let name = table.level(level.number);
+    let name = table.level(level.level.number);
     for rows in [0..200, 50..150, 0..170] {
         let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
         let old = level
