@@ -314,17 +314,6 @@ fn read_all<R: SetRow>(
     Ok(())
 }
 
-/// A view of a copy, read from its file.
-pub(super) fn view_of(
-    copied: &Arc<OpenFile>,
-    settings: Arc<Settings>,
-    cache: Arc<BlockCache>,
-) -> Result<View> {
-    let txn = copied.engine.begin_read()?;
-    let state = file::read_state(&txn, &settings)?;
-    Ok(View::new(copied, txn, state, settings, cache))
-}
-
 /// The most memory for sorting. With more, little is gained.
 const MOST_SORTING_BYTES: usize = 1 << 30;
 
@@ -365,7 +354,7 @@ pub(crate) fn compact(
         progress,
     )?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    let copied = view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
+    let copied = View::read(&open, Arc::new(settings), view.blocks().cache.clone())?;
     verify(&copied, &view, &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
@@ -438,7 +427,7 @@ pub(crate) fn backup(
     } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
-    let copied = view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
+    let copied = View::read(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
     verify(&copied, view, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
 }

@@ -21,4 +21,4 @@ pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 pub(crate) use spill::{BlockBytes, SpillFile};
-pub(crate) use tables::{BlockSource, ReadTxn, Tables};
+pub(crate) use tables::{BlockSource, Tables};

@@ -13,7 +13,7 @@ use super::guard::{Guarded, engine_error, guarded};
 #[cfg(test)]
 use super::recording::Recording;
 use super::storage::Lent;
-use super::tables::{self, ReadTxn};
+use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
 use crate::files::{NewFile, is_same_file};
 use crate::process::{Kept, PerProcess, Process};
@@ -244,17 +244,16 @@ impl Engine {
         }
     }
 
-    /// Begins to read the last commit.
-    pub(crate) fn begin_read(&self) -> Result<ReadTxn> {
+    /// Begins to read the last commit. `block_tables` is the number of tables of blocks.
+    pub(crate) fn begin_read(&self, block_tables: usize) -> Result<Tables> {
         guarded(|| {
             let txn = match self {
                 Self::ReadWrite(engine, _) => engine.enter()?.begin_read(),
                 Self::ReadOnly(engine, _) => engine.enter()?.begin_read(),
             };
-            Ok(ReadTxn::new(
-                txn.map_err(engine_error)?,
-                self.storage().state().clone(),
-            ))
+            let txn = txn.map_err(engine_error)?;
+            let loan = self.storage().state().clone();
+            Ok(Tables::new(txn, loan, block_tables))
         })
     }
 

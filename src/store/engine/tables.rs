@@ -328,104 +328,8 @@ pub(crate) trait BlockSource: Send + Sync {
     ) -> Result<bool>;
 }
 
-/// A read transaction of the engine. Opening a file reads with it, and it becomes the [`Tables`] of a commit.
-pub(crate) struct ReadTxn {
-    txn: Guarded<ReadTransaction>,
-    loan: Arc<LoanState>,
-}
-
-impl ReadTxn {
-    pub(super) fn new(txn: ReadTransaction, loan: Arc<LoanState>) -> Self {
-        Self {
-            txn: Guarded::new(txn),
-            loan,
-        }
-    }
-
-    /// A row of the table `meta`. `None` if there is no such row or no such table.
-    pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.loan.read(|| {
-            let table = match self.txn.enter()?.open_table(META) {
-                Ok(table) => table,
-                Err(
-                    redb::TableError::TableDoesNotExist(_)
-                    | redb::TableError::TableTypeMismatch { .. },
-                ) => {
-                    return Ok(None);
-                }
-                Err(error) => return Err(engine_error(error)),
-            };
-            let row = table.get(name).map_err(engine_error)?;
-            Ok(row.map(|row| row.value().to_vec()))
-        })
-    }
-
-    /// Calls `each` with the last row and the bytes of all summaries of a level, in order.
-    pub(crate) fn summaries(
-        &self,
-        level: LevelName,
-        mut each: impl FnMut(u128, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        self.loan.read(|| {
-            let table = self.txn.enter()?.open_table(SUMMARIES);
-            let table = table.map_err(engine_error)?;
-            let rows = table.range((level.id(), 0)..=(level.id(), u128::MAX));
-            for row in rows.map_err(engine_error)? {
-                let (key, bytes) = row.map_err(engine_error)?;
-                each(key.value().1, bytes.value())?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Calls `each` with the number and the bytes of each of these pages of the log. The bytes of a
-    /// missing page are `None`.
-    pub(crate) fn log_pages(
-        &self,
-        pages: Range<u64>,
-        mut each: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
-    ) -> Result<()> {
-        self.loan.read(|| {
-            let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
-            for page in pages {
-                let bytes = table.get(page).map_err(engine_error)?;
-                each(page, bytes.as_ref().map(redb::AccessGuard::value))?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The numbers of the first and the last page of the log.
-    pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
-        self.loan.read(|| {
-            let table = self.txn.enter()?.open_table(LOG).map_err(engine_error)?;
-            let first = table.first().map_err(engine_error)?;
-            let last = table.last().map_err(engine_error)?;
-            match (first, last) {
-                (Some(first), Some(last)) => Ok(Some((first.0.value(), last.0.value()))),
-                _ => Ok(None),
-            }
-        })
-    }
-
-    /// The tables that are read again and again. `block_tables` is the number of tables of blocks.
-    pub(crate) fn into_tables(self, block_tables: usize) -> Tables {
-        let blocks = (0..block_tables).map(|_| OnceLock::new()).collect();
-        let tables = Guarded::new(OpenTables {
-            blocks,
-            directory: OnceLock::new(),
-            scopes: OnceLock::new(),
-            txn: self.txn,
-        });
-        Tables {
-            tables,
-            loan: self.loan,
-        }
-    }
-}
-
-/// The tables that are read again and again. Each is opened when it is read first, since most commits are
-/// not read at all. The engine keeps the pages of their commit while they live.
+/// The tables of a commit. Those that are read again and again are opened when they are read first, since most
+/// commits are not read at all. The engine keeps the pages of the commit while this lives.
 pub(crate) struct Tables {
     tables: Guarded<OpenTables>,
     loan: Arc<LoanState>,
@@ -506,6 +410,85 @@ impl BlockSource for Tables {
 }
 
 impl Tables {
+    /// The tables that a transaction reads. `block_tables` is the number of tables of blocks.
+    pub(super) fn new(txn: ReadTransaction, loan: Arc<LoanState>, block_tables: usize) -> Self {
+        let tables = OpenTables {
+            blocks: (0..block_tables).map(|_| OnceLock::new()).collect(),
+            directory: OnceLock::new(),
+            scopes: OnceLock::new(),
+            txn: Guarded::new(txn),
+        };
+        Self {
+            tables: Guarded::new(tables),
+            loan,
+        }
+    }
+
+    /// A row of the table `meta`. `None` if there is no such row or no such table.
+    pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.loan.read(|| {
+            let table = match self.tables.enter()?.txn.enter()?.open_table(META) {
+                Ok(table) => table,
+                Err(
+                    redb::TableError::TableDoesNotExist(_)
+                    | redb::TableError::TableTypeMismatch { .. },
+                ) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(engine_error(error)),
+            };
+            let row = table.get(name).map_err(engine_error)?;
+            Ok(row.map(|row| row.value().to_vec()))
+        })
+    }
+
+    /// Calls `each` with the last row and the bytes of all summaries of a level, in order.
+    pub(crate) fn summaries(
+        &self,
+        level: LevelName,
+        mut each: impl FnMut(u128, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.loan.read(|| {
+            let table = self.tables.enter()?.open(SUMMARIES)?;
+            let rows = table.range((level.id(), 0)..=(level.id(), u128::MAX));
+            for row in rows.map_err(engine_error)? {
+                let (key, bytes) = row.map_err(engine_error)?;
+                each(key.value().1, bytes.value())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with the number and the bytes of each of these pages of the log. The bytes of a
+    /// missing page are `None`.
+    pub(crate) fn log_pages(
+        &self,
+        pages: Range<u64>,
+        mut each: impl FnMut(u64, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        self.loan.read(|| {
+            let table = self.tables.enter()?.open(LOG)?;
+            for page in pages {
+                let bytes = table.get(page).map_err(engine_error)?;
+                each(page, bytes.as_ref().map(redb::AccessGuard::value))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The numbers of the first and the last page of the log.
+    pub(crate) fn ends_of_log(&self) -> Result<Option<(u64, u64)>> {
+        self.loan.read(|| {
+            let table = self.tables.enter()?.open(LOG)?;
+            let first = table.first().map_err(engine_error)?;
+            let last = table.last().map_err(engine_error)?;
+            match (first, last) {
+                (Some(first), Some(last)) => Ok(Some((first.0.value(), last.0.value()))),
+                _ => Ok(None),
+            }
+        })
+    }
+
     /// Calls `each` with the level and the last row of every block in a table, if there are more than `known`.
     pub(crate) fn block_keys(
         &self,

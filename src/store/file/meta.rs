@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
-use crate::store::engine::{MetaRow, ReadTxn};
+use crate::store::engine::{MetaRow, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
@@ -162,13 +162,13 @@ impl Settings {
     }
 
     /// Checks the format of a file, then reads its settings.
-    pub(super) fn read(txn: &ReadTxn, path: &Path) -> Result<Self> {
+    pub(super) fn read(tables: &Tables, path: &Path) -> Result<Self> {
         // Without this row, the file has the same engine, but belongs to another program.
-        let format = txn.meta(FORMAT)?.ok_or_else(|| Error::NotSimdb {
+        let format = tables.meta(FORMAT)?.ok_or_else(|| Error::NotSimdb {
             path: path.to_owned(),
         })?;
         let file = check_format(&format)?;
-        let settings = txn.meta(SETTINGS)?;
+        let settings = tables.meta(SETTINGS)?;
         let settings = settings.ok_or_else(|| damaged_settings("it is missing"))?;
         decode_settings(file, &settings)
     }

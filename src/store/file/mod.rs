@@ -28,7 +28,7 @@ pub(crate) use schema::{
 pub(crate) use shared::{MergeFailure, Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
-pub(crate) use state::{Edit, State, create, read_state};
+pub(crate) use state::{Edit, State, create};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
 pub(crate) use view::{LiveDocuments, View, damaged_document};

@@ -14,7 +14,7 @@ use super::cache_limit::CacheLimit;
 use super::meta::Settings;
 use super::pins::{Pins, StoredSnapshot};
 use super::schema::by_row;
-use super::state::{Edit, State, read_state};
+use super::state::{Edit, State};
 use super::statistics::missing_cache;
 use super::turns::Turns;
 use super::view::View;
@@ -88,16 +88,8 @@ impl Shared {
         let target = target_of(path)?;
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
-        let txn = open.engine.begin_read()?;
-        let settings = Arc::new(Settings::read(&txn, path)?);
-        let state = read_state(&txn, &settings)?;
-        let view = Arc::new(View::new(
-            &open,
-            txn,
-            state,
-            settings.clone(),
-            cache.clone(),
-        ));
+        let settings = Arc::new(Settings::read(&open.engine.begin_read(0)?, path)?);
+        let view = Arc::new(View::read(&open, settings.clone(), cache.clone())?);
         let shared = Self {
             process: Process::here(),
             is_closed: AtomicBool::new(false),
@@ -170,10 +162,7 @@ impl Shared {
 
     /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
-        let txn = open.engine.begin_read()?;
-        let settings = self.current_settings();
-        let state = read_state(&txn, &settings)?;
-        Ok(View::new(open, txn, state, settings, self.cache.clone()))
+        View::read(open, self.current_settings(), self.cache.clone())
     }
 
     /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
@@ -221,19 +210,12 @@ impl Shared {
     fn publish(&self, edit: Edit) -> Result<View> {
         let open = self.open()?;
         edit.write(&open.engine)?;
-        self.view_of(&open, edit.state)
-    }
-
-    /// A view of what the file holds now, with its state.
-    fn view_of(&self, open: &Arc<OpenFile>, state: State) -> Result<View> {
-        let txn = open.engine.begin_read()?;
-        Ok(View::new(
-            open,
-            txn,
-            state,
+        View::new(
+            &open,
+            edit.state,
             self.current_settings(),
             self.cache.clone(),
-        ))
+        )
     }
 
     /// Publishes the last commit once more, with its rows arranged otherwise in memory. Nothing is written.
@@ -243,7 +225,8 @@ impl Shared {
         let view = self.view()?;
         let mut state = view.state().clone();
         change(&mut state);
-        let view = self.view_of(&self.open()?, state)?;
+        let settings = view.settings().clone();
+        let view = View::new(&self.open()?, state, settings, self.cache.clone())?;
         self.replace_current(view, 0);
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::store::blocks::{
     share_of_sum, unseal,
 };
 use crate::store::engine::{
-    BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, ReadTxn,
+    BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, Tables,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, NewBlock, Position, SetLevel, SortedSet, StoredDirectory};
@@ -276,15 +276,15 @@ pub(crate) fn create(
 const MOST_OLD_PAGES: u64 = 1 << 14;
 
 /// Reads the state: everything that is kept in memory.
-pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
-    let bytes = txn.meta(STATE)?;
+pub(super) fn read_state(tables: &Tables, settings: &Settings) -> Result<State> {
+    let bytes = tables.meta(STATE)?;
     let bytes = bytes.ok_or_else(|| damaged_state("it is missing"))?;
     let StoredState {
         mut state,
         documents,
         sets,
     } = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged_state)?;
-    let opening = Opening { txn, settings };
+    let opening = Opening { tables, settings };
     state.documents = Arc::new(opening.read_level(DOCUMENTS, &documents)?);
     let last = state.documents.high();
     if last.is_some_and(|last| last >= state.counters.next_document) {
@@ -303,7 +303,7 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
     state.sets.push(runs_of(&recent, &settings.plan), 0);
     state.recent_operations = recent.len() as u64;
-    let (oldest, last) = txn.ends_of_log()?.unwrap_or((state.first_page, 0));
+    let (oldest, last) = tables.ends_of_log()?.unwrap_or((state.first_page, 0));
     // A state record of an older commit would leave out the newest pages.
     if last >= state.next_page {
         return Err(damaged_state("the log has pages that it does not know"));
@@ -320,7 +320,7 @@ fn damaged_state(problem: Problem) -> Error {
 
 /// What is read when a file is opened.
 struct Opening<'a> {
-    txn: &'a ReadTxn,
+    tables: &'a Tables,
     settings: &'a Settings,
 }
 
@@ -340,7 +340,7 @@ impl Opening<'_> {
     /// Reads the summaries of a level.
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
-        self.txn.summaries(name, |last, bytes| {
+        self.tables.summaries(name, |last, bytes| {
             summaries.push((last, bytes.to_vec()));
             Ok(())
         })?;
@@ -353,7 +353,7 @@ impl Opening<'_> {
     fn read_log(&self, pages: Range<u64>, wanted: u64) -> Result<Vec<Operation>> {
         let mut operations = Vec::new();
         let mut sum = 0u64;
-        self.txn.log_pages(pages.clone(), |page, bytes| {
+        self.tables.log_pages(pages.clone(), |page, bytes| {
             let bytes = bytes.ok_or_else(|| Error::damaged("log", &page, "it is missing"))?;
             sum = sum.wrapping_add(share_of_sum([bytes]));
             decode_page(self.settings.file, page, bytes, &mut operations)

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::meta::Settings;
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
-use super::state::State;
+use super::state::{State, read_state};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
     BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
 };
-use crate::store::engine::{OpenFile, ReadTxn, Tables};
+use crate::store::engine::{OpenFile, Tables};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::SetReader;
 
@@ -28,15 +28,36 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// A view of the commit that `txn` reads. `state` is the part of that commit in memory.
-    pub(crate) fn new(
+    /// Reads the last commit of a file.
+    pub(crate) fn read(
         open: &Arc<OpenFile>,
-        txn: ReadTxn,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let tables = tables_of(open, &settings)?;
+        let state = read_state(&tables, &settings)?;
+        Ok(Self::with_tables(open, tables, state, settings, cache))
+    }
+
+    /// A view of the last commit of a file. `state` is the part of that commit in memory.
+    pub(super) fn new(
+        open: &Arc<OpenFile>,
+        state: State,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let tables = tables_of(open, &settings)?;
+        Ok(Self::with_tables(open, tables, state, settings, cache))
+    }
+
+    fn with_tables(
+        open: &Arc<OpenFile>,
+        tables: Tables,
         state: State,
         settings: Arc<Settings>,
         cache: Arc<BlockCache>,
     ) -> Self {
-        let tables = Arc::new(txn.into_tables(block_tables(state.sets.tables()).len()));
+        let tables = Arc::new(tables);
         let blocks = Blocks::new(tables.clone(), cache, settings.file);
         let is_unmarked =
             (0..state.sets.tables()).all(|table| state.sets[permuted(table)].rows().1 == 0);
@@ -154,6 +175,12 @@ impl View {
             dead,
         }))
     }
+}
+
+/// The tables of the last commit.
+fn tables_of(open: &OpenFile, settings: &Settings) -> Result<Tables> {
+    let tables = settings.plan.tables().len();
+    open.engine.begin_read(block_tables(tables).len())
 }
 
 /// The error for a damaged document.

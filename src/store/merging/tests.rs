@@ -15,10 +15,6 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName};
-use crate::store::file::{
-    AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
-    permuted, posting_row,
-};
 use crate::store::file::{Change, Operation};
 use crate::store::file::{
     DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,

@@ -145,8 +145,8 @@ fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
     }
     edit.state.sets[table].levels.push(level.clone());
     edit.write(&engine)?;
-    let read = read_state(&engine.begin_read()?, &settings)?;
-    let stored = engine.begin_read()?.into_tables(block_tables.len());
+    let read = read_state(&engine.begin_read(0)?, &settings)?;
+    let stored = engine.begin_read(block_tables.len())?;
     let stored = Blocks::new(Arc::new(stored), cache(), settings.file);
     let entries = |level: &Level<u64>, blocks: &Blocks| -> Result<Vec<_>> {
         Ok(level
