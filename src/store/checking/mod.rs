@@ -3,10 +3,9 @@
 mod check;
 mod findings;
 mod hidden;
-mod product;
 mod tally;
 mod walk;
 
-pub(crate) use check::{Checked, check};
+pub(crate) use check::check_rows;
 pub(crate) use findings::{Finding, Findings};
-pub(crate) use walk::CheckProgress;
+pub(crate) use walk::{CheckProgress, Checked};
