@@ -75,8 +75,6 @@ pub(super) struct Arguments {
     scheme: Option<Scheme>,
 
     /// The bytes of the sketches
-    ///
-    /// Sketches estimate the similarity
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 

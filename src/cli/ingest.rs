@@ -77,8 +77,6 @@ pub(super) struct Arguments {
     again: bool,
 
     /// Read all inputs from their beginning
-    ///
-    /// Whatever was read of them before
     #[arg(long)]
     restart: bool,
 

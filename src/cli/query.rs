@@ -82,8 +82,6 @@ struct TargetArguments {
     key: Option<OsString>,
 
     /// Ask for every document of a file; `-` is standard input
-    ///
-    /// Each has a line of its own
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
