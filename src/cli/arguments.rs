@@ -1,9 +1,7 @@
 //! Arguments that several commands share, and the functions that parse them.
 
-use std::ffi::OsStr;
-
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Near, Scheme, Unit};
+use crate::{Near, Unit};
 use clap::Args;
 
 use super::times::time;
@@ -178,14 +176,4 @@ pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
         Ok(similarity @ 0.0..=1.0) => Ok(similarity),
         _ => Err("it must be a number from 0 to 1, for example 0.7".to_owned()),
     }
-}
-
-/// Parses the name of a scheme.
-pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
-    name.parse()
-}
-
-/// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
-pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
-    argument.as_encoded_bytes().to_vec()
 }

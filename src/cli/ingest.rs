@@ -13,7 +13,7 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::{are_same_file, is_no_file};
-use super::arguments::{BoundArguments, Reading, key_bytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading};
 use super::commands::Command;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::open::{Opening, answer_others};
@@ -87,7 +87,7 @@ pub(super) struct Arguments {
     source: Option<OsString>,
 
     /// The scheme of a new database, or of the fingerprints in the input
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
     #[command(flatten)]
@@ -310,7 +310,7 @@ impl Arguments {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
         if let Some(name) = &self.source {
-            ingest = ingest.source_name(key_bytes(name));
+            ingest = ingest.source_name(name.as_encoded_bytes());
         }
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);

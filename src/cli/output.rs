@@ -164,16 +164,6 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// The bytes that [`name_fields`] has put into an object.
-pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
-    match object.get(field).and_then(Value::as_str) {
-        Some(text) => Some(text.as_bytes().to_vec()),
-        None => BASE64
-            .decode(object.get(&format!("{field}_base64"))?.as_str()?)
-            .ok(),
-    }
-}
-
 /// The field of a name that may be any bytes: as text, or as base64 in a field with `_base64` behind its name.
 pub(super) fn name_fields(field: &str, name: &[u8]) -> Map<String, Value> {
     let mut object = Map::new();
