@@ -437,11 +437,11 @@ impl<R: Row> Level<R> {
         Ok(found.entries.get(position.entry))
     }
 
-    /// Whether a chunk, and whether a summary, ends with a row.
-    pub(crate) fn ends_at(&self, last: R) -> (bool, bool) {
-        let chunk = self.chunk_of(last);
-        let has_chunk = self.highs.get(chunk) == Some(&last);
-        (has_chunk, has_chunk && self.summaries.end_at(chunk + 1))
+    /// The last rows of all chunks, and those of all summaries, as numbers.
+    pub(crate) fn ends(&self) -> (Vec<u128>, Vec<u128>) {
+        let chunks: Vec<u128> = self.highs.iter().map(|high| high.number()).collect();
+        let summaries = self.summaries.ends().map(|end| chunks[end - 1]).collect();
+        (chunks, summaries)
     }
 
     /// The entry of the block before, or `None` if there is none.
@@ -536,7 +536,7 @@ impl<R: CachedRow> Level<R> {
         &self,
         range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
-    ) -> Result<(i64, i64)> {
+    ) -> Result<(u64, u64)> {
         let first = self.find(*range.start(), blocks)?;
         let Some(entry) = self.entry(first, blocks)? else {
             return Ok((0, 0));
@@ -549,8 +549,8 @@ impl<R: CachedRow> Level<R> {
         let last = self.find(*range.end(), blocks)?;
         let from = self.rows_before(self.after(first, 1), blocks)?;
         let to = self.rows_before(last, blocks)?;
-        puts += (to.0 - from.0) as i64;
-        marks += (to.1 - from.1) as i64;
+        puts += to.0 - from.0;
+        marks += to.1 - from.1;
         if let Some(entry) = self.entry(last, blocks)? {
             let of_last = count_in(&blocks.rows(entry)?, range);
             puts += of_last.0;
@@ -561,8 +561,8 @@ impl<R: CachedRow> Level<R> {
 }
 
 /// The numbers of rows of a range that a block puts and marks.
-fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (i64, i64) {
-    let puts = part(block.puts(), range).len() as i64;
-    let marks = part(block.marks(), range).len() as i64;
+fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (u64, u64) {
+    let puts = part(block.puts(), range).len() as u64;
+    let marks = part(block.marks(), range).len() as u64;
     (puts, marks)
 }
