@@ -16,7 +16,7 @@ use super::walk::{CheckProgress, Checked, Walk};
 use crate::error::Result;
 use crate::store::blocks::{Row, SetBlocks};
 use crate::store::engine::{BlockTable, ChunkKey, LevelName};
-use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row, decode_scope};
+use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row};
 use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
@@ -24,7 +24,7 @@ const MOST_COLLECTED: u64 = 2 << 20;
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
 /// any other error is returned.
-pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
+pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
     let tables = view.state().sets.tables();
     let mut findings = Findings::default();
     read_directories(view, &mut findings)?;
@@ -92,9 +92,8 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     // Number 0 is that of documents without a scope.
     seen[0] = true;
     let mut damaged = Vec::new();
-    let file = view.settings().file;
-    let read = view.scopes(|name, record| {
-        match decode_scope(file, name, record) {
+    let read = view.each_scope(|name, number| {
+        match number {
             Ok(number) if !counters.has_given(number) => {
                 findings.add("scopes", name, "its number was never given");
             }
@@ -198,7 +197,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
         // Pages before the first one may wait to be removed.
-        if !(state.oldest_page..state.next_page).contains(&page) {
+        if !state.log_pages().contains(&page) {
             stray.push(page.to_string());
         }
     });
@@ -219,20 +218,15 @@ fn find_stray_blocks<R: Row>(
     let blocks = view.blocks().of_table(table);
     let mut wanted = 0;
     for level in levels {
-        wanted += level.blocks() as u64;
+        wanted += level.blocks();
     }
     let mut stray = Vec::new();
-    let read = view.tables().block_count(table).and_then(|count| {
-        // Blocks that are missing were found when they were read.
-        if count <= wanted {
-            return Ok(());
+    // Blocks that are missing were found when they were read.
+    let read = view.tables().block_keys(table, wanted, |number, last| {
+        let level = levels.iter().find(|level| level.number == number);
+        if !level.is_some_and(|level| has_block(level, R::from_number(last), blocks)) {
+            stray.push(format!("{table}, level {number}, block up to {last:x}"));
         }
-        view.tables().block_keys(table, |number, last| {
-            let level = levels.iter().find(|level| level.number == number);
-            if !level.is_some_and(|level| has_block(level, R::from_number(last), blocks)) {
-                stray.push(format!("{table}, level {number}, block up to {last:x}"));
-            }
-        })
     });
     add_strays(table.name, read, stray, findings)
 }

@@ -19,7 +19,7 @@ use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists};
 use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
-    self, FIXED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
+    self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SetLevel;
@@ -89,7 +89,7 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
-    let copied = most.min(view.metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
+    let copied = most.min(view.file().metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
     let new = plan
@@ -149,16 +149,12 @@ impl Copy<'_> {
         let old = self.view.state();
         let plan = &self.settings.plan;
         let mut rows = old.sets.rows(permuted(0)) * plan.tables().len() as u64;
-        for &set in FIXED {
-            by_row!(set, set => if set.is_copied {
-                rows += old.sets.rows(set);
-            });
+        for set in COPIED {
+            rows += by_row!(set, set => old.sets.rows(set));
         }
         counter.expect(rows);
-        for &set in FIXED {
-            by_row!(set, set => if set.is_copied {
-                copy_set(self.view, set, set, bulk, counter)?;
-            });
+        for set in COPIED {
+            by_row!(set, set => copy_set(self.view, set, set, bulk, counter)?);
         }
         for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
@@ -272,10 +268,7 @@ pub(super) fn verified(
     original: Option<&View>,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<View> {
-    let settings = Arc::new(settings);
-    let txn = copy.engine.begin_read()?;
-    let state = file::read_state(&txn, &settings)?;
-    let view = View::new(copy, txn, state, settings, cache);
+    let view = View::read(copy, Arc::new(settings), cache)?;
     let new = view.state();
     for set in new.sets.sets() {
         by_row!(set, set => read_all(&view, set, go_on)?);
@@ -339,7 +332,7 @@ pub(crate) fn compact(
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.current_settings().for_another_file();
+    let mut settings = view.settings().for_another_file();
     if let Some(plan) = plan {
         settings.plan = plan;
     }
@@ -368,7 +361,7 @@ pub(crate) fn compact(
     let copied = verified(&open, settings, cache, Some(&view), &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
-        .set_permissions(view.metadata().map_err(&failed)?.permissions())
+        .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
         .map_err(&failed)?;
     put_in_place(shared, new.temporary, &open, copied)
 }

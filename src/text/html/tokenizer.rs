@@ -372,18 +372,8 @@ fn script_end(content: &[u8]) -> usize {
 /// What the attributes of a start tag say. Of two with one name, the first counts.
 #[derive(Default)]
 pub(super) struct Attributes<'a> {
-    /// `hidden`, also `hidden=until-found`.
-    pub(super) hidden: bool,
-    /// `popover`: not shown before somebody asks for it.
-    pub(super) popover: bool,
-    /// `open`, of a dialog.
-    pub(super) open: bool,
-    /// The address of a link.
-    pub(super) href: bool,
-    /// `data`: what an object shows in place of its content.
-    pub(super) data: bool,
-    /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
-    pub(super) font: bool,
+    /// A bit for each flag.
+    flags: u8,
     style: Option<&'a [u8]>,
     encoding: Option<&'a [u8]>,
     shadow_root: Option<&'a [u8]>,
@@ -391,16 +381,46 @@ pub(super) struct Attributes<'a> {
     display: Option<&'a [u8]>,
 }
 
+/// An attribute that says something by being there.
+#[derive(Clone, Copy)]
+pub(super) enum Flag {
+    /// `hidden`, also `hidden=until-found`.
+    Hidden,
+    /// `popover`: not shown before somebody asks for it.
+    Popover,
+    /// `open`, of a dialog.
+    Open,
+    /// The address of a link.
+    Href,
+    /// `data`: what an object shows in place of its content.
+    Data,
+    /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
+    Font,
+}
+
+/// An attribute whose value is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Valued {
+    /// `encoding`, of an annotation in MathML.
+    Encoding,
+    /// `shadowrootmode`, of a template.
+    ShadowRoot,
+    /// `type`, of an input.
+    Type,
+    /// `display`, of an element of SVG.
+    Display,
+}
+
 impl<'a> Attributes<'a> {
     #[inline]
     pub(super) fn add(&mut self, name: Name, value: &'a [u8]) {
         match name {
-            HIDDEN => self.hidden = true,
-            POPOVER => self.popover = true,
-            OPEN => self.open = true,
-            HREF | XLINK_HREF => self.href = true,
-            DATA => self.data = true,
-            COLOR | FACE | SIZE => self.font = true,
+            HIDDEN => self.set(Flag::Hidden),
+            POPOVER => self.set(Flag::Popover),
+            OPEN => self.set(Flag::Open),
+            HREF | XLINK_HREF => self.set(Flag::Href),
+            DATA => self.set(Flag::Data),
+            COLOR | FACE | SIZE => self.set(Flag::Font),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
             SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
@@ -410,38 +430,33 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether a template is a shadow root, which is shown.
-    pub(super) fn is_shadow_root(&self) -> bool {
-        is_one_of(self.shadow_root, &["open", "closed"])
+    fn set(&mut self, flag: Flag) {
+        self.flags |= 1 << flag as u8;
     }
 
-    /// Whether MathML has HTML in this annotation.
-    pub(super) fn annotates_in_html(&self) -> bool {
-        is_one_of(self.encoding, &["text/html", "application/xhtml+xml"])
+    pub(super) fn has(&self, flag: Flag) -> bool {
+        self.flags >> flag as u8 & 1 == 1
     }
 
-    /// Whether an input is not shown.
-    pub(super) fn is_of_hidden_type(&self) -> bool {
-        is_one_of(self.kind, &["hidden"])
-    }
-
-    /// Whether SVG is not shown.
-    pub(super) fn has_no_display(&self) -> bool {
-        is_one_of(self.display, &["none"])
+    /// Whether an attribute has one of these values.
+    pub(super) fn is_one_of(&self, attribute: Valued, known: &[&str]) -> bool {
+        let value = match attribute {
+            Valued::Encoding => self.encoding,
+            Valued::ShadowRoot => self.shadow_root,
+            Valued::Type => self.kind,
+            Valued::Display => self.display,
+        };
+        let Some(value) = value else { return false };
+        let value = decoded(value);
+        known
+            .iter()
+            .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
     }
 
     /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
     }
-}
-
-fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
-    let Some(value) = value else { return false };
-    let value = decoded(value);
-    known
-        .iter()
-        .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn decoded(value: &[u8]) -> Cow<'_, [u8]> {
