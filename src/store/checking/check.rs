@@ -72,17 +72,25 @@ pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Che
 /// Reads all directories.
 fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
-    let read = state.documents.read_all(view.document_blocks());
-    findings.add_failure("directory", read)?;
+    read_directory(&state.documents, view.document_blocks(), findings)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
             for SetLevel { level, .. } in &state.sets[set].levels {
-                let read = level.read_all(view.blocks().of_table(set.table()));
-                findings.add_failure("directory", read)?;
+                let blocks = view.blocks().of_table(set.table());
+                read_directory(level, blocks, findings)?;
             }
         });
     }
     Ok(())
+}
+
+fn read_directory<R: Row>(
+    level: &Level<R>,
+    blocks: SetBlocks<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let entries = level.entries(level.all(), blocks);
+    findings.add_failure("directory", entries.map(drop))
 }
 
 /// Checks that every scope has a number of its own that was given.
