@@ -7,7 +7,7 @@ use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
-use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot};
+use crate::store::{CheckProgress, Checked, Finding, Findings, Store, StoredSnapshot, check_rows};
 
 /// The report of [`Database::check`](crate::Database::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Snapshot {
 /// else.
 fn check(store: &Store, progress: CheckProgress<'_>) -> Result<CheckReport> {
     let mut report = CheckReport {
-        pages_verified: store.is_writable(),
+        pages_verified: store.ensure_writable().is_ok(),
         ..CheckReport::default()
     };
     if report.pages_verified {
@@ -171,7 +171,7 @@ impl CheckReport {
             documents,
             fingerprints,
             findings,
-        } = snapshot.check(progress)?;
+        } = check_rows(snapshot, progress)?;
         (self.documents, self.fingerprints) = (documents, fingerprints);
         let total = self.total_problems + findings.total();
         for Finding {

@@ -8,14 +8,13 @@ use std::time::Instant;
 use super::explain::{self, Explanation};
 use super::query::{Matches, Query};
 use super::search;
-use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
 use crate::metrics::{Tally, Timed};
 use crate::parallel;
 use crate::source::Source;
-use crate::store::{DocumentNumber, Reader, Store, StoredSnapshot};
+use crate::store::{DocumentNumber, Reader, Statistics, Store, StoredSnapshot};
 
 /// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
 /// the clock twice would show in it.
@@ -247,7 +246,12 @@ impl Snapshot {
     ///
     /// One look-up. The first one after opening reads the records of all sources.
     pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
-        self.stored()?.source(name.as_ref())
+        let name = name.as_ref();
+        let record = self.stored()?.source(name)?;
+        Ok(record.map(|record| Source {
+            name: name.to_vec(),
+            record,
+        }))
     }
 
     /// The sources that documents were read from, in the order of their names, and how far they have been read.

@@ -159,7 +159,7 @@ impl WriteTxn {
         documents: &[Document],
         policy: &Policy,
     ) -> Result<Vec<Verdict>> {
-        let settings = self.writer.settings();
+        let settings = self.writer.reader().settings();
         for (index, document) in documents.iter().enumerate() {
             settings
                 .validate(document)
@@ -235,7 +235,7 @@ impl WriteTxn {
 
     /// The max distance for a document, if the document and the policy are within their bounds.
     fn check(&self, document: &Document, policy: &Policy) -> Result<u32> {
-        let settings = self.writer.settings();
+        let settings = self.writer.reader().settings();
         settings.validate(document)?;
         Ok(policy.filter.bounds(document, settings)?.max_distance)
     }
@@ -378,9 +378,10 @@ impl<'a> NearNow<'a> {
                 written => Self::Among(written.to_vec()),
             };
         };
+        let removed = writer.removed_fingerprints();
         let has_removed = match &committed.fingerprints {
-            _ if !writer.has_removed_any() => false,
-            Some(near) => near.iter().any(|near| writer.has_removed(near.fingerprint)),
+            _ if removed.is_empty() => false,
+            Some(near) => near.iter().any(|near| removed.contains(&near.fingerprint)),
             None => true,
         };
         if written.is_empty() && !has_removed {

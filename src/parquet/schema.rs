@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use parquet::file::metadata::KeyValue;
 
-use crate::database::{CreateOptions, Statistics};
+use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
+use crate::inspect::Statistics;
 use crate::sketch::SketchSize;
 use crate::text::Scheme;
 

@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `crowds`, `postings`, `read`, `scan`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `crowds`, `postings`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
@@ -31,7 +31,6 @@ mod numbers;
 mod planting;
 mod postings;
 mod read;
-mod scan;
 mod scope_names;
 mod sizes;
 mod snapshot;
@@ -46,24 +45,22 @@ mod write;
 pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
-pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
+pub(crate) use checking::{CheckProgress, Checked, Finding, Findings, check_rows};
 pub(crate) use crowds::Crowds;
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording};
-pub(crate) use expiry::Conditions;
-pub use file::FORMAT_VERSION;
-pub(crate) use file::{CacheLimit, Patience, Settings};
+pub(crate) use expiry::{Conditions, list_expired};
+pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
+pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
-pub(crate) use read::Reader;
-pub(crate) use scan::Scan;
+pub(crate) use read::{Reader, Scan};
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::{SetLevels, StoredSnapshot};
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

@@ -1,66 +1,23 @@
-//! StoredSnapshot: what was committed at one moment.
+//! What can be asked of a snapshot: its documents, block by block, and a copy of it.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::source::Source;
-use crate::store::blocks::Row;
-use crate::store::checking::{self, CheckProgress, Checked};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
+use crate::store::file::{StoredSnapshot, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{SetLevel, SortedSet};
-
-/// A snapshot: what is committed at one moment.
-pub(crate) struct StoredSnapshot {
-    view: Arc<View>,
-    _counted: CountedSnapshot,
-}
 
 /// Documents with their numbers. A damaged document does not hide the others.
-pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
-
-/// A set with its levels.
-pub(crate) struct SetLevels {
-    pub(crate) name: String,
-    /// The rows in memory, with marks.
-    pub(crate) recent_rows: u64,
-    /// The blocks of each level, and the rows that it puts and marks.
-    pub(crate) levels: Vec<(u64, (u64, u64))>,
-}
-
-impl SetLevels {
-    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let mut levels = Vec::with_capacity(set.levels.len());
-        for SetLevel { level, .. } in &set.levels {
-            levels.push((level.blocks() as u64, level.rows()));
-        }
-        Self {
-            name,
-            recent_rows: set.memory_rows(),
-            levels,
-        }
-    }
-}
+type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
 
 impl StoredSnapshot {
-    pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
-        Self {
-            view,
-            _counted: counted,
-        }
-    }
-
     /// Reads what is committed.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.view)
+        Reader::new(self)
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -78,7 +35,7 @@ impl StoredSnapshot {
         from: DocumentNumber,
         is_wanted: impl Fn(Option<Fingerprint>) -> bool,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
@@ -107,7 +64,7 @@ impl StoredSnapshot {
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
         see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let next = DocumentNumber(stored.last()).next();
@@ -128,19 +85,6 @@ impl StoredSnapshot {
         Ok(Some((seen, next)))
     }
 
-    /// The source of this name. `None` if there is none.
-    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Source>> {
-        Ok(self.view.source(name)?.map(|record| Source {
-            name: name.to_vec(),
-            record,
-        }))
-    }
-
-    /// All sources, in the order of their names.
-    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
-        self.view.sources()
-    }
-
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(
         &self,
@@ -148,45 +92,7 @@ impl StoredSnapshot {
         sizes: &Sizes,
         progress: CopyProgress<'_>,
     ) -> Result<()> {
-        dense::backup(&self.view, path, sizes, progress)
-    }
-
-    /// Goes through the documents that an expiry would remove, until `each` fails.
-    pub(crate) fn to_expire(&self, conditions: &Conditions, each: ToExpire<'_>) -> Result<()> {
-        expiry::list(&self.view, conditions, each)
-    }
-
-    /// The part of the commit that is kept in memory.
-    pub(crate) fn state(&self) -> &State {
-        self.view.state()
-    }
-
-    /// The greatest number of levels of a set, and the number of marks in all sets.
-    pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        self.view.state().sets.levels_and_marks()
-    }
-
-    /// The sets, with their levels.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
-        let sets = &self.view.state().sets;
-        sets.sets()
-            .map(|any| by_row!(any, id => SetLevels::new(id.table().to_string(), &sets[id])))
-    }
-
-    /// The memory that the directories take once all of them are read, in bytes.
-    pub(crate) fn directory_bytes(&self) -> u64 {
-        self.view.state().directory_bytes() as u64
-    }
-
-    /// Checks that documents and the rows of all sets name each other and nothing else.
-    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<Checked> {
-        checking::check(&self.view, progress)
-    }
-}
-
-impl fmt::Debug for StoredSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
+        dense::backup(self, path, sizes, progress)
     }
 }
 

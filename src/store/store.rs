@@ -8,7 +8,6 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -20,7 +19,7 @@ use crate::process::give_up_inherited;
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
-use crate::store::engine::{Engine, FirstRows, Recording};
+use crate::store::engine::{Engine, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, fold_log, wait_until_idle};
@@ -68,7 +67,7 @@ impl Drop for Store {
         if !self.is_here() {
             // What is left open is closed when the process ends.
             _ = give_up_inherited();
-        } else if !thread::panicking() && self.shared.is_writable() {
+        } else if !thread::panicking() && self.ensure_writable().is_ok() {
             // A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
             _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(turn.shared())));
         }
@@ -125,7 +124,7 @@ impl Store {
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
         Ok(Self {
-            settings: shared.current_settings(),
+            settings: shared.view()?.settings().clone(),
             shared,
             worker: Mutex::new(worker),
             users: Mutex::default(),
@@ -143,8 +142,8 @@ impl Store {
         let rows = settings.map(file::first_rows);
         let first = rows
             .as_ref()
-            .map(|(block_tables, meta)| FirstRows { block_tables, meta });
-        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
+            .map(|(block_tables, meta)| (*block_tables, &meta[..]));
+        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first)?;
         let file = tempfile::tempfile();
         let file = file.map_err(Error::io(Path::new("")))?;
         Self::new(
@@ -164,13 +163,6 @@ impl Store {
     /// The settings, but for the plan, which a compaction changes.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// A snapshot: what is committed now.
-    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
-        let shared = self.shared()?;
-        let counted = shared.count_snapshot();
-        shared.view().map(|view| StoredSnapshot::new(view, counted))
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
@@ -222,7 +214,7 @@ impl Store {
         let turn = Turn::wait(shared)?;
         // Somebody else may have closed it meanwhile.
         shared.ensure_usable()?;
-        if shared.is_writable() {
+        if shared.ensure_writable().is_ok() {
             outcome = outcome.and(guarded(|| fold_log(turn.shared())));
         }
         drop(self.worker.lock().take());

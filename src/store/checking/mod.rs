@@ -6,6 +6,6 @@ mod hidden;
 mod tally;
 mod walk;
 
-pub(crate) use check::check;
+pub(crate) use check::check_rows;
 pub(crate) use findings::{Finding, Findings};
 pub(crate) use walk::{CheckProgress, Checked};

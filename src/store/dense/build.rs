@@ -58,13 +58,9 @@ fn verify(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
-    let view = copy::view_of(
-        open,
-        Arc::new(settings.clone()),
-        Arc::new(BlockCache::new(CACHE_BYTES)),
-    )?;
-    same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))?;
-    copy::verify(&view, &view, go_on)
+    let cache = Arc::new(BlockCache::new(CACHE_BYTES));
+    let view = copy::verified(open, settings.clone(), cache, None, go_on)?;
+    same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))
 }
 
 /// A file that is being built.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
+use super::guard::guarded;
 use crate::error::Error;
 use crate::process::{Kept, Process};
 
@@ -20,6 +21,8 @@ use crate::process::{Kept, Process};
 #[derive(Debug)]
 struct Owned {
     storage: Kept<Box<dyn StorageBackend>>,
+    /// Whether the engine has begun the database. Then the file gets small regions.
+    is_new: bool,
     process: Process,
     #[cfg(test)]
     is_broken: AtomicBool,
@@ -46,7 +49,7 @@ pub(crate) struct Lent {
 
 /// What became of a loan.
 #[derive(Debug, Default)]
-pub(crate) struct LoanState {
+pub(super) struct LoanState {
     is_taken_back: AtomicBool,
     /// Whether nobody else will get the storage, since it was closed.
     is_closed: AtomicBool,
@@ -54,15 +57,26 @@ pub(crate) struct LoanState {
 }
 
 impl LoanState {
+    /// Reads under the guard. If the storage was taken back, that is the error, whatever the engine says.
+    pub(super) fn read<T>(&self, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        guarded(read).map_err(|error| {
+            if self.is_taken_back() {
+                self.loss()
+            } else {
+                error
+            }
+        })
+    }
+
     /// Whether the engine has lost its storage to another engine.
-    pub(crate) fn is_taken_back(&self) -> bool {
+    fn is_taken_back(&self) -> bool {
         // Together with the store in `take_back`, this is in one order with the reads of the old engine and
         // the writes of the new one.
         self.is_taken_back.load(Ordering::SeqCst)
     }
 
     /// The error for an engine that has lost its storage.
-    pub(crate) fn loss(&self) -> Error {
+    fn loss(&self) -> Error {
         if self.is_closed.load(Ordering::SeqCst) {
             Error::Closed
         } else {
@@ -71,31 +85,29 @@ impl LoanState {
     }
 
     /// Whether the engine has met an error of the storage. It then refuses everything.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 }
 
 impl Lent {
-    /// The storage that `make` makes of a file.
-    pub(super) fn new<S: StorageBackend>(
-        file: File,
-        make: impl FnOnce(File) -> Result<S, DatabaseError>,
-    ) -> Result<Self, DatabaseError> {
+    /// The storage of a file. If `is_new`, the engine begins a database in it.
+    pub(super) fn new(file: File, is_new: bool) -> Result<Self, DatabaseError> {
         let storage = Kept::new(file).try_map(|file| {
-            make(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
+            FileBackend::new(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
         })?;
-        Ok(Self::first_loan(storage))
+        Ok(Self::first_loan(storage, is_new))
     }
 
     #[cfg(test)]
     pub(super) fn recorded(storage: super::recording::Recording) -> Self {
-        Self::first_loan(Kept::without_descriptor(Box::new(storage)))
+        Self::first_loan(Kept::without_descriptor(Box::new(storage)), false)
     }
 
-    fn first_loan(storage: Kept<Box<dyn StorageBackend>>) -> Self {
+    fn first_loan(storage: Kept<Box<dyn StorageBackend>>, is_new: bool) -> Self {
         let owned = Owned {
             storage,
+            is_new,
             process: Process::here(),
             #[cfg(test)]
             is_broken: AtomicBool::new(false),
@@ -186,7 +198,15 @@ impl StorageBackend for Lent {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.run(|storage| storage.set_len(len))
+        self.run(|storage| {
+            let is_first =
+                self.owned.is_new && len <= length_of(MOST_REDB_FIRST_PAGES) && storage.len()? == 0;
+            storage.set_len(if is_first {
+                length_of(FIRST_PAGES)
+            } else {
+                len
+            })
+        })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -194,7 +214,12 @@ impl StorageBackend for Lent {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.run(|storage| storage.write(offset, data))
+        let changed = if self.owned.is_new {
+            with_small_regions(offset, data)
+        } else {
+            None
+        };
+        self.run(|storage| storage.write(offset, changed.as_deref().unwrap_or(data)))
     }
 
     fn close(&self) -> io::Result<()> {
@@ -256,16 +281,6 @@ const fn length_of(pages: u32) -> u64 {
     (pages as u64 + 1) * 4096
 }
 
-/// The file of a new database.
-#[derive(Debug)]
-pub(super) struct NewStorage(FileBackend);
-
-impl NewStorage {
-    pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
-        FileBackend::new(file).map(Self)
-    }
-}
-
 /// The header with small regions. `None` if this is not a header, or not one that redb has just made.
 fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let pages = data.get(REGION_PAGES_BYTES)?;
@@ -281,65 +296,6 @@ fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     Some(changed)
 }
 
-impl StorageBackend for NewStorage {
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match with_small_regions(offset, data) {
-            Some(changed) => self.0.write(offset, &changed),
-            None => self.0.write(offset, data),
-        }
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let is_new = len <= length_of(MOST_REDB_FIRST_PAGES) && self.0.len()? == 0;
-        self.0
-            .set_len(if is_new { length_of(FIRST_PAGES) } else { len })
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.0.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-    ) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -352,8 +308,8 @@ mod tests {
     #[test]
     fn a_new_file_has_small_regions_and_keeps_them() {
         let mut file = tempfile::tempfile().expect("a temporary file can be made");
-        let storage =
-            NewStorage::new(file.try_clone().expect("it can be cloned")).expect("a new file");
+        let cloned = file.try_clone().expect("it can be cloned");
+        let storage = Lent::new(cloned, true).expect("a new file");
         let engine = redb::Database::builder()
             .create_with_backend(storage)
             .expect("a new database");
