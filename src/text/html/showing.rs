@@ -62,8 +62,10 @@ impl Showing {
             tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
         let is_hidden = hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden);
 
-        let mut own = Self::default();
-        own.displayed = !(is_closed || is_hidden);
+        let mut own = Self {
+            displayed: !(is_closed || is_hidden),
+            ..Self::default()
+        };
         own = own.styled(attributes, hiding);
         own.displayed &= !is_unshown;
         own
