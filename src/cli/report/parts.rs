@@ -112,7 +112,8 @@ fn table_text(table: &Table) -> String {
             .rows
             .iter()
             .map(|row| row.cells[index].chars().count());
-        widths.push(cells.max().unwrap_or(0).max(column.heading.chars().count()));
+        let heading = column.heading.chars().count();
+        widths.push(cells.max().unwrap_or(0).max(heading));
     }
     let headings = Row {
         cells: table
@@ -125,7 +126,8 @@ fn table_text(table: &Table) -> String {
     let mut lines = Vec::new();
     for row in [&headings].into_iter().chain(&table.rows) {
         let mut line = String::new();
-        for ((cell, width), column) in row.cells.iter().zip(&widths).zip(&table.columns) {
+        let columns = widths.iter().zip(&table.columns);
+        for (cell, (width, column)) in row.cells.iter().zip(columns) {
             line += &match column.is_number {
                 true => format!("{cell:>width$}  "),
                 false => format!("{cell:<width$}  "),

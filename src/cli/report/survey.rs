@@ -290,7 +290,8 @@ fn pairs_by_chance(fingerprints: u64, max_distance: u32) -> f64 {
         near += patterns;
         patterns *= f64::from(Fingerprint::BITS - distance) / f64::from(distance + 1);
     }
-    fingerprints * (fingerprints - 1.0).max(0.0) / 2.0 * near / 2f64.powi(64)
+    let pairs = fingerprints * (fingerprints - 1.0).max(0.0) / 2.0;
+    pairs * near / 2f64.powi(64)
 }
 
 #[cfg(test)]
