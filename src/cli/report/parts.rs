@@ -180,7 +180,7 @@ fn gap_text(words: usize) -> String {
 const STYLE: &str = include_str!("page.css");
 
 /// A report as a page. It has no scripts, and loads nothing.
-pub(super) fn page_of(title: &str, parts: Vec<Part>) -> String {
+pub(super) fn page_of(title: &str, parts: &[Part]) -> String {
     let title = escaped(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -188,7 +188,7 @@ pub(super) fn page_of(title: &str, parts: Vec<Part>) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
-    for part in &parts {
+    for part in parts {
         match part {
             Part::Heading(heading) => add(&mut page, &format!("<h2>{}</h2>", escaped(heading))),
             Part::Paragraph(text) => add(&mut page, &format!("<p>{}</p>", escaped(text))),
