@@ -301,6 +301,7 @@ impl Clusters {
         }
         sizes
     }
+
     fn size_parts(&self) -> Vec<Part> {
         let sizes = self.sizes();
         let heading = Part::Heading("Sizes of clusters");
