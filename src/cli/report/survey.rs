@@ -120,7 +120,7 @@ impl<'a> Survey<'a> {
         samples: usize,
     ) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
         let mut counts = vec![0u64; self.max_distance as usize + 1];
-        let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
+        let mut drawn = vec![Vec::<Drawn>::new(); counts.len()];
         let progress = self.console.progress();
         // Those that are not similar enough count too: a report is there to judge the least similarity.
         let pairs = self
