@@ -32,7 +32,6 @@ mod query;
 mod reopen_tests;
 mod search;
 mod snapshot;
-mod statistics;
 mod submissions;
 mod ticket;
 mod verdict;
@@ -41,7 +40,6 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub use check::{CheckReport, Problem};
 #[cfg(feature = "ingest")]
 pub(crate) use clusters::DuplicateEvent;
 pub use clusters::{
@@ -62,7 +60,6 @@ pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use snapshot::{Documents, Snapshot};
-pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub use submissions::{Answers, WriterOptions};
 pub use ticket::{Submitting, Ticket};
 pub use verdict::{Change, Verdict};

@@ -8,14 +8,13 @@ use std::time::Instant;
 use super::explain::{self, Explanation};
 use super::query::{Matches, Query};
 use super::search;
-use super::statistics::Statistics;
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
 use crate::metrics::{Tally, Timed};
 use crate::parallel;
 use crate::source::Source;
-use crate::store::{DocumentNumber, Reader, Store, StoredSnapshot};
+use crate::store::{DocumentNumber, Reader, Statistics, Store, StoredSnapshot};
 
 /// Of the single queries of a thread, one of this number is timed. A query takes about a microsecond, and looking at
 /// the clock twice would show in it.
@@ -370,7 +369,7 @@ impl Snapshot {
     ///
     /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
-        Statistics::new(self.stored()?, &self.store)
+        self.stored()?.statistics(&self.store)
     }
 }
 

@@ -12,10 +12,11 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::file::metadata::KeyValue;
 
-use crate::database::{CreateOptions, Statistics};
+use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::inspect::Statistics;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 

@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `read`, `scan`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `postings`, `read`, `scan`, `scope_names`, `statistics`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
@@ -35,6 +35,7 @@ mod scope_names;
 mod sizes;
 mod snapshot;
 mod sorted_set;
+mod statistics;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
@@ -45,7 +46,7 @@ mod write;
 pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
-pub(crate) use checking::{CheckProgress, Checked, Finding, Findings};
+pub use checking::{CheckReport, Problem};
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
@@ -62,7 +63,8 @@ pub(crate) use read::Reader;
 pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::{SetLevels, StoredSnapshot};
+pub(crate) use snapshot::StoredSnapshot;
 pub(crate) use sorted_set::Crowds;
+pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

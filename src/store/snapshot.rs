@@ -5,18 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::read::Reader;
+use super::statistics::Statistics;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::source::Source;
-use crate::store::blocks::Row;
-use crate::store::checking::{self, CheckProgress, Checked};
+use crate::store::checking::{self, CheckProgress, CheckReport};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{CountedSnapshot, State, View, by_row, damaged_document};
+use crate::store::file::{CountedSnapshot, Shared, View, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{SetLevel, SortedSet};
 
 /// A snapshot: what is committed at one moment.
 pub(crate) struct StoredSnapshot {
@@ -26,29 +25,6 @@ pub(crate) struct StoredSnapshot {
 
 /// Documents with their numbers. A damaged document does not hide the others.
 pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
-
-/// A set with its levels.
-pub(crate) struct SetLevels {
-    pub(crate) name: String,
-    /// The rows in memory, with marks.
-    pub(crate) recent_rows: u64,
-    /// The blocks of each level, and the rows that it puts and marks.
-    pub(crate) levels: Vec<(u64, (u64, u64))>,
-}
-
-impl SetLevels {
-    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
-        let mut levels = Vec::with_capacity(set.levels.len());
-        for SetLevel { level, .. } in &set.levels {
-            levels.push((level.blocks() as u64, level.rows()));
-        }
-        Self {
-            name,
-            recent_rows: set.memory_rows(),
-            levels,
-        }
-    }
-}
 
 impl StoredSnapshot {
     pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
@@ -156,31 +132,18 @@ impl StoredSnapshot {
         expiry::list(&self.view, conditions, each)
     }
 
-    /// The part of the commit that is kept in memory.
-    pub(crate) fn state(&self) -> &State {
-        self.view.state()
+    /// What is committed, and the size that the file has now.
+    pub(crate) fn statistics(&self, shared: &Shared) -> Result<Statistics> {
+        Statistics::new(&self.view, shared)
     }
 
-    /// The greatest number of levels of a set, and the number of marks in all sets.
-    pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        self.view.state().sets.levels_and_marks()
-    }
-
-    /// The sets, with their levels.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = SetLevels> {
-        let sets = &self.view.state().sets;
-        sets.sets()
-            .map(|any| by_row!(any, id => SetLevels::new(id.table().to_string(), &sets[id])))
-    }
-
-    /// The memory that the directories take once all of them are read, in bytes.
-    pub(crate) fn directory_bytes(&self) -> u64 {
-        self.view.state().directory_bytes() as u64
-    }
-
-    /// Checks that documents and the rows of all sets name each other and nothing else.
-    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<Checked> {
-        checking::check(&self.view, progress)
+    /// Checks that documents and the rows of all sets name each other and nothing else, and adds to a report.
+    pub(crate) fn check(
+        &self,
+        report: CheckReport,
+        progress: CheckProgress<'_>,
+    ) -> Result<CheckReport> {
+        checking::check(&self.view, report, progress)
     }
 }
 

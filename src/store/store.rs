@@ -17,6 +17,7 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
+use crate::store::checking::{CheckProgress, CheckReport, Problem};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
@@ -171,6 +172,29 @@ impl Store {
         let shared = self.shared()?;
         let counted = shared.count_snapshot();
         shared.view().map(|view| StoredSnapshot::new(view, counted))
+    }
+
+    /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
+    /// else.
+    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
+        const PAGES_WRONG: &str =
+            "checksums were wrong, or commits were lost, and the last whole commit was restored";
+        let mut report = CheckReport {
+            pages_verified: self.is_writable(),
+            ..CheckReport::default()
+        };
+        if report.pages_verified {
+            let whole = self.check_pages();
+            if report.part("pages", whole)? == Some(false) {
+                report.add(Problem::new("pages", "-", PAGES_WRONG));
+            }
+        }
+        // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
+        let begun = self.begin_read();
+        match report.part("pages", begun)? {
+            Some(snapshot) => snapshot.check(report, progress),
+            None => Ok(report),
+        }
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::Findings;
 use super::hidden::Hidden;
 use super::product::Secret;
+use super::report::CheckReport;
 use super::tally::{self, Products};
 use super::walk::{CheckProgress, Found, Parts, Ticks, Walk};
 use crate::error::{Error, Result};
@@ -29,17 +30,13 @@ const MOST_COLLECTED: u64 = 2 << 20;
 /// The most documents with the same hash of their keys whose keys are compared.
 const MOST_COMPARED: usize = 1 << 12;
 
-/// What a check found.
-pub(crate) struct Checked {
-    pub(crate) documents: u64,
-    /// The number of distinct fingerprints.
-    pub(crate) fingerprints: u64,
-    pub(crate) findings: Findings,
-}
-
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
-/// any other error is returned.
-pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
+/// any other error is returned. What is found is added to a report.
+pub(crate) fn check(
+    view: &View,
+    report: CheckReport,
+    progress: CheckProgress<'_>,
+) -> Result<CheckReport> {
     let tables = view.state().sets.tables();
     let mut findings = Findings::default();
     read_directories(view, &mut findings)?;
@@ -49,12 +46,8 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
             "-",
             "without it, the rows and the documents cannot be checked",
         );
-        let counters = view.state().counters;
-        return Ok(Checked {
-            documents: counters.documents,
-            fingerprints: 0,
-            findings,
-        });
+        let documents = view.state().counters.documents;
+        return Ok(report.completed(documents, 0, findings));
     }
     let parts = Parts::new(view)?;
     let ticks = Ticks::new(progress);
@@ -82,11 +75,7 @@ pub(crate) fn check(view: &View, progress: CheckProgress<'_>) -> Result<Checked>
     }
     check_counts(view, &found, &products, &mut findings);
     findings.merge(found.findings);
-    Ok(Checked {
-        documents: found.documents,
-        fingerprints: found.fingerprints,
-        findings,
-    })
+    Ok(report.completed(found.documents, found.fingerprints, findings))
 }
 
 /// Reads all directories.
@@ -122,7 +111,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
                 findings.add("scopes", name, "another scope has its number");
             }
             Ok(_) => {}
-            Err(error) if damaged.len() < Findings::MOST => damaged.push(error),
+            Err(error) if damaged.len() < CheckReport::MAX_PROBLEMS => damaged.push(error),
             Err(_) => findings.count(1),
         }
         Ok(())

@@ -4,9 +4,10 @@ mod check;
 mod findings;
 mod hidden;
 mod product;
+mod report;
 mod tally;
 mod walk;
 
-pub(crate) use check::{Checked, check};
-pub(crate) use findings::{Finding, Findings};
+pub(crate) use check::check;
+pub use report::{CheckReport, Problem};
 pub(crate) use walk::CheckProgress;

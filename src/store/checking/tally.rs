@@ -2,9 +2,10 @@
 //! all rows, or the rows of a few buckets themselves. Then it says in words which rows are missing and which are
 //! too many.
 
-use super::findings::{Finding, Findings};
+use super::findings::Findings;
 use super::hidden::Hidden;
 use super::product::{BUCKETS, Product, Secret};
+use super::report::Problem;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, Table};
 use crate::store::file::{
@@ -296,7 +297,7 @@ fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findin
 }
 
 /// A row that is missing or too many, in words.
-fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Finding {
+fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Problem {
     let number = number_of(row.number());
     let names = format!(
         "a row names document {}, to which it does not belong",
@@ -327,11 +328,8 @@ fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Fi
             "the row should not be there".to_owned(),
         )
     };
-    Finding {
-        table: set.table().name,
-        key,
-        problem: if is_missing { missing } else { more },
-    }
+    let problem = if is_missing { missing } else { more };
+    Problem::new(set.table().name, key, problem)
 }
 
 fn table_of<R: SetRow>(view: &View, set: Set<R>) -> Option<&Table> {

@@ -1,9 +1,11 @@
-//! What a database holds, and how large it is.
+//! Statistics: what a database holds, and how large it is, as plain data.
 
+use super::read::Reader;
 use crate::error::Result;
 use crate::files::allocated_bytes;
 use crate::sketch::SketchSize;
-use crate::store::{FORMAT_VERSION, SetLevels, Store, StoredSnapshot};
+use crate::store::file::{FORMAT_VERSION, Set, SetRow, Shared, State, View, by_row};
+use crate::store::sorted_set::SetLevel;
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
@@ -93,18 +95,19 @@ pub struct LevelStatistics {
 }
 
 impl Statistics {
-    /// The contents of a snapshot, and the size that the file has now.
-    pub(super) fn new(snapshot: &StoredSnapshot, store: &Store) -> Result<Self> {
-        let metadata = store.metadata()?;
-        let reader = snapshot.reader();
-        let settings = reader.settings();
-        let counters = reader.counters();
-        let (levels, marks) = snapshot.levels_and_marks();
-        let cache = store.cache_use(snapshot.state());
-        Ok(Statistics {
-            documents: counters.documents,
-            too_short: counters.too_short,
-            fingerprints: reader.fingerprints(),
+    /// The contents of a commit, and the size that the file has now.
+    pub(super) fn new(view: &View, shared: &Shared) -> Result<Self> {
+        let metadata = shared.metadata()?;
+        let state = view.state();
+        let settings = view.settings();
+        let (levels, marks) = state.sets.levels_and_marks();
+        let cache = shared.cache_use(state);
+        let sets = state.sets.sets();
+        let sets = sets.map(|any| by_row!(any, set => set_statistics(state, set)));
+        Ok(Self {
+            documents: state.counters.documents,
+            too_short: state.counters.too_short,
+            fingerprints: Reader::new(view).fingerprints(),
             file_bytes: metadata.len(),
             allocated_bytes: allocated_bytes(&metadata),
             format_version: FORMAT_VERSION,
@@ -116,7 +119,7 @@ impl Statistics {
             probed_distance: settings.plan.radius(),
             created: settings.created,
             marks,
-            directory_bytes: snapshot.directory_bytes(),
+            directory_bytes: state.directory_bytes() as u64,
             cache_limit_bytes: cache.limit,
             cache_bytes: cache.used,
             table_bytes: cache.table_rows,
@@ -125,25 +128,25 @@ impl Statistics {
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
-            sets: snapshot.sets().map(SetStatistics::new).collect(),
+            sets: sets.collect(),
         })
     }
 }
 
-impl SetStatistics {
-    fn new(set: SetLevels) -> Self {
-        let mut levels = Vec::with_capacity(set.levels.len());
-        for (blocks, (rows, marks)) in set.levels {
-            levels.push(LevelStatistics {
-                blocks,
-                rows,
-                marks,
-            });
-        }
-        Self {
-            name: set.name,
-            recent_rows: set.recent_rows,
-            levels,
-        }
+fn set_statistics<R: SetRow>(state: &State, set: Set<R>) -> SetStatistics {
+    let of_set = &state.sets[set];
+    let mut levels = Vec::with_capacity(of_set.levels.len());
+    for SetLevel { level, .. } in &of_set.levels {
+        let (rows, marks) = level.rows();
+        levels.push(LevelStatistics {
+            blocks: level.blocks() as u64,
+            rows,
+            marks,
+        });
+    }
+    SetStatistics {
+        name: set.table().to_string(),
+        recent_rows: of_set.memory_rows(),
+        levels,
     }
 }
