@@ -72,7 +72,7 @@ pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
     #[cfg(feature = "serve")]
     door: Mutex<Option<OpenDoor>>,
-    pub(super) store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
 }
 
 impl Database {
@@ -182,17 +182,6 @@ impl Database {
             door: Mutex::new(None),
             store,
         }
-    }
-
-    /// Refuses a call that cannot be answered, before anything else is done for it.
-    #[cfg(feature = "ingest")]
-    pub(crate) fn ensure_usable(&self) -> Result<()> {
-        self.store.ensure_usable()
-    }
-
-    #[cfg(feature = "serve")]
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.store
     }
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.

@@ -30,7 +30,7 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
     stored: StoredSnapshot,
-    pub(super) store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
 }
 
 impl Snapshot {
@@ -39,12 +39,6 @@ impl Snapshot {
             stored: store.begin_read()?,
             store,
         })
-    }
-
-    /// The path with which the database was created or opened.
-    #[cfg(feature = "parquet")]
-    pub(crate) fn path(&self) -> &Path {
-        &self.store.path
     }
 
     /// What is read from. Every call begins with this.

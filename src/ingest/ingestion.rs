@@ -179,7 +179,7 @@ impl<'d> Ingest<'d> {
         mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Ingested> {
         // Before anything is read of the inputs.
-        self.database.ensure_usable()?;
+        self.database.store.ensure_usable()?;
         let began = Instant::now();
         let needs_sketches = self.settings.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();

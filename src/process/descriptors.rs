@@ -17,6 +17,8 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 
 /// Something with a descriptor that is in the list as long as this lives.
 #[derive(Debug)]
@@ -27,20 +29,20 @@ pub(crate) struct Kept<T> {
     thing: T,
 }
 
-#[cfg(unix)]
-impl<T: std::os::fd::AsFd> Kept<T> {
+/// On other systems, nothing is inherited.
+#[cfg(not(unix))]
+trait AsFd {}
+
+#[cfg(not(unix))]
+impl<T> AsFd for T {}
+
+impl<T: AsFd> Kept<T> {
     pub(crate) fn new(thing: T) -> Self {
         Self {
+            #[cfg(unix)]
             _listed: Some(list::Listed::new(thing.as_fd())),
             thing,
         }
-    }
-}
-
-#[cfg(not(unix))]
-impl<T> Kept<T> {
-    pub(crate) fn new(thing: T) -> Self {
-        Self { thing }
     }
 }
 
@@ -80,7 +82,7 @@ impl<T> DerefMut for Kept<T> {
 }
 
 #[cfg(unix)]
-impl<T: std::os::fd::AsFd> std::os::fd::AsFd for Kept<T> {
+impl<T: AsFd> AsFd for Kept<T> {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.thing.as_fd()
     }
