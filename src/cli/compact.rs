@@ -65,7 +65,7 @@ pub(super) fn backup(
     let snapshot = database.snapshot()?;
     let to = output.console().place_of(&arguments.to);
     let progress = output.console().progress();
-    let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
+    let copied = snapshot.backup_with(&to, |done, all| progress.update(done, Some(all)));
     drop(progress);
 
     let copied = match copied {

@@ -263,6 +263,7 @@ impl Filter {
 
 /// The order in which matches are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {
     /// The nearest first.

@@ -196,8 +196,7 @@ impl Snapshot {
     /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet.
     ///
     /// The copy is a database of its own. Afterwards it is there as a whole or not at all. Others can go
-    /// on writing meanwhile. `progress` is called now and then with the rows copied so far and the rows
-    /// in all. When it breaks, nothing is left of the copy.
+    /// on writing meanwhile.
     ///
     /// The copy gets the owner, the group and the access list of the database, if the system allows it. Its
     /// mode is that of the database, as far as the umask allows. So nobody can read the copy who cannot
@@ -205,7 +204,6 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
     /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if something stands at `path`, and
     ///   [`Error::NoRoom`](crate::Error::NoRoom) if the disk may not have enough room. Nothing is done
     ///   then.
@@ -216,7 +214,17 @@ impl Snapshot {
     /// # Cost
     ///
     /// Reads the whole snapshot, and writes and reads back its live documents and rows.
-    pub fn backup(
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.backup_with(path, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Makes a dense copy as [`backup`](Self::backup) does. `progress` is called now and then with the rows copied so
+    /// far and the rows in all. When it breaks, nothing is left of the copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and those of [`backup`](Self::backup).
+    pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
@@ -326,18 +334,26 @@ impl Snapshot {
 
     /// The number of different fingerprints that documents have. [`stats`](Self::stats) estimates it; this is exact.
     ///
-    /// `progress` is called now and then with the parts that were counted and the parts in all.
-    ///
     /// # Errors
     ///
-    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
-    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
-    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
     /// # Cost
     ///
     /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
-    pub fn count_fingerprints(
+    pub fn count_fingerprints(&self) -> Result<u64> {
+        self.count_fingerprints_with(|_, _| ControlFlow::Continue(()))
+    }
+
+    /// Counts as [`count_fingerprints`](Self::count_fingerprints) does. `progress` is called now and then with the parts
+    /// that were counted and the parts in all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and those of
+    /// [`count_fingerprints`](Self::count_fingerprints).
+    pub fn count_fingerprints_with(
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<u64> {

@@ -32,6 +32,7 @@ use crate::store::Store;
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answers {
     /// When the document is durable.
     #[default]

@@ -31,6 +31,7 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did with the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// It was stored, and its key is new.
     Inserted,

@@ -100,7 +100,7 @@ impl Survey<'_> {
     fn fingerprints(&self) -> Result<u64, Error> {
         let progress = self.output.console().progress();
         self.snapshot
-            .count_fingerprints(|done, all| progress.update(done, Some(all)))
+            .count_fingerprints_with(|done, all| progress.update(done, Some(all)))
     }
 
     fn facts(&self, fingerprints: u64, clusters: &Clusters) -> Result<Vec<Fact>, Error> {

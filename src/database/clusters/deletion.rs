@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::DocumentNumber;
 
-/// An event of [`Database::delete_duplicates`].
+/// An event of [`Database::delete_duplicates_with`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeletionEvent {
@@ -170,15 +170,11 @@ impl Database {
     /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
     /// number.
     ///
-    /// Each transaction deletes at most 10,000 documents and is durable when it is reported as committed. The
+    /// Each transaction deletes at most 10,000 documents and is durable when the next begins. The
     /// documents of a [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others
     /// write in between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of
-    /// such a survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is
-    /// killed, what was committed is deleted, and the same call deletes the rest.
-    ///
-    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
-    /// take its time. What others change between the report and the deletion is reported once more, as
-    /// [`kept`](DeletionEvent::Kept).
+    /// such a survivor. Documents that are stored meanwhile are not looked at. If the process is killed, what was
+    /// committed is deleted, and the same call deletes the rest.
     ///
     /// # Errors
     ///
@@ -190,7 +186,21 @@ impl Database {
     ///
     /// That of [`Snapshot::clusters`], and of reading each document twice and deleting it. The snapshot is kept until
     /// the end, so space is given back after that.
-    pub fn delete_duplicates(
+    pub fn delete_duplicates(&self, clustering: &Clustering) -> Result<u64> {
+        self.delete_duplicates_with(clustering, |_| ControlFlow::Continue(()))
+    }
+
+    /// Deletes as [`delete_duplicates`](Self::delete_duplicates) does, and tells `observe` what is deleted and how far
+    /// the work is. What is reported as committed is durable. If `observe` breaks, that is deleted, and the same call deletes the rest.
+    ///
+    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
+    /// take its time. What others change between the report and the deletion is reported once more, as
+    /// [`kept`](DeletionEvent::Kept).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete_duplicates`](Self::delete_duplicates).
+    pub fn delete_duplicates_with(
         &self,
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
