@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::database::{CreateOptions, Database, Door, OpenDoor, OpenOptions};
+use crate::database::{CreateOptions, Database, Listen, Listener, OpenOptions};
 use crate::error::{Error, Result};
 #[cfg(unix)]
 use crate::serve::AdminSocket;
@@ -55,7 +55,7 @@ impl OpenOptions {
     /// killed is replaced.
     #[must_use]
     pub fn admin(mut self, admin: bool) -> Self {
-        self.door = admin.then_some(Door(open_door));
+        self.listener = admin.then_some(Listen(listen_beside));
         self
     }
 }
@@ -107,16 +107,16 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
 }
 
 /// Listens beside the file.
-fn open_door(store: &Arc<Store>) -> Result<OpenDoor> {
+fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
     if !store.is_writable() {
-        return Ok(OpenDoor::new(()));
+        return Ok(Listener::new(()));
     }
     #[cfg(unix)]
     let beside = socket_beside(&store.path);
     #[cfg(not(unix))]
     let beside = std::path::absolute(&store.path);
     let beside = beside.map_err(Error::io(&store.path))?;
-    Ok(OpenDoor::new(listen(store, &beside)?))
+    Ok(Listener::new(listen(store, &beside)?))
 }
 
 #[cfg(all(test, unix))]

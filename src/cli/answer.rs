@@ -5,11 +5,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::output::Output;
 use crate::Error;
 
 /// The answer of a command. It decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(super) enum Answer {
     Yes,
     No,
     /// An error gives this answer too.
@@ -31,7 +32,7 @@ impl Answer {
     }
 
     /// The exit code.
-    pub(crate) fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             Self::Yes => 0,
             Self::No => 1,
@@ -57,10 +58,10 @@ impl From<Answer> for ExitCode {
 
 /// Why a command could not answer.
 pub(super) type Failure = Box<dyn StdError + Send + Sync>;
-pub(crate) type CommandResult = Result<Answer, Failure>;
+pub(super) type CommandResult = Result<Answer, Failure>;
 
 /// An error and its causes, on one line.
-pub(crate) fn chain(error: &dyn StdError) -> String {
+pub(super) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -70,8 +71,31 @@ pub(crate) fn chain(error: &dyn StdError) -> String {
     text
 }
 
+/// Prints what is still to be printed, and says what an error is about. `when_ended` is printed if nobody wanted the
+/// command any more.
+pub(super) fn finish(
+    answer: CommandResult,
+    output: &mut Output,
+    database: Option<&Path>,
+    when_ended: Option<&str>,
+) -> CommandResult {
+    // What was printed before a failure is still true.
+    let flushed = output.flush();
+    let answer = answer.map_err(|error| {
+        if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
+            return name_database(error, database);
+        }
+        if let Some(when_ended) = when_ended {
+            output.complain(when_ended);
+        }
+        error
+    })?;
+    flushed?;
+    Ok(answer)
+}
+
 /// Names the database that an error is about, if the error itself does not.
-pub(super) fn name_database(error: Failure, database: Option<&Path>) -> Failure {
+fn name_database(error: Failure, database: Option<&Path>) -> Failure {
     let error = match error.downcast::<Error>() {
         Ok(error) => error,
         Err(error) => return error,

@@ -1,7 +1,6 @@
 //! Arguments that several commands share, and the functions that parse them.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
 use crate::ingest::{InputFormat, ReadOptions};
 use crate::{Error, Near, Scheme, Unit};
@@ -9,28 +8,6 @@ use clap::Args;
 
 use super::times::time;
 use super::units::{bytes, count};
-
-/// The path of the database, the first argument of most commands.
-#[derive(Args)]
-pub(super) struct DatabaseArgument {
-    /// The database file
-    #[arg(value_name = "DB")]
-    pub(super) database: PathBuf,
-}
-
-/// The database of a command that another process may answer.
-#[derive(Args)]
-pub(super) struct LiveDatabase {
-    /// The database file
-    #[arg(value_name = "DB")]
-    pub(super) database: PathBuf,
-
-    /// Ask the process that listens on this socket and has the database open [default: DB.sock, if the database is in
-    /// use]
-    #[cfg(unix)]
-    #[arg(long, value_name = "PATH")]
-    pub(super) socket: Option<PathBuf>,
-}
 
 /// How near documents have to be.
 #[derive(Args)]
@@ -94,27 +71,6 @@ impl NearArguments {
     pub(super) fn near(&self) -> Near {
         self.bounds.near_among(self.since, &self.scope)
     }
-}
-
-/// Arguments of all commands.
-#[derive(Args)]
-#[command(next_help_heading = "Options of all commands")]
-pub(super) struct Globals {
-    /// Print JSON, one object per line
-    #[arg(long, global = true)]
-    pub(super) json: bool,
-
-    /// Print no messages but errors, and no progress
-    #[arg(long, short, global = true)]
-    pub(super) quiet: bool,
-
-    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
-    color: clap::ColorChoice,
-
-    /// Print help
-    #[arg(long, short, global = true, action = clap::ArgAction::HelpShort)]
-    help: Option<bool>,
 }
 
 /// How inputs are read.

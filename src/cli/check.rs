@@ -5,53 +5,63 @@ use crate::{Database, Error};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, chain};
-use super::arguments::LiveDatabase;
+use super::open::Opening;
 use super::output::Output;
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 }
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let progress = output.console().progress();
-    let update = |done, all| progress.update(done, Some(all));
-    let checked = match output.console().is_of_client() {
-        // Others use the database meanwhile.
-        true => database
-            .snapshot()
-            .and_then(|snapshot| snapshot.check_with(update)),
-        false => database.check_with(update),
-    };
-    drop(progress);
-    answer(arguments, checked, output)
-}
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
 
-/// Prints what was found. If there is damage the answer is no, even if the file is too damaged to be opened.
-pub(super) fn answer(
-    arguments: &Arguments,
-    checked: Result<CheckReport, Error>,
-    output: &mut Output,
-) -> CommandResult {
-    let path = &arguments.database.database;
-    let report = match checked {
-        Ok(report) => report,
-        Err(error @ (Error::Damaged { .. } | Error::Corrupted(_))) => {
-            let problem = chain(&error);
-            output.complain(&problem);
-            output.print_record(
-                &json!({"sound": false, "problems": [problem], "total_problems": 1}),
-                &format!("{}: damaged", path.display()),
-            );
-            return Ok(Answer::No);
+    fn opening(&self) -> Opening {
+        Opening::Check
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let progress = output.console().progress();
+        let update = |done, all| progress.update(done, Some(all));
+        let checked = match output.console().is_of_client() {
+            // Others use the database meanwhile.
+            true => database
+                .snapshot()
+                .and_then(|snapshot| snapshot.check_with(update)),
+            false => database.check_with(update),
+        };
+        drop(progress);
+        match checked {
+            Ok(report) => Ok(print_report(self, &report, output)),
+            Err(error) => self.cannot_open(error, output),
         }
-        Err(error) => return Err(error.into()),
-    };
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before all was checked, so the database may be damaged or not")
+    }
+
+    /// If there is damage the answer is no, even if the file is too damaged to be opened.
+    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        if !matches!(error, Error::Damaged { .. } | Error::Corrupted(_)) {
+            return Err(error.into());
+        }
+        let problem = chain(&error);
+        output.complain(&problem);
+        output.print_record(
+            &json!({"sound": false, "problems": [problem], "total_problems": 1}),
+            &format!("{}: damaged", self.database.path.display()),
+        );
+        Ok(Answer::No)
+    }
+}
+
+/// Prints what was found.
+fn print_report(arguments: &Arguments, report: &CheckReport, output: &mut Output) -> Answer {
     let problems: Vec<String> = report.problems.iter().map(Problem::to_string).collect();
     if !output.is_json() {
         for problem in &problems {
@@ -66,9 +76,10 @@ pub(super) fn answer(
         "problems": problems,
         "total_problems": report.total_problems,
     });
-    let line = format!("{}: {}", path.display(), summary(&report));
+    let path = arguments.database.path.display();
+    let line = format!("{path}: {}", summary(report));
     output.print_record(&object, &line);
-    Ok(Answer::yes_if(report.is_sound()))
+    Answer::yes_if(report.is_sound())
 }
 
 fn summary(report: &CheckReport) -> String {

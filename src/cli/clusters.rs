@@ -6,26 +6,26 @@ use crate::{Cluster, ClusterEvent, ClusterTotals, Clustering, Database, Error, N
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, NearArguments};
+use super::arguments::NearArguments;
+use super::escaping::printable;
 use super::long_search::LongSearch;
-use super::output::{Output, key_fields, name_fields, printable};
-#[cfg(feature = "parquet")]
-pub(super) use super::tables::cluster_pairs;
+use super::output::{Output, key_fields, name_fields};
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     #[command(flatten)]
-    pub(super) near: NearArguments,
+    near: NearArguments,
 
     #[command(flatten)]
-    pub(super) clusters: ClusterArguments,
+    clusters: ClusterArguments,
 
     /// Print a line for each cluster, not for each document
     #[arg(long)]
-    pub(super) summary: bool,
+    summary: bool,
 
     /// DB is a Parquet file of pairs, or a directory of such files: cluster their fingerprints, without a database; the
     /// one with most neighbours survives
@@ -39,11 +39,11 @@ pub(super) struct Arguments {
         requires = "pairs",
         conflicts_with = "summary"
     )]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 
     /// Put the new file in the place of an old one
     #[arg(long, requires = "output")]
-    pub(super) replace: bool,
+    replace: bool,
 }
 
 /// How documents are put together, and which survive.
@@ -59,17 +59,40 @@ pub(super) struct ClusterArguments {
     connected: bool,
 }
 
-impl Arguments {
-    /// Whether the arguments name a file of pairs in place of a database.
-    pub(super) fn are_of_pairs(&self) -> bool {
-        self.pairs
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-}
 
-/// Clusters a file of pairs.
-#[cfg(not(feature = "parquet"))]
-pub(super) fn cluster_pairs(_: &Arguments, _: &mut Output) -> CommandResult {
-    Err("this program was built without Parquet: build it with `--features cli,parquet`".into())
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let clustering = self.clusters.clustering(self.near.near());
+        let mut search = LongSearch::new(output);
+        let mut number = 0u64;
+        let totals = database.snapshot()?.clusters(&clustering, |event| {
+            match event {
+                ClusterEvent::Cluster(cluster) => {
+                    number += 1;
+                    match self.summary {
+                        true => print_cluster(output, number, &cluster),
+                        false => print_documents(output, number, &cluster),
+                    }
+                }
+                ClusterEvent::Progress { done, all } => search.update(done, Some(all)),
+            }
+            search.flow(output)
+        })?;
+        if search.end(output)? {
+            return Err(Error::Interrupted.into());
+        }
+        if !output.is_closed() {
+            remark_totals(output, &totals, self.clusters.connected);
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        self.pairs.then(|| self.cluster_pairs(output))
+    }
 }
 
 impl ClusterArguments {
@@ -91,36 +114,6 @@ impl ClusterArguments {
     pub(super) fn is_given(&self) -> bool {
         self.connected || !self.survivor.is_empty()
     }
-}
-
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let clustering = arguments.clusters.clustering(arguments.near.near());
-    let mut search = LongSearch::new(output);
-    let mut number = 0u64;
-    let totals = database.snapshot()?.clusters(&clustering, |event| {
-        match event {
-            ClusterEvent::Cluster(cluster) => {
-                number += 1;
-                match arguments.summary {
-                    true => print_cluster(output, number, &cluster),
-                    false => print_documents(output, number, &cluster),
-                }
-            }
-            ClusterEvent::Progress { done, all } => search.update(done, Some(all)),
-        }
-        search.flow(output)
-    })?;
-    if search.end(output)? {
-        return Err(Error::Interrupted.into());
-    }
-    if !output.is_closed() {
-        remark_totals(output, &totals, arguments.clusters.connected);
-    }
-    Ok(Answer::Yes)
 }
 
 /// Prints the numbers, and what chains do.
@@ -193,4 +186,89 @@ fn print_cluster(output: &mut Output, number: u64, cluster: &Cluster) {
     };
     let survivor = printable(survivor);
     output.print_line(&format!("{number}\t{survivor}\t{documents}\t{diameter}"));
+}
+
+#[cfg(not(feature = "parquet"))]
+impl Arguments {
+    fn cluster_pairs(&self, _: &mut Output) -> CommandResult {
+        Err("this program was built without Parquet: build it with `--features cli,parquet`".into())
+    }
+}
+
+#[cfg(feature = "parquet")]
+impl Arguments {
+    /// Prints the clusters of a Parquet file of pairs, without a database.
+    fn cluster_pairs(&self, output: &mut Output) -> CommandResult {
+        let pairs = self.database.path.as_path();
+        if let Some(file) = &self.output {
+            if !self.replace {
+                super::standing::ensure_may_stand(file, b"PAR1")?;
+            }
+            super::apart::ensure_replaceable(file, None, [pairs])?;
+        }
+        let is_connected = self.clusters.connected;
+        let mut clusters = crate::parquet::PairClusters::open([pairs])?.connected(is_connected);
+        if let Some(max_distance) = self.near.bounds.max_distance {
+            clusters = clusters.max_distance(max_distance);
+        }
+        let progress = output.console().progress_of("pairs");
+        let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+        drop(progress);
+        let mut number = 0u64;
+        let mut fingerprints = 0;
+        let mut largest = 0;
+        for cluster in found.iter() {
+            number += 1;
+            fingerprints += cluster.fingerprints.len();
+            largest = largest.max(cluster.fingerprints.len());
+            if self.output.is_none() && !output.is_closed() {
+                print_fingerprints(output, number, &cluster, self.summary);
+                if output.is_full() {
+                    output.flush()?;
+                }
+            }
+        }
+        if let Some(file) = &self.output {
+            found.write(file, self.replace)?;
+        }
+        output.remark(&format!(
+            "{number} clusters of {fingerprints} fingerprints; the largest has {largest} fingerprints"
+        ));
+        Ok(Answer::Yes)
+    }
+}
+
+/// A line for the cluster, or one for each of its fingerprints.
+#[cfg(feature = "parquet")]
+fn print_fingerprints(
+    output: &mut Output,
+    number: u64,
+    cluster: &crate::parquet::FingerprintCluster,
+    is_summary: bool,
+) {
+    let all = &cluster.fingerprints;
+    let Some(&survivor) = all.first() else { return };
+    let count = all.len();
+    let name = survivor.to_string();
+    if is_summary {
+        output.print_record(
+            &json!({"cluster": number, "survivor": name, "fingerprints": count}),
+            &format!("{number}\t{name}\t{count}"),
+        );
+        return;
+    }
+    for fingerprint in all {
+        let distance = fingerprint.distance(survivor);
+        let digits = fingerprint.to_string();
+        if output.is_json() {
+            output.print_json(&json!({
+                "cluster": number,
+                "fingerprint": digits,
+                "survivor": name,
+                "distance": distance,
+            }));
+        } else {
+            output.print_line(&format!("{number}\t{digits}\t{name}\t{distance}"));
+        }
+    }
 }

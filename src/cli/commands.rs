@@ -1,4 +1,4 @@
-//! The commands: the name of each, its place in the help, and the function that runs it.
+//! The commands: the name of each, its place in the help, and what is asked of it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -10,19 +10,57 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::Error;
 
-use super::answer::{Answer, CommandResult, chain};
-use super::arguments::Globals;
-use super::console::Console;
-use super::output::Output;
+use super::answer::{Answer, CommandResult, chain, finish};
+use super::output::{Globals, Output};
 use super::parsing::{parse, version};
 use super::process::Process;
-use super::signals::{Ending, let_long_writes_fail};
 #[cfg(feature = "parquet")]
 use super::tables;
-use super::verbs::{DatabaseVerb, finish};
-use super::{
-    clusters, create, dedup, eval, fingerprint, ingest, load, manual, plan, running, stats,
-};
+use super::verbs::{self, DatabaseVerb};
+use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan};
+
+/// A command, which is its arguments.
+pub(super) trait Command {
+    fn run(&self, output: &mut Output) -> CommandResult;
+
+    /// The database that it is about, as it was given.
+    fn database(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Whether Ctrl-C has to wait until the command has put everything in order. The others have nothing to lose, and
+    /// some of them wait for their input.
+    fn ends_in_order(&self) -> bool {
+        false
+    }
+
+    /// What is to be known when the command was ended before it was done, unless it has said so itself.
+    fn when_ended(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+impl Command for DatabaseVerb {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let verb = self.verb();
+        match verb.run_alone(output) {
+            Some(answer) => answer,
+            None => verbs::run(verb, output),
+        }
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.verb().database().path)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        self.verb().ends_in_order()
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        self.verb().when_ended()
+    }
+}
 
 /// An embedded, persistent, transactional index of near-duplicate documents
 #[derive(Parser)]
@@ -32,16 +70,16 @@ use super::{
     after_help = "`simdb COMMAND --help` lists the options of a command, `simdb help COMMAND` explains their values.\n\
                   Exit codes: 0 yes, done; 1 no match, no such key, damage found; 2 could not tell."
 )]
-pub(crate) struct Cli {
+struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Commands,
 
     #[command(flatten)]
     globals: Globals,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Commands {
     /// Create a database
     Create(create::Arguments),
     /// Read documents, store them, and print every near-duplicate
@@ -67,7 +105,7 @@ enum Command {
     /// Print what a shell needs to complete commands and options
     Completions(manual::Arguments),
     /// Print the manual, for `man -l`
-    Manual,
+    Manual(manual::ManualArguments),
 }
 
 /// The commands as the help shows them, the main job first.
@@ -102,7 +140,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// The program as clap knows it. Its help shows the commands in groups, which clap has for options only.
-fn program() -> clap::Command {
+pub(super) fn program() -> clap::Command {
     let program = Cli::command();
     let header = *program.get_styles().get_header();
     let literal = *program.get_styles().get_literal();
@@ -134,24 +172,23 @@ fn program() -> clap::Command {
 
 /// Parses the arguments of the process, runs the command, prints an error once, and returns the exit code.
 pub fn main() -> ExitCode {
-    let_long_writes_fail();
+    let process = Arc::new(Process::new());
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match parse::<Cli>(program(), &arguments) {
+    let Cli { command, globals } = match parse::<Cli>(program(), &arguments) {
         Ok(cli) => cli,
         Err(answer) => return answer.into(),
     };
-    let ending = Ending::default();
-    if cli.command.ends_in_order() {
-        ending.listen();
+    let command = command.command();
+    if command.ends_in_order() {
+        process.end_in_order();
     }
-    let console = Console::new(Arc::new(Process::new(ending.clone())), None);
-    let mut output = Output::new(console.quiet(cli.globals.quiet), cli.globals.json);
-    let answer = cli.command.run(&mut output);
-    let database = cli.command.database();
-    let finished = finish(answer, &mut output, database, cli.command.when_ended());
+    let mut output = globals.output(process.clone(), None);
+    let answer = command.run(&mut output);
+    let database = command.database();
+    let finished = finish(answer, &mut output, database, command.when_ended());
     let answer = finished.unwrap_or_else(|error| {
-        if ending.is_asked() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
-            ending.end_process();
+        if output.console().is_ended() && matches!(error.downcast_ref(), Some(Error::Interrupted)) {
+            process.end_by_signal();
         }
         output.complain(&chain(error.as_ref()));
         Answer::CouldNotTell
@@ -159,63 +196,23 @@ pub fn main() -> ExitCode {
     answer.into()
 }
 
-impl Command {
-    fn run(&self, output: &mut Output) -> CommandResult {
+impl Commands {
+    /// The table of the commands.
+    fn command(&self) -> &dyn Command {
         match self {
-            Self::Create(arguments) => create::run(arguments, output),
-            Self::Ingest(arguments) => ingest::run(arguments, output),
-            Self::Database(verb @ DatabaseVerb::Top(arguments)) => {
-                stats::watch(verb, arguments, output)
-            }
-            Self::Database(DatabaseVerb::Clusters(arguments)) if arguments.are_of_pairs() => {
-                clusters::cluster_pairs(arguments, output)
-            }
-            Self::Database(verb) => running::run(verb, output),
-            Self::Dedup(arguments) => dedup::run(arguments, output),
-            Self::Load(arguments) => load::run(arguments, output),
+            Self::Create(command) => command,
+            Self::Ingest(command) => command,
+            Self::Database(command) => command,
+            Self::Dedup(command) => command,
+            Self::Load(command) => command,
             #[cfg(feature = "parquet")]
-            Self::Import(arguments) => tables::import(arguments, output),
-            Self::Fingerprint(arguments) => fingerprint::run(arguments, output),
-            Self::Distance(arguments) => fingerprint::distance(arguments, output),
-            Self::Eval(arguments) => eval::run(arguments, output),
-            Self::Plan(arguments) => plan::run(arguments, output),
-            Self::Completions(arguments) => manual::print_completions(arguments, program(), output),
-            Self::Manual => manual::print_manual(program(), output),
-        }
-    }
-
-    /// Whether Ctrl-C has to wait until the command has put everything in order. The others have nothing to lose, and
-    /// some of them wait for their input.
-    fn ends_in_order(&self) -> bool {
-        match self {
-            Self::Ingest(_) | Self::Dedup(_) | Self::Load(_) => true,
-            #[cfg(feature = "parquet")]
-            Self::Import(_) => true,
-            Self::Database(verb) => verb.ends_in_order(),
-            _ => false,
-        }
-    }
-
-    /// What is to be known when the command was ended before it was done, unless it has said so itself.
-    fn when_ended(&self) -> Option<&'static str> {
-        match self {
-            Self::Load(_) => {
-                Some("ended before it was done: no database was made; the same command begins anew")
-            }
-            Self::Database(verb) => verb.when_ended(),
-            _ => None,
-        }
-    }
-
-    fn database(&self) -> Option<&Path> {
-        match self {
-            Self::Create(create::Arguments { database, .. })
-            | Self::Ingest(ingest::Arguments { database, .. })
-            | Self::Load(load::Arguments { database, .. }) => Some(&database.database),
-            #[cfg(feature = "parquet")]
-            Self::Import(tables::ImportArguments { database, .. }) => Some(&database.database),
-            Self::Database(verb) => Some(verb.database()),
-            _ => None,
+            Self::Import(command) => command,
+            Self::Fingerprint(command) => command,
+            Self::Distance(command) => command,
+            Self::Eval(command) => command,
+            Self::Plan(command) => command,
+            Self::Completions(command) => command,
+            Self::Manual(command) => command,
         }
     }
 }

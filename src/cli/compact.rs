@@ -2,18 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Database, Error};
+use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::LiveDatabase;
+use super::apart::are_same_file;
+use super::open::Opening;
 use super::output::Output;
-use super::standing::{ensure_is_backup, print_complete};
+use super::standing::{StandingDatabase, print_complete};
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The tables it is to have then, by name; `simdb plan` lists those there are [default: those it has]
     #[arg(long, value_name = "NAME")]
@@ -23,66 +25,109 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct BackupArguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The copy; nothing may stand there yet, but such a copy
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
 
-/// Puts a dense copy in the place of a database. Prints its size before and after.
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let before = database.snapshot()?.stats()?.allocated_bytes;
-    let progress = output.console().progress();
-    let update = |done, all| progress.update(done, Some(all));
-    match &arguments.plan {
-        Some(plan) => database.compact_with_plan(plan, update)?,
-        None => database.compact(update)?,
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    drop(progress);
 
-    let stats = database.snapshot()?.stats()?;
-    let after = stats.allocated_bytes;
-    let plan = stats.plan;
-    let path = arguments.database.database.display();
-    output.print_record(
-        &json!({"allocated_bytes_before": before, "allocated_bytes": after, "plan": plan}),
-        &format!("{path}: {before} bytes before, {after} after, plan {plan}"),
-    );
-    Ok(Answer::Yes)
+    fn opening(&self) -> Opening {
+        Opening::Write
+    }
+
+    /// Puts a dense copy in the place of a database. Prints its size before and after.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let before = database.snapshot()?.stats()?.allocated_bytes;
+        let progress = output.console().progress();
+        let update = |done, all| progress.update(done, Some(all));
+        match &self.plan {
+            Some(plan) => database.compact_with_plan(plan, update)?,
+            None => database.compact(update)?,
+        }
+        drop(progress);
+
+        let stats = database.snapshot()?.stats()?;
+        let after = stats.allocated_bytes;
+        let plan = stats.plan;
+        let path = self.database.path.display();
+        output.print_record(
+            &json!({"allocated_bytes_before": before, "allocated_bytes": after, "plan": plan}),
+            &format!("{path}: {before} bytes before, {after} after, plan {plan}"),
+        );
+        Ok(Answer::Yes)
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before it was done: the database is as it was; the same command begins anew")
+    }
 }
 
-/// Writes a dense copy of a database to another file.
-pub(super) fn backup(
-    arguments: &BackupArguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let snapshot = database.snapshot()?;
-    let to = output.console().place_of(&arguments.to);
-    let progress = output.console().progress();
-    let copied = snapshot.backup_with(&to, |done, all| progress.update(done, Some(all)));
-    drop(progress);
+impl Verb for BackupArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
 
-    let copied = match copied {
-        Err(Error::AlreadyExists { .. }) => ensure_is_backup(&to, database, &snapshot)
-            .map(|()| print_complete(&arguments.to, output)),
-        copied => copied,
+    /// Writes a dense copy of a database to another file.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let snapshot = database.snapshot()?;
+        let to = output.console().place_of(&self.to);
+        let progress = output.console().progress();
+        let copied = snapshot.backup_with(&to, |done, all| progress.update(done, Some(all)));
+        drop(progress);
+
+        let copied = match copied {
+            Err(Error::AlreadyExists { path }) if are_same_file(&to, database.path()) => {
+                Err(Error::AlreadyExists { path })
+            }
+            Err(Error::AlreadyExists { .. }) => {
+                ensure_is_backup(&to, &snapshot).map(|()| print_complete(&self.to, output))
+            }
+            copied => copied,
+        };
+        copied.map_err(|error| as_given(error, &to, &self.to))?;
+
+        let documents = snapshot.stats()?.documents;
+        let bytes = std::fs::metadata(&to)?.len();
+        let path = self.to.display();
+        output.print_record(
+            &json!({"documents": documents, "file_bytes": bytes}),
+            &format!("{path}: {documents} documents, {bytes} bytes"),
+        );
+        Ok(Answer::Yes)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before it was done: no copy was made; the same command begins anew")
+    }
+}
+
+/// Refuses a file that is no copy of a database.
+fn ensure_is_backup(to: &Path, snapshot: &Snapshot) -> Result<(), Error> {
+    let Some(standing) = StandingDatabase::open(to)? else {
+        return Err(Error::AlreadyExists {
+            path: to.to_owned(),
+        });
     };
-    copied.map_err(|error| as_given(error, &to, &arguments.to))?;
-
-    let documents = snapshot.stats()?.documents;
-    let bytes = std::fs::metadata(&to)?.len();
-    let path = arguments.to.display();
-    output.print_record(
-        &json!({"documents": documents, "file_bytes": bytes}),
-        &format!("{path}: {documents} documents, {bytes} bytes"),
-    );
-    Ok(Answer::Yes)
+    let stats = snapshot.stats()?;
+    let options = CreateOptions::new()
+        .scheme(stats.scheme)
+        .plan(stats.plan)
+        .max_distance(stats.max_distance)
+        .sketch_size(stats.sketch_size)
+        .min_similarity(stats.min_similarity.unwrap_or_default())
+        .created(stats.created);
+    standing.compare(&options, &snapshot.sources()?, snapshot.documents())?;
+    Ok(())
 }
 
 /// The error with the path of the copy as it was given.

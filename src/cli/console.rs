@@ -11,18 +11,8 @@ use super::apart::is_no_file;
 use crate::Error;
 use crate::ingest::{ReadOptions, Records};
 
-/// How far some work is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step<'a> {
-    pub(crate) done: u64,
-    /// How much there is to do, if that is known.
-    pub(crate) all: Option<u64>,
-    /// What is counted. It is said if it is not known how much there is to do.
-    pub(crate) what: Cow<'a, str>,
-}
-
 /// What a console is made of. Several threads may use it.
-pub(crate) trait Terminal: Send + Sync {
+pub(super) trait Terminal: Send + Sync {
     /// Writes to standard output. That its reader has gone is an error of the kind `BrokenPipe`.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 
@@ -38,8 +28,9 @@ pub(crate) trait Terminal: Send + Sync {
     /// Prints a message on standard error, on one line. A failure to do so is ignored.
     fn complain(&self, message: &str);
 
-    /// Shows how far some work is.
-    fn show(&self, step: &Step<'_>);
+    /// Shows how far some work is: what is done, and all there is to do if that is known. Otherwise it is said `what` is
+    /// counted.
+    fn show(&self, done: u64, all: Option<u64>, what: &str);
 
     /// Shows no progress any more.
     fn hide(&self);
@@ -53,7 +44,7 @@ pub(crate) trait Terminal: Send + Sync {
 
 /// The console of one request. Clones are the same console.
 #[derive(Clone)]
-pub(crate) struct Console {
+pub(super) struct Console {
     terminal: Arc<dyn Terminal>,
     /// Whether only errors are wanted on standard error.
     quiet: bool,
@@ -62,34 +53,18 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(terminal: Arc<dyn Terminal>, directory: Option<&Path>) -> Self {
+    /// A console on which remarks and progress are not shown if `quiet`.
+    pub(super) fn new(terminal: Arc<dyn Terminal>, directory: Option<&Path>, quiet: bool) -> Self {
         Self {
             terminal,
-            quiet: false,
+            quiet,
             directory: directory.map(Arc::from),
         }
     }
 
-    /// The same console, on which remarks and progress are not shown if `quiet`.
-    pub(crate) fn quiet(self, quiet: bool) -> Self {
-        Self { quiet, ..self }
-    }
-
     /// Prints a message on standard error, on one line.
-    pub(crate) fn complain(&self, message: &str) {
+    pub(super) fn complain(&self, message: &str) {
         self.terminal.complain(message);
-    }
-
-    /// Shows how far some work is.
-    #[cfg(unix)]
-    pub(super) fn show(&self, step: &Step<'_>) {
-        self.terminal.show(step);
-    }
-
-    /// Shows no progress any more.
-    #[cfg(unix)]
-    pub(super) fn hide(&self) {
-        self.terminal.hide();
     }
 
     /// Whether only errors are told.
@@ -144,28 +119,22 @@ impl Console {
             .map_or(path.to_owned(), |directory| directory.join(path))
     }
 
-    /// Opens an input that was given as an argument; `-` is standard input. It is read as long as somebody wants it.
-    pub(super) fn records(&self, path: &Path, options: ReadOptions) -> Result<Records, Error> {
-        self.records_of([path], options)
-    }
-
-    /// Opens the inputs that were given as arguments.
-    pub(super) fn records_of<'p>(
+    /// Opens inputs that were given as arguments; `-` is standard input. They are read as long as somebody wants it.
+    pub(super) fn records<P: AsRef<Path>>(
         &self,
-        paths: impl IntoIterator<Item = &'p Path, IntoIter: Clone>,
+        paths: &[P],
         options: ReadOptions,
     ) -> Result<Records, Error> {
-        let paths = paths.into_iter();
-        paths
-            .clone()
-            .try_for_each(|path| self.ensure_has_end(path))?;
+        for path in paths {
+            self.ensure_has_end(path.as_ref())?;
+        }
         let terminal = self.terminal.clone();
         let options = options.stop_when(move || terminal.is_ended());
         let options = match &self.directory {
             Some(directory) => options.directory(&**directory),
             None => options,
         };
-        let records = Records::open(paths, options)?;
+        let records = Records::open(paths.iter().map(AsRef::as_ref), options)?;
         Ok(match self.terminal.clone().standard_input() {
             Some(input) => records.standard_input(input),
             None => records,
@@ -193,11 +162,11 @@ impl Console {
     }
 
     /// The progress of work that counts something.
-    pub(super) fn progress_of(&self, what: &'static str) -> Progress {
+    pub(super) fn progress_of(&self, what: impl Into<Cow<'static, str>>) -> Progress {
         Progress {
             terminal: self.terminal.clone(),
             is_shown: !self.quiet,
-            what,
+            what: what.into(),
         }
     }
 }
@@ -206,18 +175,14 @@ impl Console {
 pub(super) struct Progress {
     terminal: Arc<dyn Terminal>,
     is_shown: bool,
-    what: &'static str,
+    what: Cow<'static, str>,
 }
 
 impl Progress {
     /// Shows how far the work is. Breaks if nobody wants the rest.
     pub(super) fn update(&self, done: u64, all: Option<u64>) -> ControlFlow<()> {
         if self.is_shown {
-            self.terminal.show(&Step {
-                done,
-                all,
-                what: self.what.into(),
-            });
+            self.terminal.show(done, all, &self.what);
         }
         if self.terminal.is_ended() {
             ControlFlow::Break(())

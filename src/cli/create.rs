@@ -1,18 +1,20 @@
 //! `simdb create`: creates a database.
 
+use std::path::{Path, PathBuf};
+
 use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{
-    DatabaseArgument, expected_documents, max_distance_parser, parse_scheme, similarity_parser,
-};
+use super::arguments::{expected_documents, max_distance_parser, parse_scheme, similarity_parser};
+use super::commands::Command;
 use super::output::Output;
 use super::stats::stats_object;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    /// The database file
+    #[arg(value_name = "DB")]
+    database: PathBuf,
 
     /// The distance, inclusive, at which documents match if a command names none [default: 8 for texts with
     /// sketches; without sketches 5 for minwise, 3 for simhash and external]
@@ -54,35 +56,41 @@ pub(super) struct Arguments {
     scheme: Scheme,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let mut options = CreateOptions::new()
-        .scheme(arguments.scheme)
-        .expected_documents(arguments.expect)
-        .prefer(arguments.prefer);
-    if let Some(max_distance) = arguments.max_distance {
-        options = options.max_distance(max_distance);
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut options = CreateOptions::new()
+            .scheme(self.scheme)
+            .expected_documents(self.expect)
+            .prefer(self.prefer);
+        if let Some(max_distance) = self.max_distance {
+            options = options.max_distance(max_distance);
+        }
+        if let Some(size) = self.sketch {
+            options = options.sketch_size(size);
+        }
+        if let Some(min_similarity) = self.min_similarity {
+            options = options.min_similarity(min_similarity);
+        }
+        if let Some(plan) = &self.plan {
+            options = options.plan(plan);
+        }
+        let database = Database::create(&self.database, &options)?;
+        let stats = database.snapshot()?.stats()?;
+        let mut line = format!(
+            "created {}: scheme {}, plan {}, max distance {}",
+            self.database.display(),
+            stats.scheme,
+            stats.plan,
+            stats.max_distance
+        );
+        if let Some(least) = stats.min_similarity {
+            line += &format!(", least similarity {least}");
+        }
+        output.print_record(&stats_object(&stats), &line);
+        Ok(Answer::Yes)
     }
-    if let Some(size) = arguments.sketch {
-        options = options.sketch_size(size);
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
     }
-    if let Some(min_similarity) = arguments.min_similarity {
-        options = options.min_similarity(min_similarity);
-    }
-    if let Some(plan) = &arguments.plan {
-        options = options.plan(plan);
-    }
-    let database = Database::create(&arguments.database.database, &options)?;
-    let stats = database.snapshot()?.stats()?;
-    let mut line = format!(
-        "created {}: scheme {}, plan {}, max distance {}",
-        arguments.database.database.display(),
-        stats.scheme,
-        stats.plan,
-        stats.max_distance
-    );
-    if let Some(least) = stats.min_similarity {
-        line += &format!(", least similarity {least}");
-    }
-    output.print_record(&stats_object(&stats), &line);
-    Ok(Answer::Yes)
 }

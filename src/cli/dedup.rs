@@ -10,8 +10,10 @@ use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
 use super::arguments::{BoundArguments, Reading, parse_scheme};
 use super::clusters::ClusterArguments;
+use super::commands::Command;
 use super::console::{Console, Progress};
-use super::output::{Output, name_fields, printable};
+use super::escaping::printable;
+use super::output::{Output, name_fields};
 use super::rejections::Rejections;
 use super::report::{Findings, SAMPLES};
 
@@ -72,15 +74,21 @@ pub(super) struct Arguments {
     rejected: Option<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    if let Some(rejected) = &arguments.rejected {
-        let inputs = arguments.inputs.iter().map(PathBuf::as_path);
-        ensure_apart(rejected, arguments.database.as_deref(), inputs)?;
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        if let Some(rejected) = &self.rejected {
+            let inputs = self.inputs.iter().map(PathBuf::as_path);
+            ensure_apart(rejected, self.database.as_deref(), inputs)?;
+        }
+        let dedup = self.dedup(output.console());
+        match self.list {
+            true => list(self, &dedup, output),
+            false => clean(self, &dedup, output),
+        }
     }
-    let dedup = arguments.dedup(output.console());
-    match arguments.list {
-        true => list(arguments, &dedup, output),
-        false => clean(arguments, &dedup, output),
+
+    fn ends_in_order(&self) -> bool {
+        true
     }
 }
 
@@ -278,8 +286,7 @@ impl DedupReport {
     /// Reports what was left out. Returns whether an input could not be read.
     fn finish(mut self) -> Result<bool, Failure> {
         self.step = None;
-        self.rejections.flush()?;
-        self.rejections.report_others();
+        self.rejections.finish()?;
         match self.failed {
             Some(error) => Err(error.into()),
             None => Ok(self.any_failed),

@@ -1,26 +1,29 @@
 //! `simdb delete` and `simdb expire`: delete documents by their keys, by their scope, by their time, or because they
 //! are near-duplicates.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, LiveDatabase, key_bytes};
+use super::arguments::{BoundArguments, key_bytes};
 use super::clusters::ClusterArguments;
+use super::escaping::printable;
 use super::long_search::LongSearch;
-use super::output::{Output, key_fields, name_fields, printable};
+use super::open::Opening;
+use super::output::{Output, key_fields, name_fields};
 use super::times::time;
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The keys of the documents to delete
     #[arg(required_unless_present_any = ["scope", "duplicates"], value_name = "KEY")]
-    pub(super) keys: Vec<OsString>,
+    keys: Vec<OsString>,
 
     /// Delete all documents of this scope; with --duplicates only documents of this scope count; may be given several
     /// times
@@ -49,7 +52,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct ExpireArguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// Remove documents seen before this time: 2020-01-31, 90d, `2 weeks ago`, Unix seconds
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
@@ -64,47 +67,70 @@ pub(super) struct ExpireArguments {
     dry_run: bool,
 }
 
-impl Arguments {
-    /// Whether nothing is to be changed.
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.dry_run
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn opening(&self) -> Opening {
+        match self.dry_run {
+            true => Opening::Read,
+            false => Opening::Write,
+        }
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        if self.duplicates {
+            return delete_duplicates(self, database, output);
+        }
+        let is_for_duplicates = self.bounds.is_given() || self.clusters.is_given();
+        if is_for_duplicates || self.since.is_some() {
+            return Err(Failure::from("these options are for `delete --duplicates`"));
+        }
+        if !self.scope.is_empty() {
+            let expiry = Expiry::new().scopes(&self.scope);
+            return remove(database, &expiry, self.dry_run, output);
+        }
+        if self.dry_run {
+            return print_stored_keys(&self.keys, database, output);
+        }
+        delete_keys(&self.keys, database, output)
+    }
+
+    fn key(&self) -> Option<&OsStr> {
+        self.keys.last().map(OsString::as_os_str)
     }
 }
 
-impl ExpireArguments {
-    /// Whether nothing is to be changed.
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.dry_run
+impl Verb for ExpireArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn opening(&self) -> Opening {
+        match self.dry_run {
+            true => Opening::Read,
+            false => Opening::Write,
+        }
+    }
+
+    /// Removes documents by time, by scope, or by both.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let mut expiry = Expiry::new().before(self.before);
+        if !self.scope.is_empty() {
+            expiry = expiry.scopes(&self.scope);
+        }
+        remove(database, &expiry, self.dry_run, output)
     }
 }
 
-/// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no. The
-/// documents of a scope go in many transactions, and their number is printed.
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    if arguments.duplicates {
-        return delete_duplicates(arguments, database, output);
-    }
-    let is_for_duplicates = arguments.bounds.is_given() || arguments.clusters.is_given();
-    if is_for_duplicates || arguments.since.is_some() {
-        return Err(Failure::from("these options are for `delete --duplicates`"));
-    }
-    if !arguments.scope.is_empty() {
-        let expiry = Expiry::new().scopes(&arguments.scope);
-        return remove(database, &expiry, arguments.dry_run, output);
-    }
-    if arguments.dry_run {
-        return print_stored_keys(arguments, database, output);
-    }
-
+/// Deletes all keys in one transaction. Keys that are not stored are named, and the answer is then no.
+fn delete_keys(keys: &[OsString], database: &Database, output: &mut Output) -> CommandResult {
     let mut txn = database.begin_write()?;
     // Others may have had the turn for long.
     output.console().ensure_wanted()?;
     let mut deleted = Vec::new();
-    for key in &arguments.keys {
+    for key in keys {
         let key = key_bytes(key);
         let was_there = txn.delete(&key)?.is_some();
         deleted.push((key, was_there));
@@ -128,14 +154,10 @@ pub(super) fn run(
 }
 
 /// Prints which of the keys would be deleted.
-fn print_stored_keys(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
+fn print_stored_keys(keys: &[OsString], database: &Database, output: &mut Output) -> CommandResult {
     let snapshot = database.snapshot()?;
     let mut all_are_there = true;
-    for key in &arguments.keys {
+    for key in keys {
         let key = key_bytes(key);
         if snapshot.get(&key)?.is_some() {
             print_would_delete(output, &key);
@@ -153,19 +175,6 @@ fn print_would_delete(output: &mut Output, key: &[u8]) {
     object.insert("would_delete".to_owned(), true.into());
     let line = format!("would delete {}", printable(key));
     output.print_record(&Value::Object(object), &line);
-}
-
-/// `simdb expire`: removes documents by time, by scope, or by both.
-pub(super) fn expire(
-    arguments: &ExpireArguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let mut expiry = Expiry::new().before(arguments.before);
-    if !arguments.scope.is_empty() {
-        expiry = expiry.scopes(&arguments.scope);
-    }
-    remove(database, &expiry, arguments.dry_run, output)
 }
 
 /// Removes documents and prints how many. The same command can be run again after it was stopped.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::Reading;
+use super::commands::Command;
 use super::console::Console;
 use super::output::Output;
 use super::rejections;
@@ -88,55 +89,58 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
     }
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    // Before the work, which can take minutes.
-    if let Some(file) = &arguments.plot {
-        ensure_has_folder(file)?;
-    }
-    let console = output.console().clone();
-    let options = arguments.reading.options().only_content();
-    let records = Records::open(&arguments.documents, options)?;
-    let mut rejected = 0u64;
-    let corpus = Corpus::read(records, |record| {
-        rejected += 1;
-        console.complain(&rejections::message(&record));
-    })?;
-    let repeated = corpus.repeated();
-    if repeated > 0 {
-        console.remark(&format!(
-            "{repeated} documents have the key of an earlier one, and are left out"
-        ));
-    }
-    let labels = match &arguments.pairs {
-        Some(path) => Labels::read(path, &corpus, &arguments.judgements())?,
-        None => Labels::default(),
-    };
-    warn_of_labels(&labels, &console);
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        // Before the work, which can take minutes.
+        if let Some(file) = &self.plot {
+            ensure_has_folder(file)?;
+        }
+        let console = output.console().clone();
+        let options = self.reading.options().only_content();
+        let records = Records::open(&self.documents, options)?;
+        let mut rejected = 0u64;
+        let corpus = Corpus::read(records, |record| {
+            rejected += 1;
+            console.complain(&rejections::message(&record));
+        })?;
+        let repeated = corpus.repeated();
+        if repeated > 0 {
+            console.remark(&format!(
+                "{repeated} documents have the key of an earlier one, and are left out"
+            ));
+        }
+        let labels = match &self.pairs {
+            Some(path) => Labels::read(path, &corpus, &self.judgements())?,
+            None => Labels::default(),
+        };
+        warn_of_labels(&labels, &console);
 
-    let yardstick = Yardstick::new(&corpus, &labels);
-    print_yardstick(output, &corpus, &yardstick);
-    let settings = Settings {
-        max_distance: arguments.max_distance,
-        candidate_distance: arguments.candidate_distance,
-        functions: arguments.functions,
-        bits: arguments.bits,
-        lexica: arguments.lexica,
-    };
-    let mut curves = Vec::new();
-    for name in arguments.methods() {
-        let curve = yardstick.measure(name, &settings);
-        print_curve(output, &curve);
-        output.flush()?;
-        curves.push(curve);
+        let yardstick = Yardstick::new(&corpus, &labels);
+        print_yardstick(output, &corpus, &yardstick);
+        let settings = Settings {
+            max_distance: self.max_distance,
+            candidate_distance: self.candidate_distance,
+            functions: self.functions,
+            bits: self.bits,
+            lexica: self.lexica,
+        };
+        let mut curves = Vec::new();
+        for name in self.methods() {
+            let curve = yardstick.measure(name, &settings);
+            print_curve(output, &curve);
+            output.flush()?;
+            curves.push(curve);
+        }
+        if !output.is_json() {
+            print_bests(output, &curves);
+        }
+        if let Some(path) = &self.plot {
+            let picture = plot(&curves, &format!("{} documents", corpus.len()))?;
+            std::fs::write(path, picture)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(Answer::yes_unless(rejected > 0))
     }
-    if !output.is_json() {
-        print_bests(output, &curves);
-    }
-    if let Some(path) = &arguments.plot {
-        let picture = plot(&curves, &format!("{} documents", corpus.len()))?;
-        std::fs::write(path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(Answer::yes_unless(rejected > 0))
 }
 
 /// Refuses a file that cannot be made, as far as that can be known without doing it.

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::ingest::{Fingerprinting, Records};
-use crate::{Fingerprint, Fingerprinter, Scheme, SketchSize};
+use crate::ingest::{Fingerprinting, Record, Records, Rejected};
+use crate::{Fingerprint, Fingerprinter, Scheme, Sketch, SketchSize, Unit};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::arguments::{Reading, parse_scheme};
-use super::output::{Output, add_fingerprint, add_sketch, key_fields, printable};
-use super::query_arguments::{QueryDocument, TextsAre};
+use super::commands::Command;
+use super::escaping::printable;
+use super::output::{Output, add_fingerprint, add_sketch, key_fields};
 use super::rejections;
 
 #[derive(clap::Args)]
@@ -41,62 +42,80 @@ pub(super) struct DistanceArguments {
     b: Fingerprint,
 }
 
-/// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
-/// `--input-format fingerprints` reads has the key first.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    Fingerprinter::new(arguments.scheme)?;
-    let rule = Fingerprinting::new(arguments.scheme, Some(arguments.scheme))?
-        .sketch_size(arguments.sketch);
-    let mut records = Records::open(&arguments.files, arguments.reading.options().only_content())?;
-    let unit = arguments.reading.unit();
-    let read = records.progress();
-    let progress = output.console().progress_of("bytes");
-    let mut rejected_any = false;
-    while !output.is_closed() {
-        let chunk = records.next_chunk(|record| {
-            QueryDocument::from_record(record, rule, unit, TextsAre::NotNeeded)
-        })?;
-        if chunk.is_empty() {
-            break;
-        }
-        for record in chunk {
-            match record {
-                Ok(documents) => {
-                    for document in &documents {
-                        print_document(output, document);
+impl Command for Arguments {
+    /// Prints the fingerprint of each document, a tab and its key, in the order of the checksum programs. What
+    /// `--input-format fingerprints` reads has the key first.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        Fingerprinter::new(self.scheme)?;
+        let rule = Fingerprinting::new(self.scheme, Some(self.scheme))?.sketch_size(self.sketch);
+        let mut records = Records::open(&self.files, self.reading.options().only_content())?;
+        let unit = self.reading.unit();
+        let read = records.progress();
+        let progress = output.console().progress_of("bytes");
+        let mut rejected_any = false;
+        while !output.is_closed() {
+            let chunk = records.next_chunk(|record| described(record, rule, unit))?;
+            if chunk.is_empty() {
+                break;
+            }
+            for record in chunk {
+                match record {
+                    Ok(units) => {
+                        for unit in &units {
+                            print_unit(output, unit);
+                        }
+                    }
+                    Err(rejected) => {
+                        rejected_any = true;
+                        output.complain(&rejections::message(&rejected));
                     }
                 }
-                Err(rejected) => {
-                    rejected_any = true;
-                    output.complain(&rejections::message(&rejected));
-                }
             }
+            output.flush()?;
+            _ = progress.update(read.bytes_read(), read.bytes_total());
         }
-        output.flush()?;
-        _ = progress.update(read.bytes_read(), read.bytes_total());
+        Ok(Answer::yes_unless(rejected_any))
     }
-    Ok(Answer::yes_unless(rejected_any))
 }
 
-fn print_document(output: &mut Output, document: &QueryDocument) {
-    let key = document.key.as_deref().unwrap_or_default();
+impl Command for DistanceArguments {
+    /// Prints the distance of two fingerprints.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let distance = self.a.distance(self.b);
+        output.print_record(&json!({"distance": distance}), &distance.to_string());
+        Ok(Answer::Yes)
+    }
+}
+
+/// The key of a unit, with its fingerprint and its sketch, unless its text is too short for them.
+type Described = (Vec<u8>, Option<(Fingerprint, Option<Sketch>)>);
+
+/// The units of a record. If it is cut into such, those that are not too short.
+fn described(record: Record, rule: Fingerprinting, unit: Unit) -> Result<Vec<Described>, Rejected> {
+    let mut all = Vec::new();
+    for record in record.into_units()? {
+        let key = record.key().unwrap_or_default().to_vec();
+        let made = record.fingerprint_and_sketch(rule)?;
+        if unit == Unit::Document || made.is_some() {
+            all.push((key, made));
+        }
+    }
+    Ok(all)
+}
+
+fn print_unit(output: &mut Output, (key, made): &Described) {
+    let fingerprint = made.map(|(fingerprint, _)| fingerprint);
     if output.is_json() {
         let mut object = key_fields(Some(key));
-        add_fingerprint(&mut object, document.fingerprint);
-        add_sketch(&mut object, document.sketch.as_ref());
+        add_fingerprint(&mut object, fingerprint);
+        let sketch = made.as_ref().and_then(|(_, sketch)| sketch.as_ref());
+        add_sketch(&mut object, sketch);
         output.print_json(&Value::Object(object));
         return;
     }
-    let digits = match document.fingerprint {
+    let digits = match fingerprint {
         Some(fingerprint) => fingerprint.to_string(),
         None => "too short       ".to_owned(),
     };
     output.print_line(&format!("{digits}\t{}", printable(key)));
-}
-
-/// Prints the distance of two fingerprints.
-pub(super) fn distance(arguments: &DistanceArguments, output: &mut Output) -> CommandResult {
-    let distance = arguments.a.distance(arguments.b);
-    output.print_record(&json!({"distance": distance}), &distance.to_string());
-    Ok(Answer::Yes)
 }

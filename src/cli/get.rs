@@ -1,44 +1,52 @@
 //! `simdb get`: prints a stored document.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::Database;
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, key_bytes};
-use super::output::{Output, document_fields, printable};
+use super::arguments::key_bytes;
+use super::escaping::printable;
+use super::output::{Output, document_fields};
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The key of the document
-    pub(super) key: OsString,
+    key: OsString,
 }
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let key = key_bytes(&arguments.key);
-    let Some(document) = database.snapshot()?.get(&key)? else {
-        output.complain(&format!("{}: no such key", printable(&key)));
-        return Ok(Answer::No);
-    };
-    let fields = document_fields(&document);
-    if output.is_json() {
-        output.print_json(&Value::Object(fields));
-        return Ok(Answer::Yes);
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    for (name, value) in fields {
-        let value = match value {
-            Value::String(text) => printable(text.as_bytes()).into_owned(),
-            value => value.to_string(),
+
+    fn key(&self) -> Option<&OsStr> {
+        Some(&self.key)
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let key = key_bytes(&self.key);
+        let Some(document) = database.snapshot()?.get(&key)? else {
+            output.complain(&format!("{}: no such key", printable(&key)));
+            return Ok(Answer::No);
         };
-        output.print_line(&format!("{name}\t{value}"));
+        let fields = document_fields(&document);
+        if output.is_json() {
+            output.print_json(&Value::Object(fields));
+            return Ok(Answer::Yes);
+        }
+        for (name, value) in fields {
+            let value = match value {
+                Value::String(text) => printable(text.as_bytes()).into_owned(),
+                value => value.to_string(),
+            };
+            output.print_line(&format!("{name}\t{value}"));
+        }
+        Ok(Answer::Yes)
     }
-    Ok(Answer::Yes)
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,10 +14,11 @@ use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize}
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::apart::are_same_file;
-use super::arguments::{BoundArguments, DatabaseArgument, Reading, key_bytes, parse_scheme};
-use super::ingest_report::{IngestReport, ReportOptions, print_ingested, print_largest_groups};
-use super::open::{answer_others, open_to_write};
+use super::apart::{are_same_file, is_no_file};
+use super::arguments::{BoundArguments, Reading, key_bytes, parse_scheme};
+use super::commands::Command;
+use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
+use super::open::{Opening, answer_others};
 use super::output::Output;
 use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
@@ -24,8 +26,8 @@ use super::verification::{Verification, VerifyArguments};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The database file; created if it does not exist
-    #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    #[arg(value_name = "DB")]
+    database: PathBuf,
 
     /// Files to read, packed with gzip or zstd or not; directories, with all directories in them; `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -98,67 +100,73 @@ pub(super) struct Arguments {
     rejected: Option<PathBuf>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let began = Instant::now();
-    arguments.ensure_touch_counts()?;
-    let inputs = arguments.inputs.iter().map(PathBuf::as_path);
-    let mut records = output
-        .console()
-        .records_of(inputs, arguments.reading.options())?;
-    arguments.ensure_rejected_apart(&records)?;
-    arguments.verify.check(
-        &arguments.reading,
-        arguments.inputs.iter(),
-        output.console(),
-    )?;
-    let (database, is_new) = open_or_create(arguments, &mut records)?;
-    let socket = answer_others(&database, output.console());
-    let verification = arguments
-        .verify
-        .open(&arguments.reading, &database, output.console())?;
-    let prepared = began.elapsed();
-    let goes_on =
-        arguments.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
-    let taken = ingest(
-        arguments,
-        &database,
-        records,
-        verification.as_ref(),
-        goes_on,
-        output,
-    );
-    let is_useless = match &taken {
-        Ok(Ingested { now, .. }) => {
-            let took_nothing = now.documents == 0 && now.passed_over == 0;
-            now.documents == 0 && now.rejected > 0 || is_new && took_nothing
-        }
-        Err(_) => true,
-    };
-    if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
-        drop((socket, database));
-        _ = fs::remove_file(&arguments.database.database);
-        taken?;
-        output.complain("no record could be taken, so no database was created");
-        return Ok(Answer::CouldNotTell);
-    }
-    let mut ingested = taken?;
-    ingested.now.elapsed += prepared;
-    let without_text = verification.map(|verification| verification.complain_of_missing());
-    print_ingested(output, &ingested, arguments.reading.unit(), without_text);
-    let_others_end(socket, output);
-    if output.console().is_ended() {
-        output.complain(match goes_on {
-            true => "stopped; what was read is stored, and the same command goes on from there",
-            false => {
-                "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let began = Instant::now();
+        self.ensure_touch_counts()?;
+        let mut records = output
+            .console()
+            .records(&self.inputs, self.reading.options())?;
+        self.ensure_rejected_apart(&records)?;
+        self.verify
+            .check(&self.reading, self.inputs.iter(), output.console())?;
+        let (database, is_new) = open_or_create(self, &mut records)?;
+        let socket = answer_others(&database, output.console());
+        let verification = self
+            .verify
+            .open(&self.reading, &database, output.console())?;
+        let prepared = began.elapsed();
+        let goes_on =
+            self.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
+        let taken = ingest(
+            self,
+            &database,
+            records,
+            verification.as_ref(),
+            goes_on,
+            output,
+        );
+        let is_useless = match &taken {
+            Ok(Ingested { now, .. }) => {
+                let took_nothing = now.documents == 0 && now.passed_over == 0;
+                now.documents == 0 && now.rejected > 0 || is_new && took_nothing
             }
-        });
-        return Err(Error::Interrupted.into());
+            Err(_) => true,
+        };
+        if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
+            drop((socket, database));
+            _ = fs::remove_file(&self.database);
+            taken?;
+            output.complain("no record could be taken, so no database was created");
+            return Ok(Answer::CouldNotTell);
+        }
+        let mut ingested = taken?;
+        ingested.now.elapsed += prepared;
+        let without_text = verification.map(|verification| verification.complain_of_missing());
+        print_ingested(output, &ingested, self.reading.unit(), without_text);
+        let_others_end(socket, output);
+        if output.console().is_ended() {
+            output.complain(match goes_on {
+                true => "stopped; what was read is stored, and the same command goes on from there",
+                false => {
+                    "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
+                }
+            });
+            return Err(Error::Interrupted.into());
+        }
+        if self.is_summary(output) {
+            print_largest_groups(output, &database)?;
+        }
+        Ok(Answer::yes_unless(is_useless || ingested.failed > 0))
     }
-    if arguments.report_options().is_summary(output) {
-        print_largest_groups(output, &database)?;
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
     }
-    Ok(Answer::yes_unless(is_useless || ingested.failed > 0))
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
@@ -176,8 +184,7 @@ fn let_others_end((): (), _: &Output) {}
 
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn is_pipe(path: &Path, output: &Output) -> bool {
-    let place = output.console().place_of(path);
-    path == "-" || fs::metadata(place).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    path == "-" || is_no_file(&output.console().place_of(path))
 }
 
 /// Ingests the records, and reports what happens.
@@ -191,12 +198,13 @@ fn ingest(
 ) -> Result<Ingested, Failure> {
     let console = output.console().clone();
     let ingest = arguments.ingest(database, verification);
-    let mut report = IngestReport::new(output, &records, verification, arguments.report_options())?;
+    let prints = !arguments.is_summary(output);
+    let rejected = arguments.rejected.as_deref();
+    let mut report = IngestReport::new(output, &records, verification, prints, rejected)?;
     let ingested = ingest
         .stop_when(move || console.is_ended())
         .run(records, |event| report.observe(&event));
-    let stored = report.stored();
-    report.finish()?;
+    let stored = report.finish()?;
     if let Some((stored, error)) = stored.zip(ingested.as_ref().err()) {
         let how = match error {
             _ if !goes_on => "",
@@ -255,7 +263,7 @@ impl Arguments {
             return Ok(());
         };
         let path = rejected.display();
-        if are_same_file(rejected, &self.database.database) {
+        if are_same_file(rejected, &self.database) {
             return Err(
                 format!("{path}: rejected records cannot be written into the database").into(),
             );
@@ -270,11 +278,9 @@ impl Arguments {
         }
     }
 
-    fn report_options(&self) -> ReportOptions<'_> {
-        ReportOptions {
-            print: self.print,
-            rejected: self.rejected.as_deref(),
-        }
+    /// Whether a summary takes the place of the lines, since nobody reads hundreds of thousands on a terminal.
+    fn is_summary(&self, output: &Output) -> bool {
+        !self.print && !output.is_json() && io::stdout().is_terminal()
     }
 
     fn ingest<'d>(
@@ -287,8 +293,10 @@ impl Arguments {
             .limit(self.limit)
             .touch(self.touch);
         if let Some(verification) = verification.cloned() {
-            policy = policy
-                .verify(move |document, stored| verification.matches_document(document, stored));
+            policy = policy.verify(move |document, stored| {
+                let text = verification.text_of(document)?;
+                verification.matches(text.as_deref(), stored)
+            });
         }
         let mut ingest = Ingest::new(database)
             .policy(policy)
@@ -313,12 +321,12 @@ impl Arguments {
 
 /// The database, and whether it is new.
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
-    let path: &Path = &arguments.database.database;
-    let mut opened = open_to_write(path);
+    let path: &Path = &arguments.database;
+    let mut opened = Opening::Write.open(path);
     if let Err(Error::NotFound { .. }) = opened {
         match Database::create(path, &arguments.options_of_new(records)?) {
             // Somebody else created it in the meantime, and most likely has it in use.
-            Err(Error::AlreadyExists { .. }) => opened = open_to_write(path),
+            Err(Error::AlreadyExists { .. }) => opened = Opening::Write.open(path),
             created => return Ok((created?, true)),
         }
     }

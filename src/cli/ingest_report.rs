@@ -1,7 +1,6 @@
 //! What `simdb ingest` prints: near-duplicates, rejected records, progress, totals and the largest groups.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,28 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::answer::Failure;
-use super::output::{
-    Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, name_fields,
-    printable,
-};
+use super::escaping::printable;
+use super::match_list::MatchList;
+use super::output::{Output, add_fingerprint, key_fields, name_fields};
 use super::rejections::{self, Rejections};
 use super::verification::Verification;
-
-/// What is reported, and where.
-#[derive(Clone, Copy)]
-pub(super) struct ReportOptions<'a> {
-    /// Whether every near-duplicate is printed on a terminal too.
-    pub(super) print: bool,
-    /// The file for rejected records.
-    pub(super) rejected: Option<&'a Path>,
-}
-
-impl ReportOptions<'_> {
-    /// Whether a summary takes the place of the lines, since nobody reads hundreds of thousands on a terminal.
-    pub(super) fn is_summary(self, output: &Output) -> bool {
-        !self.print && !output.is_json() && io::stdout().is_terminal()
-    }
-}
 
 /// How many messages about inputs that were read before are printed.
 const MOST_INPUT_MESSAGES: u64 = 20;
@@ -55,18 +37,20 @@ pub(super) struct IngestReport<'o> {
 }
 
 impl<'o> IngestReport<'o> {
+    /// A report that prints near-duplicates if `prints`, and writes rejected records to the file at `rejected`.
     pub(super) fn new(
         output: &'o mut Output,
         records: &Records,
         verification: Option<&Arc<Verification>>,
-        options: ReportOptions<'_>,
+        prints: bool,
+        rejected: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let rejections = Rejections::new(output.console(), options.rejected, output.is_json())?;
+        let rejections = Rejections::new(output.console(), rejected, output.is_json())?;
         Ok(Self {
             verification: verification.cloned(),
             rejections,
             bar: Bar::new(records.progress(), output.console().is_quiet()),
-            prints: !options.is_summary(output),
+            prints,
             known_inputs: 0,
             lists: 0,
             stored: None,
@@ -170,22 +154,21 @@ impl<'o> IngestReport<'o> {
     }
 
     fn print_duplicate(&mut self, document: &Document, verdict: &Verdict) -> Result<(), Failure> {
-        let verified = match &self.verification {
+        let matches = verdict.matches();
+        let list = match &self.verification {
             Some(verification) => {
-                Some(verification.values_of_document(document, verdict.matches())?)
+                let text = verification.text_of(document)?;
+                verification.list(text.as_deref(), matches)?
             }
-            None => None,
+            None => MatchList::new(matches),
         };
         if self.output.is_json() {
-            let object = duplicate_object(document, verdict, verified.as_ref());
+            let object = duplicate_object(document, verdict, &list);
             self.output.print_json(&object);
             return Ok(());
         }
         let key = printable(document.key());
-        let mut line = format!(
-            "{key} is near {}",
-            matches_line(verdict.matches(), verified.as_ref())
-        );
+        let mut line = format!("{key} is near {}", list.line());
         if matches!(verdict.change(), Change::Skipped) {
             line += ", skipped";
         } else if !verdict.deleted().is_empty() {
@@ -195,11 +178,11 @@ impl<'o> IngestReport<'o> {
         Ok(())
     }
 
-    /// Reports what was left out. The error if something could not be reported.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    /// Reports what was left out. Returns the number of documents that are stored, once there was a commit. The error if
+    /// something could not be reported.
+    pub(super) fn finish(mut self) -> Result<Option<u64>, Failure> {
         self.bar.clear();
-        self.rejections.flush()?;
-        self.rejections.report_others();
+        self.rejections.finish()?;
         if self.known_inputs > MOST_INPUT_MESSAGES {
             let more = self.known_inputs - MOST_INPUT_MESSAGES;
             self.output.remark(&format!(
@@ -208,13 +191,8 @@ impl<'o> IngestReport<'o> {
         }
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(()),
+            None => Ok(self.stored),
         }
-    }
-
-    /// The number of documents that were stored before an error.
-    pub(super) fn stored(&self) -> Option<u64> {
-        self.stored
     }
 }
 
@@ -241,7 +219,7 @@ fn resumed_text(resumed: Resumed) -> &'static str {
     }
 }
 
-fn duplicate_object(document: &Document, verdict: &Verdict, verified: Option<&Verified>) -> Value {
+fn duplicate_object(document: &Document, verdict: &Verdict, list: &MatchList<'_>) -> Value {
     let mut object = key_fields(Some(document.key()));
     add_fingerprint(&mut object, document.fingerprint());
     let change = match verdict.change() {
@@ -257,7 +235,7 @@ fn duplicate_object(document: &Document, verdict: &Verdict, verified: Option<&Ve
     if !deleted.is_empty() {
         object.insert("deleted".to_owned(), deleted.into());
     }
-    add_matches(&mut object, verdict.matches(), verified);
+    list.add_fields(&mut object);
     Value::Object(object)
 }
 

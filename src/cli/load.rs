@@ -1,24 +1,29 @@
 //! `simdb dump` and `simdb load`: from a database to JSON Lines, and back.
 //!
-//! The first line is a header. Each further line is one document with all its fields.
+//! The first line is a header. Each further line is one document with all its fields. The lines are read on another
+//! thread, so a command that waits for standard input can still be ended.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
 
-use crate::{
-    CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize, Snapshot,
-};
+use crate::ingest::unpacked;
+use crate::{CreateOptions, Database, Document, Error, Fingerprint, Scheme, Sketch, SketchSize};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{DatabaseArgument, LiveDatabase};
-use super::lines::Lines;
+use super::commands::Command;
 use super::output::{Output, document_fields};
-use super::standing::{Outline, StandingDatabase, print_complete};
+use super::standing::{StandingDatabase, print_complete};
 use super::stats::stats_object;
 use super::units;
+use super::verbs::{LiveDatabase, Verb};
 
 /// The version of the dump format. It is independent of the version of the file format.
 const DUMP_VERSION: u32 = 2;
@@ -26,14 +31,14 @@ const DUMP_VERSION: u32 = 2;
 #[derive(clap::Args)]
 pub(super) struct DumpArguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 }
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The database file; nothing may stand there yet, but what the same command has made
-    #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    #[arg(value_name = "DB")]
+    database: PathBuf,
 
     /// What `simdb dump` has printed, also compressed with gzip; `-` is standard input
     #[arg(value_name = "INPUT", default_value = "-")]
@@ -80,124 +85,128 @@ struct Line {
     payload_base64: Option<String>,
 }
 
-/// Prints a header and all documents in the order in which they were written. The output is always JSON.
-pub(super) fn dump(database: &Database, output: &mut Output) -> CommandResult {
-    let snapshot = database.snapshot()?;
-    let stats = snapshot.stats()?;
-    let header = json!({
-        "simdb_dump": DUMP_VERSION,
-        "scheme": stats.scheme.name(),
-        "plan": stats.plan,
-        "max_distance": stats.max_distance,
-        "sketch_bytes": stats.sketch_size.bytes(),
-        "min_similarity": stats.min_similarity.unwrap_or_default(),
-        "created": stats.created,
-        "documents": stats.documents,
-    });
-    output.print_json(&header);
-    let progress = output.console().progress_of("documents");
-    for (printed, document) in (0u64..).zip(snapshot.documents()) {
-        output.print_json(&Value::Object(document_fields(&document?)));
-        if output.is_full() {
-            output.flush()?;
-            _ = progress.update(printed, Some(stats.documents));
-        }
-        if output.is_closed() {
-            break;
-        }
+impl Verb for DumpArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    Ok(Answer::Yes)
+
+    /// Prints a header and all documents in the order in which they were written. The output is always JSON.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let snapshot = database.snapshot()?;
+        let stats = snapshot.stats()?;
+        let header = json!({
+            "simdb_dump": DUMP_VERSION,
+            "scheme": stats.scheme.name(),
+            "plan": stats.plan,
+            "max_distance": stats.max_distance,
+            "sketch_bytes": stats.sketch_size.bytes(),
+            "min_similarity": stats.min_similarity.unwrap_or_default(),
+            "created": stats.created,
+            "documents": stats.documents,
+        });
+        output.print_json(&header);
+        let progress = output.console().progress_of("documents");
+        for (printed, document) in (0u64..).zip(snapshot.documents()) {
+            output.print_json(&Value::Object(document_fields(&document?)));
+            if output.is_full() {
+                output.flush()?;
+                _ = progress.update(printed, Some(stats.documents));
+            }
+            if output.is_closed() {
+                break;
+            }
+        }
+        Ok(Answer::Yes)
+    }
 }
 
-/// Builds a database from the output of `dump`. The order of the documents is kept.
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    let console = output.console().clone();
-    let mut lines = Lines::open(&arguments.input, move || console.is_ended())?;
-    let header = header(&mut lines)?;
-    let scheme: Scheme = header.scheme.parse()?;
-    let sketch_size = SketchSize::from_bytes(header.sketch_bytes)
-        .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
-    let mut options = CreateOptions::new()
-        .scheme(scheme)
-        .max_distance(header.max_distance)
-        .sketch_size(sketch_size)
-        .min_similarity(header.min_similarity);
-    if let Some(created) = header.created {
-        options = options.created(created);
-    }
-    options = match &header.plan {
-        Some(plan) => options.plan(plan),
-        None => options.expected_documents(header.documents),
-    };
-    let path = &arguments.database.database;
-    let standing = StandingDatabase::open(path)?;
-    if let Some(standing) = &standing {
-        let expected = expected(&header, scheme, sketch_size, &standing.snapshot)?;
-        standing.compare(&expected)?;
-        // What is loaded knows no source.
-        if !standing.snapshot.sources()?.is_empty() {
-            return Err(standing.is_another().into());
-        }
-    }
-    let progress = output.console().progress_of("documents");
-    let packing = output.console().progress();
-    let mut read = 0;
-    let documents = std::iter::from_fn(|| {
-        if read % 1024 == 0 && progress.update(read, Some(header.documents)).is_break() {
-            return Some(Err(Error::Interrupted));
-        }
-        let Some(line) = lines.next() else {
-            let reason = format!(
-                "it ends after {read} documents, and its header says {}",
-                header.documents
-            );
-            return (read != header.documents).then(|| Err(lines.failed(&reason)));
+impl Command for Arguments {
+    /// Builds a database from the output of `dump`. The order of the documents is kept.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let console = output.console().clone();
+        let mut lines = Lines::open(&self.input, move || console.is_ended())?;
+        let header = header(&mut lines)?;
+        let options = header
+            .create_options()?
+            .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
+        let path = &self.database;
+        let standing = StandingDatabase::open(path)?;
+        let progress = output.console().progress_of("documents");
+        let packing = output.console().progress();
+        let mut read = 0;
+        let documents = std::iter::from_fn(|| {
+            if read % 1024 == 0 && progress.update(read, Some(header.documents)).is_break() {
+                return Some(Err(Error::Interrupted));
+            }
+            let Some(line) = lines.next() else {
+                let reason = format!(
+                    "it ends after {read} documents, and its header says {}",
+                    header.documents
+                );
+                return (read != header.documents).then(|| Err(lines.failed(&reason)));
+            };
+            read += 1;
+            let line = match line {
+                Ok(line) => line,
+                Err(error) => return Some(Err(error)),
+            };
+            Some(document(&line, &options).map_err(|reason| lines.failed(&reason)))
+        });
+        let snapshot = match standing {
+            // What is loaded knows no source.
+            Some(standing) => {
+                let snapshot = standing.compare(&options, &[], documents)?;
+                print_complete(path, output);
+                snapshot
+            }
+            None => {
+                let memory = self.memory;
+                let built = Database::build_with(path, &options, documents, memory, |done, all| {
+                    packing.update(done, Some(all))
+                });
+                built?.snapshot()?
+            }
         };
-        read += 1;
-        let line = match line {
-            Ok(line) => line,
-            Err(error) => return Some(Err(error)),
-        };
-        Some(document(&line, &options).map_err(|reason| lines.failed(&reason)))
-    });
-    let snapshot = match standing {
-        Some(standing) => {
-            standing.compare_documents(documents)?;
-            print_complete(path, output);
-            standing.snapshot
-        }
-        None => {
-            let memory = arguments.memory;
-            let built = Database::build_with(path, &options, documents, memory, |done, all| {
-                packing.update(done, Some(all))
-            });
-            built?.snapshot()?
-        }
-    };
-    drop((progress, packing));
-    let stats = snapshot.stats()?;
-    let line = format!("{}: {} documents", path.display(), stats.documents);
-    output.print_record(&stats_object(&stats), &line);
-    Ok(Answer::Yes)
+        drop((progress, packing));
+        let stats = snapshot.stats()?;
+        let line = format!("{}: {} documents", path.display(), stats.documents);
+        output.print_record(&stats_object(&stats), &line);
+        Ok(Answer::Yes)
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before it was done: no database was made; the same command begins anew")
+    }
 }
 
-/// What a database is that was loaded from a dump with this header. What the header does not say is as it stands.
-fn expected(
-    header: &Header,
-    scheme: Scheme,
-    sketch_size: SketchSize,
-    standing: &Snapshot,
-) -> Result<Outline, Error> {
-    let standing = Outline::from_statistics(&standing.stats()?);
-    Ok(Outline {
-        scheme,
-        plan: header.plan.clone().unwrap_or(standing.plan),
-        max_distance: header.max_distance,
-        sketch_size,
-        min_similarity: header.min_similarity,
-        created: header.created.unwrap_or(standing.created),
-        documents: header.documents,
-    })
+impl Header {
+    /// The options of a database as it was dumped. `None` if there are no sketches of that size.
+    fn create_options(&self) -> Result<Option<CreateOptions>, Error> {
+        let scheme: Scheme = self.scheme.parse()?;
+        let Some(sketch_size) = SketchSize::from_bytes(self.sketch_bytes) else {
+            return Ok(None);
+        };
+        let mut options = CreateOptions::new()
+            .scheme(scheme)
+            .max_distance(self.max_distance)
+            .sketch_size(sketch_size)
+            .min_similarity(self.min_similarity);
+        if let Some(created) = self.created {
+            options = options.created(created);
+        }
+        Ok(Some(match &self.plan {
+            Some(plan) => options.plan(plan),
+            None => options.expected_documents(self.documents),
+        }))
+    }
 }
 
 /// Reads the first line. It must be the header of a dump that this release can read.
@@ -285,5 +294,140 @@ fn bytes(
             .map(Some)
             .map_err(|error| format!("{name}_base64: {error}")),
         (None, None) => Ok(None),
+    }
+}
+
+/// More than the longest document takes, with every character escaped.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+/// The least that is handed over at a time.
+const HANDED_BYTES: usize = 1 << 18;
+/// How often somebody who waits looks whether the command is to end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Some lines, or why the next cannot be read.
+type Part = Vec<Result<String, String>>;
+
+/// Reads lines that are not blank, and counts all.
+struct Lines {
+    name: String,
+    parts: Receiver<Part>,
+    part: std::vec::IntoIter<Result<String, String>>,
+    line: u64,
+    is_ended: Box<dyn Fn() -> bool>,
+}
+
+impl Lines {
+    /// Opens an input; `-` is standard input. While it waits for a line it asks whether the command is to end.
+    fn open(path: &Path, is_ended: impl Fn() -> bool + 'static) -> Result<Self, Error> {
+        let failed = Error::io(path);
+        let input = match path.as_os_str() == "-" {
+            true => Input::Standard,
+            false if path.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
+            // To open a pipe is to wait for whoever writes to it.
+            false if fs::metadata(path).map_err(&failed)?.is_file() => {
+                Input::File(File::open(path).map_err(&failed)?)
+            }
+            false => Input::Pipe(path.to_owned()),
+        };
+        let (send, parts) = sync_channel(4);
+        // The thread is not joined. It may wait for its input for ever.
+        let thread = thread::Builder::new().spawn(move || read(input, &send));
+        thread.map_err(Error::no_thread)?;
+        Ok(Self {
+            name: path.display().to_string(),
+            parts,
+            part: Vec::new().into_iter(),
+            line: 0,
+            is_ended: Box::new(is_ended),
+        })
+    }
+
+    /// The next line that is not blank. `None` at the end.
+    fn next(&mut self) -> Option<Result<String, Error>> {
+        loop {
+            let Some(line) = self.part.next() else {
+                match self.parts.recv_timeout(PATIENCE) {
+                    Ok(part) => self.part = part.into_iter(),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        // What is missing is missing in the line after the last.
+                        self.line += 1;
+                        return None;
+                    }
+                    Err(RecvTimeoutError::Timeout) if (self.is_ended)() => {
+                        return Some(Err(Error::Interrupted));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                continue;
+            };
+            self.line += 1;
+            match line {
+                Ok(line) if line.trim_ascii().is_empty() => {}
+                Ok(line) => return Some(Ok(line)),
+                Err(reason) => return Some(Err(self.failed(&reason))),
+            }
+        }
+    }
+
+    /// An error about the line that was read last.
+    fn failed(&self, reason: &str) -> Error {
+        Error::Input {
+            source_name: self.name.clone(),
+            line: Some(self.line),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Where lines come from.
+enum Input {
+    Standard,
+    File(File),
+    Pipe(PathBuf),
+}
+
+impl Input {
+    fn open(self) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Standard => Box::new(io::stdin()),
+            Self::File(file) => Box::new(file),
+            Self::Pipe(path) => Box::new(File::open(path)?),
+        })
+    }
+}
+
+/// Reads all lines, or those before an error, and hands them over.
+fn read(input: Input, send: &SyncSender<Part>) {
+    let mut input = match input.open().and_then(unpacked) {
+        Ok(input) => BufReader::with_capacity(1 << 20, input),
+        Err(error) => return drop(send.send(vec![Err(error.to_string())])),
+    };
+    let mut part = Part::new();
+    let mut bytes = 0;
+    loop {
+        let line = next_line(&mut input);
+        let is_last = !matches!(line, Some(Ok(_)));
+        if let Some(Ok(line)) = &line {
+            bytes += line.len();
+        }
+        part.extend(line);
+        if is_last || bytes >= HANDED_BYTES {
+            bytes = 0;
+            if send.send(std::mem::take(&mut part)).is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+fn next_line(input: &mut impl BufRead) -> Option<Result<String, String>> {
+    let mut line = String::new();
+    match input.take(MAX_LINE_BYTES).read_line(&mut line) {
+        Ok(0) => None,
+        Ok(length) if length as u64 == MAX_LINE_BYTES => {
+            Some(Err("it is longer than any document".to_owned()))
+        }
+        Ok(_) => Some(Ok(line)),
+        Err(error) => Some(Err(error.to_string())),
     }
 }

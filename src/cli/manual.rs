@@ -5,6 +5,7 @@ use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
 use super::answer::{Answer, CommandResult, Failure};
+use super::commands::{Command, program};
 use super::output::Output;
 
 #[derive(clap::Args)]
@@ -14,38 +15,42 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-/// Prints what a shell needs to complete commands and options.
-pub(super) fn print_completions(
-    arguments: &Arguments,
-    mut program: clap::Command,
-    output: &mut Output,
-) -> CommandResult {
-    let mut script = Vec::new();
-    generate(arguments.shell, &mut program, "simdb", &mut script);
-    output.print_text(&String::from_utf8_lossy(&script));
-    Ok(Answer::Yes)
+#[derive(clap::Args)]
+pub(super) struct ManualArguments {}
+
+impl Command for Arguments {
+    /// Prints what a shell needs to complete commands and options.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut script = Vec::new();
+        generate(self.shell, &mut program(), "simdb", &mut script);
+        output.print_text(&String::from_utf8_lossy(&script));
+        Ok(Answer::Yes)
+    }
 }
 
-/// Prints one page for `man`: the program, then each of its commands.
-pub(super) fn print_manual(mut program: clap::Command, output: &mut Output) -> CommandResult {
-    program.build();
-    let whole = Man::new(program.clone());
-    let mut page = Vec::new();
-    whole.render_title(&mut page)?;
-    whole.render_name_section(&mut page)?;
-    whole.render_synopsis_section(&mut page)?;
-    whole.render_description_section(&mut page)?;
-    whole.render_options_section(&mut page)?;
-    whole.render_extra_section(&mut page)?;
-    let mut page = String::from_utf8(page)?;
-    for command in program
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
-    {
-        page += &section(command)?;
+impl Command for ManualArguments {
+    /// Prints one page for `man`: the program, then each of its commands.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut program = program();
+        program.build();
+        let whole = Man::new(program.clone());
+        let mut page = Vec::new();
+        whole.render_title(&mut page)?;
+        whole.render_name_section(&mut page)?;
+        whole.render_synopsis_section(&mut page)?;
+        whole.render_description_section(&mut page)?;
+        whole.render_options_section(&mut page)?;
+        whole.render_extra_section(&mut page)?;
+        let mut page = String::from_utf8(page)?;
+        for command in program
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set() && command.get_name() != "help")
+        {
+            page += &section(command)?;
+        }
+        output.print_text(&page);
+        Ok(Answer::Yes)
     }
-    output.print_text(&page);
-    Ok(Answer::Yes)
 }
 
 /// The section of one command, with what would be sections of a page of its own below it.

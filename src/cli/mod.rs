@@ -7,8 +7,6 @@ mod answer;
 mod apart;
 mod arguments;
 mod check;
-#[cfg(unix)]
-mod client;
 mod clusters;
 mod commands;
 mod compact;
@@ -18,14 +16,15 @@ mod dedup;
 mod delete;
 mod escaping;
 mod eval;
+mod explanation;
 mod fingerprint;
 mod get;
 mod ingest;
 mod ingest_report;
-mod lines;
 mod load;
 mod long_search;
 mod manual;
+mod match_list;
 mod open;
 mod output;
 mod pair_output;
@@ -34,14 +33,10 @@ mod parsing;
 mod plan;
 mod process;
 mod query;
-mod query_arguments;
 mod rejections;
-mod report;
-mod resumable;
-mod running;
 #[cfg(unix)]
-mod served;
-mod signals;
+mod remote;
+mod report;
 mod sources;
 mod standing;
 mod stats;
@@ -55,7 +50,7 @@ mod verification;
 
 pub use commands::main;
 #[cfg(unix)]
-pub(crate) use served::run_for_client;
+pub(crate) use remote::run_for_client;
 
 #[cfg(test)]
 mod tests {

@@ -6,32 +6,41 @@ use std::path::Path;
 #[cfg(unix)]
 use super::answer::chain;
 use super::console::Console;
-use super::verbs::Opening;
 #[cfg(unix)]
 use crate::AdminSocket;
 #[cfg(unix)]
 use crate::serve::socket_beside;
 use crate::{Database, Error, OpenOptions};
 
-/// Opens a database for something.
-pub(super) fn open(path: &Path, opening: Opening) -> Result<Database, Error> {
-    match opening {
-        Opening::Read => open_to_read(path),
-        Opening::Write => open_to_write(path),
-        Opening::Check => open_to_check(path),
-    }
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Opening {
+    /// To read it. Several commands that read can run at once, and the permission to read is enough. If the engine has
+    /// to recover the file first, the file is opened for writing.
+    Read,
+    /// To read and write it.
+    Write,
+    /// To check it. If it may only be read, it is opened to read. Then the checksums of the pages are not verified.
+    Check,
 }
 
-/// Opens a database to read it. Several commands that read can run at once, and the permission to read is
-/// enough. If the engine has to recover the file first, the file is opened for writing.
-pub(super) fn open_to_read(path: &Path) -> Result<Database, Error> {
-    match Database::open(path, &OpenOptions::new().read_only(true)) {
-        Err(unrecovered @ Error::NeedsRecovery { .. }) => match open_to_write(path) {
-            // What has to be done is said by the first error only.
-            Err(error) if may_only_read(&error) => Err(unrecovered),
-            opened => opened,
-        },
-        opened => opened,
+impl Opening {
+    pub(super) fn open(self, path: &Path) -> Result<Database, Error> {
+        match self {
+            Self::Read => match Database::open(path, &OpenOptions::new().read_only(true)) {
+                Err(unrecovered @ Error::NeedsRecovery { .. }) => match Self::Write.open(path) {
+                    // What has to be done is said by the first error only.
+                    Err(error) if may_only_read(&error) => Err(unrecovered),
+                    opened => opened,
+                },
+                opened => opened,
+            },
+            Self::Write => Database::open(path, &OpenOptions::new()),
+            Self::Check => match Self::Write.open(path) {
+                Err(error) if may_only_read(&error) => Self::Read.open(path),
+                opened => opened,
+            },
+        }
     }
 }
 
@@ -40,20 +49,6 @@ pub(super) fn open_to_read(path: &Path) -> Result<Database, Error> {
 fn may_only_read(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
-}
-
-/// Opens a database to check it. If it may only be read, it is opened to read. Then the checksums of the pages
-/// are not verified.
-fn open_to_check(path: &Path) -> Result<Database, Error> {
-    match open_to_write(path) {
-        Err(error) if may_only_read(&error) => open_to_read(path),
-        opened => opened,
-    }
-}
-
-/// Opens a database to read and write it.
-pub(super) fn open_to_write(path: &Path) -> Result<Database, Error> {
-    Database::open(path, &OpenOptions::new())
 }
 
 /// Answers commands of others about a database while the returned value lives, or until this process is to end. Without

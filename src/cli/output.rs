@@ -1,31 +1,53 @@
 //! Text and JSON Lines on standard output. It carries data only, one record per line.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
-use super::console::Console;
-pub(super) use super::escaping::printable;
+use super::console::{Console, Terminal};
 use super::escaping::{harmless, json_line};
-use crate::{Document, Fingerprint, Matches, Sketch};
+use crate::{Document, Fingerprint, Sketch};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value, json};
+use clap::Args;
+use serde_json::{Map, Value};
 
-/// The exact values of matches, in their order, and what they are called.
-pub(super) struct Verified {
-    pub(super) name: &'static str,
-    pub(super) values: Vec<f64>,
+/// Arguments of all commands.
+#[derive(Args)]
+#[command(next_help_heading = "Options of all commands")]
+pub(super) struct Globals {
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Print no messages but errors, and no progress
+    #[arg(long, short, global = true)]
+    quiet: bool,
+
+    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: clap::ColorChoice,
+
+    /// Print help
+    #[arg(long, short, global = true, action = clap::ArgAction::HelpShort)]
+    help: Option<bool>,
 }
 
-impl Verified {
-    /// The name and the value of the match of this index.
-    pub(super) fn get(&self, index: usize) -> Option<(&'static str, f64)> {
-        self.values.get(index).map(|&value| (self.name, value))
+impl Globals {
+    /// The output of a command. Relative paths begin in `directory`, or in the current one of the process.
+    pub(super) fn output(&self, terminal: Arc<dyn Terminal>, directory: Option<&Path>) -> Output {
+        Output {
+            console: Console::new(terminal, directory, self.quiet),
+            waiting: Vec::new(),
+            json: self.json,
+            closed: false,
+        }
     }
 }
 
 /// The standard output of a console. When its reader has closed it, further output is dropped and the command goes
 /// on.
-pub(crate) struct Output {
+pub(super) struct Output {
     console: Console,
     /// Printed, but not yet written to standard output.
     waiting: Vec<u8>,
@@ -34,15 +56,6 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(console: Console, json: bool) -> Self {
-        Self {
-            console,
-            waiting: Vec::new(),
-            json,
-            closed: false,
-        }
-    }
-
     /// The console, for messages and progress.
     pub(super) fn console(&self) -> &Console {
         &self.console
@@ -125,7 +138,7 @@ impl Output {
     }
 
     /// Writes to standard output what was printed so far.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         let nothing = self.closed || self.waiting.is_empty();
         let written = if nothing {
             Ok(())
@@ -147,12 +160,6 @@ impl Output {
             }),
         }
     }
-}
-
-/// Prints a message on standard error, on one line. A failure to do so is ignored.
-pub(crate) fn complain(message: &str) {
-    use io::Write as _;
-    _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[]));
 }
 
 /// Adds bytes to an object: as text under `name` if they are UTF-8, otherwise as base64 under `name_base64`.
@@ -225,82 +232,4 @@ pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
         add_bytes(&mut object, "payload", document.payload());
     }
     object
-}
-
-/// Adds `matches`, nearest first, and `total`. Adds `total_is_exact` only if it is false.
-pub(super) fn add_matches(
-    object: &mut Map<String, Value>,
-    matches: &Matches,
-    verified: Option<&Verified>,
-) {
-    let list: Vec<Value> = matches
-        .iter()
-        .enumerate()
-        .map(|(index, found)| {
-            let mut fields = document_fields(&found.document);
-            fields.insert("distance".to_owned(), found.distance.into());
-            if let Some(similarity) = found.similarity {
-                fields.insert(
-                    "similarity".to_owned(),
-                    rounded(similarity.jaccard()).into(),
-                );
-                fields.insert(
-                    "containment".to_owned(),
-                    rounded(similarity.containment()).into(),
-                );
-            }
-            if let Some((name, value)) = verified.and_then(|verified| verified.get(index)) {
-                fields.insert(name.to_owned(), rounded(value).into());
-            }
-            // Payloads can be large, and a list of near-duplicates does not need them. Nor does it need the
-            // sketches.
-            for name in ["payload", "payload_base64", "sketch", "shingles"] {
-                fields.remove(name);
-            }
-            Value::Object(fields)
-        })
-        .collect();
-    object.insert("matches".to_owned(), list.into());
-    object.insert("total".to_owned(), matches.total().into());
-    if !matches.total_is_exact() {
-        object.insert("total_is_exact".to_owned(), json!(false));
-    }
-}
-
-/// A similarity to four decimals. An estimate is not known better, and what is exact need not be.
-fn rounded(similarity: f64) -> f64 {
-    (similarity * 1e4).round() / 1e4
-}
-
-/// The matches on one line, nearest first: `a (distance 1, similarity 0.97), b (distance 3) and 4 more`.
-pub(super) fn matches_line(matches: &Matches, verified: Option<&Verified>) -> String {
-    let listed: Vec<String> = matches
-        .iter()
-        .enumerate()
-        .map(|(index, found)| {
-            let similarity = found
-                .similarity
-                .map(|similarity| format!(", similarity {:.2}", similarity.jaccard()));
-            let key = printable(found.document.key());
-            let distance = found.distance;
-            let verified = verified.and_then(|verified| verified.get(index));
-            let verified = verified.map(|(name, value)| format!(", {name} {value:.2}"));
-            format!(
-                "{key} (distance {distance}{}{})",
-                similarity.unwrap_or_default(),
-                verified.unwrap_or_default()
-            )
-        })
-        .collect();
-    let more = matches.total() - listed.len() as u64;
-    let at_least = if matches.total_is_exact() {
-        ""
-    } else {
-        "at least "
-    };
-    match (listed.is_empty(), more) {
-        (_, 0) => listed.join(", "),
-        (true, more) => format!("{at_least}{more} documents"),
-        (false, more) => format!("{} and {at_least}{more} more", listed.join(", ")),
-    }
 }

@@ -5,24 +5,27 @@ use std::path::{Path, PathBuf};
 
 use crate::ingest::{Fingerprinting, ReadOptions, Record};
 use crate::{
-    CreateOptions, Database, Document, Error, FingerprintGroup, OpenOptions, Pair, PairEvent,
-    PairPosition, Snapshot, Unit,
+    CreateOptions, Database, Document, Error, FingerprintGroup, Pair, PairEvent, PairPosition,
+    Snapshot, Unit,
 };
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
-use super::arguments::{LiveDatabase, NearArguments, Reading};
+use super::arguments::{NearArguments, Reading};
+use super::escaping::printable;
 use super::long_search::LongSearch;
-use super::output::{Output, name_fields, printable};
+use super::open::Opening;
+use super::output::{Output, name_fields};
 use super::pair_output::{PairArguments, Sides, Sink};
 use super::rejections;
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     #[command(flatten)]
     near: NearArguments,
@@ -46,28 +49,120 @@ pub(super) struct Arguments {
     written: PairArguments,
 }
 
-impl Arguments {
-    /// The other side.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
-        self.with.as_deref().into_iter()
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
 
-    /// Which pairs are wanted, on one line.
-    fn query_line(&self, max_distance: u32) -> String {
-        let Self {
-            near, with, groups, ..
-        } = self;
-        let NearArguments {
-            bounds,
-            since,
-            scope,
-        } = near;
-        let min_similarity = bounds.min_similarity;
-        format!("{max_distance} {min_similarity:?} {since:?} {scope:?} {with:?} {groups}")
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        if let Some(file) = self.written.file(output) {
+            let with = self
+                .with
+                .as_ref()
+                .map(|path| output.console().place_of(path));
+            ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
+        }
+        let snapshot = database.snapshot()?;
+        let bounds = &self.near.bounds;
+        let max_distance = bounds.max_distance.unwrap_or(database.max_distance());
+        let other = match &self.with {
+            Some(path) => Some(OtherSide::open(path, database, &self.reading, output)?),
+            None => None,
+        };
+        let mut pairs = snapshot.pairs(self.near.near()).each_document(!self.groups);
+        if let Some(other) = &other {
+            pairs = pairs.with(&other.snapshot);
+        }
+        let sides = match &other {
+            None => Sides::One,
+            Some(other) if other.is_input() => Sides::AndInput,
+            Some(_) => Sides::Two,
+        };
+        if sides == Sides::AndInput && self.from.is_some() {
+            return Err(
+                "--from is for databases: an input is read anew, and its pairs are found anew"
+                    .into(),
+            );
+        }
+
+        let wanted = self.wanted(max_distance);
+        let (sink, saved) = Sink::open(&self.written, &wanted, sides, output)?;
+        let goes_on = if saved.is_some() {
+            " since the search went on"
+        } else {
+            ""
+        };
+        if let Some(from) = self.from.clone().or(saved) {
+            pairs = pairs.from(from);
+        }
+        let least = bounds
+            .min_similarity
+            .or(database.min_similarity())
+            .unwrap_or(0.0);
+        let mut printer = PairPrinter {
+            search: LongSearch::new(output),
+            sink,
+            other: other.as_ref(),
+            has_groups: self.groups,
+            has_similarity: least > 0.0,
+            pairs: 0,
+            groups: 0,
+            reached: None,
+            behind: 0,
+        };
+        let mut failed = None;
+        let searched = pairs.run(|event| match printer.take(event, output) {
+            Ok(()) => printer.flow(output),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        let PairPrinter {
+            search,
+            sink,
+            reached,
+            behind,
+            pairs,
+            groups,
+            ..
+        } = printer;
+        searched.map_err(|error| sink.explained(error))?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if !sink.is_screen() {
+            // What comes after the last position is found again.
+            output.take();
+        }
+        if search.end(output)? {
+            let reached = reached.filter(|_| sides != Sides::AndInput);
+            let advice = sink.stop(reached, behind)?;
+            output.complain(&format!("ended before all pairs were found{advice}"));
+            return Err(Error::Interrupted.into());
+        }
+        sink.finish(output)?;
+        let groups = match self.groups && other.is_none() {
+            true => format!(", {groups} groups of documents with one fingerprint"),
+            false => String::new(),
+        };
+        output.remark(&format!("{pairs} pairs{groups}{goes_on}"));
+        Ok(Answer::yes_unless(
+            other.is_some_and(|other| other.rejected > 0),
+        ))
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    /// The other side.
+    fn inputs(&self) -> Vec<&Path> {
+        self.with.as_deref().into_iter().collect()
     }
 
     /// The names of the columns, if lines are printed.
-    pub(super) fn heading(&self) -> Option<&'static str> {
+    fn heading(&self) -> Option<&'static str> {
         let heading = match self.groups {
             true => "distance\ta\tb\tdocuments_a\tdocuments_b\tsimilarity",
             false => "distance\ta\tb\tsimilarity",
@@ -76,107 +171,26 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    if let Some(file) = arguments.written.file(output) {
-        let with = arguments
-            .with
-            .as_ref()
-            .map(|path| output.console().place_of(path));
-        ensure_replaceable(&file, Some(database.path()), with.as_deref())?;
-    }
-    let snapshot = database.snapshot()?;
-    let bounds = &arguments.near.bounds;
-    let max_distance = bounds.max_distance.unwrap_or(database.max_distance());
-    let other = match &arguments.with {
-        Some(path) => Some(OtherSide::open(path, database, &arguments.reading, output)?),
-        None => None,
-    };
-    let mut pairs = snapshot
-        .pairs(arguments.near.near())
-        .each_document(!arguments.groups);
-    if let Some(other) = &other {
-        pairs = pairs.with(&other.snapshot);
-    }
-    let sides = match &other {
-        None => Sides::One,
-        Some(other) if other.is_input() => Sides::AndInput,
-        Some(_) => Sides::Two,
-    };
-    if sides == Sides::AndInput && arguments.from.is_some() {
-        return Err(
-            "--from is for databases: an input is read anew, and its pairs are found anew".into(),
-        );
-    }
-
-    let query = arguments.query_line(max_distance);
-    let (sink, saved) = Sink::open(&arguments.written, &query, sides, output)?;
-    let goes_on = if saved.is_some() {
-        " since the search went on"
-    } else {
-        ""
-    };
-    if let Some(from) = arguments.from.clone().or(saved) {
-        pairs = pairs.from(from);
-    }
-    let least = bounds
-        .min_similarity
-        .or(database.min_similarity())
-        .unwrap_or(0.0);
-    let mut printer = PairPrinter {
-        search: LongSearch::new(output),
-        sink,
-        other: other.as_ref(),
-        has_groups: arguments.groups,
-        has_similarity: least > 0.0,
-        pairs: 0,
-        groups: 0,
-        reached: None,
-        behind: 0,
-    };
-    let mut failed = None;
-    let searched = pairs.run(|event| match printer.take(event, output) {
-        Ok(()) => printer.flow(output),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+impl Arguments {
+    /// Which pairs are wanted. Another search does not go on with a file that was begun for these.
+    fn wanted(&self, max_distance: u32) -> Value {
+        let NearArguments {
+            bounds,
+            since,
+            scope,
+        } = &self.near;
+        let mut wanted = json!({
+            "max_distance": max_distance,
+            "min_similarity": bounds.min_similarity,
+            "since": since,
+            "scope": scope,
+            "groups": self.groups,
+        });
+        if let (Some(with), Some(fields)) = (&self.with, wanted.as_object_mut()) {
+            fields.extend(name_fields("with", with.as_os_str().as_encoded_bytes()));
         }
-    });
-    let PairPrinter {
-        search,
-        sink,
-        reached,
-        behind,
-        pairs,
-        groups,
-        ..
-    } = printer;
-    searched.map_err(|error| sink.explained(error))?;
-    if let Some(error) = failed {
-        return Err(error);
+        wanted
     }
-    if !sink.is_screen() {
-        // What comes after the last position is found again.
-        output.take();
-    }
-    if search.end(output)? {
-        let reached = reached.filter(|_| sides != Sides::AndInput);
-        let advice = sink.stop(reached, behind)?;
-        output.complain(&format!("ended before all pairs were found{advice}"));
-        return Err(Error::Interrupted.into());
-    }
-    sink.finish(output)?;
-    let groups = match arguments.groups && other.is_none() {
-        true => format!(", {groups} groups of documents with one fingerprint"),
-        false => String::new(),
-    };
-    output.remark(&format!("{pairs} pairs{groups}{goes_on}"));
-    Ok(Answer::yes_unless(
-        other.is_some_and(|other| other.rejected > 0),
-    ))
 }
 
 /// Puts pairs and groups into words, and gives them to what takes them.
@@ -329,7 +343,7 @@ impl OtherSide {
         };
         let snapshot = match is_itself {
             true => like.snapshot()?,
-            false => match open_beside(&place) {
+            false => match Opening::Read.open(&place) {
                 Ok(database) => database.snapshot()?,
                 Err(Error::NotSimdb { .. } | Error::NotFound { .. }) => {
                     return Self::read(path, like, reading, output);
@@ -372,7 +386,7 @@ impl OtherSide {
         for field in ["rank", "payload", "payload_base64"] {
             options = ReadOptions::ignore_field(options, field);
         }
-        let mut records = output.console().records(path, options)?;
+        let mut records = output.console().records(&[path], options)?;
         let folder = tempfile::tempdir()?;
         let options = CreateOptions::new()
             .scheme(like.scheme())
@@ -418,14 +432,6 @@ impl OtherSide {
             rejected,
             folder: Some(folder),
         })
-    }
-}
-
-/// Opens another database than that of the command, to read it.
-pub(super) fn open_beside(place: &Path) -> Result<Database, Error> {
-    match Database::open(place, &OpenOptions::new().read_only(true)) {
-        Err(Error::NeedsRecovery { .. }) => Database::open(place, &OpenOptions::new()),
-        opened => opened,
     }
 }
 

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{expected_documents, max_distance_parser, parse_scheme};
-use super::open::open_to_read;
+use super::commands::Command;
+use super::open::Opening;
 use super::output::Output;
 use super::units::{self, count, positive_count, told_bytes};
 use super::uses::print_uses;
@@ -94,44 +95,46 @@ enum Job {
 /// The number of documents to sample. It is large enough to show how unevenly the fingerprints are spread.
 const SAMPLE: u64 = 500_000;
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> CommandResult {
-    if let Some(dialect) = arguments.emit {
-        return emit(arguments, dialect, output);
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        if let Some(dialect) = self.emit {
+            return emit(self, dialect, output);
+        }
+        let mut options = CreateOptions::new()
+            .scheme(self.scheme)
+            .expected_documents(self.expect)
+            .prefer(self.prefer);
+        if let Some(max_distance) = self.max_distance {
+            options = options.max_distance(max_distance);
+        }
+        if let Some(size) = self.sketch {
+            options = options.sketch_size(size);
+        }
+        let sample = match &self.sample {
+            Some(path) => sample(path)?,
+            None => Vec::new(),
+        };
+        let plans = options.plans(&sample);
+        // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
+        let preferred = plans
+            .iter()
+            .position(|plan| plan.preferred && self.fits(plan));
+        let taken = preferred.or(plans.iter().rposition(|plan| self.fits(plan)));
+        if !output.is_json() {
+            output.print_line(&line_of(&HEADINGS.map(str::to_owned)));
+        }
+        let documents = self.expect as f64;
+        for (index, plan) in plans.iter().enumerate() {
+            let taken = taken == Some(index);
+            let line = line(plan, documents, taken, self.fits(plan));
+            output.print_record(&object(plan, documents, taken), &line);
+        }
+        // Who names a distance has chosen.
+        if self.max_distance.is_none() {
+            print_uses(output, &options, self.expect);
+        }
+        Ok(Answer::yes_if(taken.is_some()))
     }
-    let mut options = CreateOptions::new()
-        .scheme(arguments.scheme)
-        .expected_documents(arguments.expect)
-        .prefer(arguments.prefer);
-    if let Some(max_distance) = arguments.max_distance {
-        options = options.max_distance(max_distance);
-    }
-    if let Some(size) = arguments.sketch {
-        options = options.sketch_size(size);
-    }
-    let sample = match &arguments.sample {
-        Some(path) => sample(path)?,
-        None => Vec::new(),
-    };
-    let plans = options.plans(&sample);
-    // If the preferred plan does not fit, the largest plan that fits comes nearest to it.
-    let preferred = plans
-        .iter()
-        .position(|plan| plan.preferred && arguments.fits(plan));
-    let taken = preferred.or(plans.iter().rposition(|plan| arguments.fits(plan)));
-    if !output.is_json() {
-        output.print_line(&line_of(&HEADINGS.map(str::to_owned)));
-    }
-    let documents = arguments.expect as f64;
-    for (index, plan) in plans.iter().enumerate() {
-        let taken = taken == Some(index);
-        let line = line(plan, documents, taken, arguments.fits(plan));
-        output.print_record(&object(plan, documents, taken), &line);
-    }
-    // Who names a distance has chosen.
-    if arguments.max_distance.is_none() {
-        print_uses(output, &options, arguments.expect);
-    }
-    Ok(Answer::yes_if(taken.is_some()))
 }
 
 impl Arguments {
@@ -177,7 +180,7 @@ fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> Comm
 
 /// The fingerprints of every n-th document, without repeats.
 fn sample(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
-    let database = open_to_read(path)?;
+    let database = Opening::Read.open(path)?;
     let snapshot = database.snapshot()?;
     let step = (snapshot.stats()?.documents / SAMPLE).max(1) as usize;
     let mut sample = Vec::new();

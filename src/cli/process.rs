@@ -1,31 +1,69 @@
-//! The terminal of the process: its standard output, its standard error and a progress bar on it.
+//! The process of the user: its standard output, its standard error and a progress bar on it, and the signals that must
+//! not end it without a word.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
-use super::console::{Step, Terminal};
-use super::output::complain;
-use super::signals::Ending;
+use super::console::Terminal;
+use super::escaping::harmless;
 use super::units::told_count;
 
 /// The standard streams of the process. A progress bar is shown only on a terminal.
+#[derive(Default)]
 pub(super) struct Process {
-    ending: Ending,
     bar: Mutex<Option<ProgressBar>>,
     /// The line that comes before the first output.
     heading: Mutex<Option<&'static str>>,
+    /// Whether somebody has asked the program to end, by Ctrl-C or by a signal.
+    is_ended: Arc<AtomicBool>,
+    /// The signal that has asked.
+    signal: Arc<AtomicUsize>,
 }
 
 impl Process {
-    pub(super) fn new(ending: Ending) -> Self {
-        Self {
-            ending,
-            bar: Mutex::default(),
-            heading: Mutex::default(),
+    /// Lets a write fail if it goes beyond the limit on the size of files. It is then told like a full disk.
+    ///
+    /// The system sends a signal before that, which ends a program that does not take it. The library leaves
+    /// signals alone, since they belong to the whole process.
+    pub(super) fn new() -> Self {
+        // Nobody reads the flag that the signal sets. Without the handler, all is as it was.
+        #[cfg(unix)]
+        drop(signal_hook::flag::register(
+            signal_hook::consts::SIGXFSZ,
+            Arc::default(),
+        ));
+        Self::default()
+    }
+
+    /// Takes the signals that ask a program to end. From now on the first only sets a flag, and a second ends the
+    /// program at once.
+    pub(super) fn end_in_order(&self) {
+        #[cfg(unix)]
+        for signal in [
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGHUP,
+        ] {
+            use signal_hook::flag::{register, register_conditional_default, register_usize};
+            // In this order, since the first asks for what the last sets. If one of them cannot be registered, the
+            // signal ends the program as it always did.
+            let registered = register_conditional_default(signal, self.is_ended.clone());
+            let registered = registered
+                .and_then(|_| register_usize(signal, self.signal.clone(), signal as usize));
+            _ = registered.and_then(|_| register(signal, self.is_ended.clone()));
+        }
+    }
+
+    /// Ends as the signal would have, so a shell that waits for the process stops too. Returns if there was none.
+    pub(super) fn end_by_signal(&self) {
+        #[cfg(unix)]
+        if let signal @ 1.. = self.signal.load(Ordering::Relaxed) {
+            _ = signal_hook::low_level::emulate_default_handler(signal as i32);
         }
     }
 
@@ -66,16 +104,16 @@ impl Terminal for Process {
     }
 
     fn complain(&self, message: &str) {
-        self.above(|| complain(message));
+        self.above(|| _ = writeln!(io::stderr(), "simdb: {}", harmless(message, &[])));
     }
 
-    fn show(&self, step: &Step<'_>) {
+    fn show(&self, done: u64, all: Option<u64>, what: &str) {
         let mut bar = self.bar.lock();
-        let bar = bar.get_or_insert_with(|| new_bar(step));
-        if let Some(all) = step.all {
+        let bar = bar.get_or_insert_with(|| new_bar(all, what));
+        if let Some(all) = all {
             bar.set_length(all);
         }
-        bar.set_position(step.done);
+        bar.set_position(done);
     }
 
     fn hide(&self) {
@@ -85,7 +123,7 @@ impl Terminal for Process {
     }
 
     fn is_ended(&self) -> bool {
-        self.ending.is_asked()
+        self.is_ended.load(Ordering::Relaxed)
     }
 
     fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
@@ -93,8 +131,8 @@ impl Terminal for Process {
     }
 }
 
-fn new_bar(step: &Step<'_>) -> ProgressBar {
-    let template = match (step.all.is_some(), &*step.what) {
+fn new_bar(all: Option<u64>, what: &str) -> ProgressBar {
+    let template = match (all.is_some(), what) {
         (true, "") => "{wide_bar} {percent} %, {eta} left",
         (true, "bytes") => "{wide_bar} {percent} %, {bytes_per_sec}, {eta} left",
         (true, _) => "{wide_bar} {percent} %, {human_pos} {msg}, {rate}, {eta} left",
@@ -108,5 +146,5 @@ fn new_bar(step: &Step<'_>) -> ProgressBar {
     });
     ProgressBar::no_length()
         .with_style(style)
-        .with_message(step.what.clone().into_owned())
+        .with_message(what.to_owned())
 }

@@ -1,114 +1,644 @@
 //! `simdb query` and `simdb explain`: the documents near a text, a fingerprint or a document, and how they are found.
 
-use std::time::Duration;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::ingest::{InputFormat, Records};
-use crate::inspect::Explanation;
-use crate::{Database, Matches, Query, Unit};
-use serde_json::{Value, json};
+use crate::ingest::{Fingerprinting, InputFormat, Record, Records, Rejected};
+use crate::{
+    Database, Document, Error, Fingerprint, Matches, Order, Query, Scheme, Sketch, SketchSize,
+    Snapshot, Unit,
+};
+use serde_json::Value;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::output::{
-    Output, Verified, add_fingerprint, add_matches, key_fields, matches_line, printable,
-};
-use super::query_arguments::{Arguments, QueryDocument, QuerySession, TargetArguments};
+use super::arguments::{NearArguments, Reading, key_bytes, parse_scheme};
+use super::console::Console;
+use super::escaping::printable;
+use super::explanation::print_explanation;
+use super::match_list::MatchList;
+use super::output::{Output, add_fingerprint, key_fields};
 use super::rejections;
+use super::units::count;
+use super::verbs::{LiveDatabase, Verb};
+use super::verification::{Verification, VerifyArguments};
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let snapshot = database.snapshot()?;
-    let session = QuerySession::new(arguments, database, &snapshot, output.console())?;
-    let options = arguments.reading.options().only_content();
-    let is_cut = arguments.reading.unit() != Unit::Document;
-    match &arguments.target {
-        TargetArguments {
-            input: Some(path), ..
-        } => {
-            let records = output.console().records(path, options)?;
-            return query_records(&session, records, output);
-        }
-        TargetArguments {
-            file: Some(path), ..
-        } if is_cut => {
-            let options = options.format(InputFormat::Text);
-            let records = output.console().records(path, options)?;
-            return query_records(&session, records, output);
-        }
-        TargetArguments {
-            text: Some(text), ..
-        } if is_cut => {
-            let any_match = query_all(&session, &units_of_text(&session, text)?, output)?;
-            return Ok(session.answer(any_match));
-        }
-        _ => {}
-    }
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: LiveDatabase,
 
-    let Some(document) = session.document()? else {
-        return Ok(Answer::No);
-    };
-    let matches = match session.query(&document) {
-        Some(query) => snapshot.query(&query)?,
-        None => {
-            output.remark("the text is too short to judge, so nothing matches it");
-            Matches::default()
-        }
-    };
-    if matches.total() == 0 && document.fingerprint.is_some() {
-        output.remark(&session.no_match_message(&document));
-    }
-    let verified = session.verified(&document, &matches)?;
-    print_matches(
-        output,
-        &document,
-        &matches,
-        verified.as_ref(),
-        arguments.limit,
-    )?;
-    Ok(session.answer(matches.total() > 0))
+    #[command(flatten)]
+    target: TargetArguments,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    #[command(flatten)]
+    near: NearArguments,
+
+    /// The order in which matches are printed
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
+    order: Order,
+
+    /// How many matches are printed, the first in the order
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
+    limit: usize,
+
+    #[command(flatten)]
+    verify: VerifyArguments,
+
+    /// The scheme of the fingerprints in the input
+    #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
+    scheme: Option<Scheme>,
 }
 
-/// Prints one JSON object, or one line per match: its distance, its similarity, what texts were verified by if they
-/// were, and its key, with tabs between them. The similarity is `-` if it is not known. If the limit is 0, the line is
-/// the total.
-fn print_matches(
-    output: &mut Output,
-    document: &QueryDocument,
-    matches: &Matches,
-    verified: Option<&Verified>,
-    limit: usize,
-) -> Result<(), Failure> {
-    if output.is_json() {
-        output.print_json(&answer_object(document, matches, verified));
-        return Ok(());
+#[derive(clap::Args)]
+pub(super) struct ExplainArguments {
+    #[command(flatten)]
+    query: Arguments,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct TargetArguments {
+    /// Ask for a text
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+
+    /// Ask for the text of a file; HTML is known by its name or its beginning, `-` is standard input
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+
+    /// Ask for a fingerprint: 16 hexadecimal digits
+    #[arg(long, value_name = "HEX")]
+    fingerprint: Option<Fingerprint>,
+
+    /// Ask for a stored document; it is a match of itself
+    #[arg(long, value_name = "KEY")]
+    key: Option<OsString>,
+
+    /// Ask for every document of a file, one line each; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    if limit == 0 {
-        output.print_line(&total_text(matches));
-        return Ok(());
-    }
-    for (index, found) in matches.iter().enumerate() {
-        let similarity = match found.similarity {
-            Some(similarity) => format!("{:.2}", similarity.jaccard()),
-            None => "-".to_owned(),
-        };
-        let mut line = format!("{}\t{similarity}\t", found.distance);
-        if let Some((_, value)) = verified.and_then(|verified| verified.get(index)) {
-            line += &format!("{value:.2}\t");
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let snapshot = database.snapshot()?;
+        let session = QuerySession::new(self, database, &snapshot, output.console())?;
+        let options = self.reading.options().only_content();
+        let is_cut = self.reading.unit() != Unit::Document;
+        match &self.target {
+            TargetArguments {
+                input: Some(path), ..
+            } => {
+                let records = output.console().records(&[path], options)?;
+                return session.query_records(records, output);
+            }
+            TargetArguments {
+                file: Some(path), ..
+            } if is_cut => {
+                let options = options.format(InputFormat::Text);
+                let records = output.console().records(&[path], options)?;
+                return session.query_records(records, output);
+            }
+            TargetArguments {
+                text: Some(text), ..
+            } if is_cut => {
+                let any_match = session.query_all(&session.units_of_text(text)?, output)?;
+                return Ok(session.answer(any_match));
+            }
+            _ => {}
         }
-        line += &printable(found.document.key());
-        output.print_line(&line);
+
+        let Some(document) = session.document()? else {
+            return Ok(Answer::No);
+        };
+        let matches = match session.query(&document) {
+            Some(query) => snapshot.query(&query)?,
+            None => {
+                output.remark("the text is too short to judge, so nothing matches it");
+                Matches::default()
+            }
+        };
+        if matches.total() == 0 && document.fingerprint.is_some() {
+            output.remark(&session.no_match_message(&document));
+        }
+        session.print_matches(&document, &matches, output)?;
+        Ok(session.answer(matches.total() > 0))
     }
-    let listed = matches.as_slice().len();
-    if matches.total() > listed as u64 {
+
+    /// The files that are looked for, or read for their texts.
+    fn inputs(&self) -> Vec<&Path> {
+        let Self { target, verify, .. } = self;
+        let inputs = target.file.iter().chain(&target.input);
+        inputs.map(PathBuf::as_path).chain(verify.texts()).collect()
+    }
+}
+
+impl Verb for ExplainArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.query.database
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let snapshot = database.snapshot()?;
+        let session = QuerySession::new(&self.query, database, &snapshot, output.console())?;
+        let Some(document) = session.document()? else {
+            return Ok(Answer::No);
+        };
+        let Some(query) = session.query(&document) else {
+            output.complain("the text is too short to judge, so nothing is read for it");
+            return Ok(Answer::No);
+        };
+        let (matches, explanation) = snapshot.explain(&query)?;
+        print_explanation(&explanation, output);
+        Ok(session.answer(matches.total() > 0))
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        self.query.inputs()
+    }
+}
+
+impl Arguments {
+    /// Whether a fingerprint without a sketch cannot be looked for.
+    fn needs_sketches(&self) -> bool {
+        self.near.bounds.min_similarity.unwrap_or(0.0) > 0.0 || self.order == Order::Similarity
+    }
+
+    fn query(&self, document: &QueryDocument) -> Option<Query> {
+        let query = Query::new(document.fingerprint?)
+            .with_sketch(document.sketch)
+            .near(self.near.near())
+            .order(self.order)
+            .limit(self.limit);
+        Some(query)
+    }
+}
+
+/// A document that a query looks for, or a unit of it. It need not be stored.
+#[derive(Default)]
+struct QueryDocument {
+    key: Option<Vec<u8>>,
+    /// `None` if the text is too short to judge.
+    fingerprint: Option<Fingerprint>,
+    /// `None` if only the fingerprint is known.
+    sketch: Option<Sketch>,
+    /// The text, if it is there and needed.
+    text: Option<Arc<str>>,
+}
+
+/// Whether documents need their texts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextsAre {
+    Needed,
+    NotNeeded,
+}
+
+impl QueryDocument {
+    /// The document of a record. If the record is cut into units, each unit that is not too short.
+    fn from_record(
+        record: Record,
+        rule: Fingerprinting,
+        unit: Unit,
+        texts: TextsAre,
+    ) -> Result<Vec<Self>, Rejected> {
+        let mut documents = Vec::new();
+        for record in record.into_units()? {
+            let text = match texts {
+                TextsAre::Needed => record.text(rule).map(Arc::from),
+                TextsAre::NotNeeded => None,
+            };
+            let key = record.key().map(<[u8]>::to_vec);
+            let document = Self {
+                key,
+                text,
+                ..Self::default()
+            };
+            let document = document.with_fingerprints(record.fingerprint_and_sketch(rule)?);
+            if unit == Unit::Document || document.fingerprint.is_some() {
+                documents.push(document);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Adds the fingerprint and the sketch, unless the text was too short for them.
+    fn with_fingerprints(self, made: Option<(Fingerprint, Option<Sketch>)>) -> Self {
+        match made {
+            Some((fingerprint, sketch)) => Self {
+                fingerprint: Some(fingerprint),
+                sketch,
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
+/// The queries of a command: its arguments, the database, and the texts that matches are compared by.
+struct QuerySession<'a> {
+    arguments: &'a Arguments,
+    database: &'a Database,
+    snapshot: &'a Snapshot,
+    verification: Option<Arc<Verification>>,
+    console: Console,
+}
+
+impl<'a> QuerySession<'a> {
+    /// Reads the file with the texts, if there is one.
+    fn new(
+        arguments: &'a Arguments,
+        database: &'a Database,
+        snapshot: &'a Snapshot,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let Arguments {
+            target,
+            reading,
+            verify,
+            ..
+        } = arguments;
+        if verify.is_given() && target.fingerprint.is_some() {
+            return Err(
+                "`--verify` compares texts, and a fingerprint has none: ask by --text, --file, --key or \
+                        --input"
+                    .into(),
+            );
+        }
+        verify.check(reading, target.file.iter().chain(&target.input), console)?;
+        let verification = verify.open(reading, database, console)?;
+        Ok(Self {
+            arguments,
+            database,
+            snapshot,
+            verification,
+            console: console.clone(),
+        })
+    }
+
+    /// Which contents are taken. Ready fingerprints are of the scheme `named`.
+    fn rule(&self, named: Option<Scheme>) -> Result<Fingerprinting, Error> {
+        let rule = Fingerprinting::new(self.database.scheme(), named)?;
+        Ok(rule.sketch_size(self.database.sketch_size()))
+    }
+
+    /// Which records of an input are taken.
+    fn rule_of_input(&self) -> Result<Fingerprinting, Error> {
+        let rule = self.rule(self.arguments.scheme)?;
+        // If the database has no sketches, no record can be answered, and the first query says so.
+        let has_sketches = self.database.sketch_size() != SketchSize::None;
+        Ok(rule.needs_sketches(has_sketches && self.arguments.needs_sketches()))
+    }
+
+    fn texts(&self) -> TextsAre {
+        match self.verification {
+            Some(_) => TextsAre::Needed,
+            None => TextsAre::NotNeeded,
+        }
+    }
+
+    /// The one document of the arguments. If it is a key that is not stored, prints a message and returns `None`.
+    fn document(&self) -> Result<Option<QueryDocument>, Failure> {
+        let target = &self.arguments.target;
+        if self.arguments.reading.unit() != Unit::Document {
+            return Err(
+                "only the texts of a query are cut into units: `--unit` needs --text, --file or --input \
+                        of `query`"
+                    .into(),
+            );
+        }
+        if target.input.is_some() {
+            return Err(
+                "one fingerprint, text or document at a time is explained, not the records of an input"
+                    .into(),
+            );
+        }
+
+        if let Some(path) = &target.file {
+            return self.document_of_file(path).map(Some);
+        }
+        if let Some(key) = &target.key {
+            return self.stored_document(key_bytes(key));
+        }
+        let Some(text) = &target.text else {
+            let fingerprint = target.fingerprint;
+            return Ok(Some(QueryDocument {
+                fingerprint,
+                ..QueryDocument::default()
+            }));
+        };
+        let made = self.database.fingerprinter()?.fingerprint_and_sketch(text);
+        let document = QueryDocument {
+            text: self.needed(text),
+            ..QueryDocument::default()
+        };
+        Ok(Some(document.with_fingerprints(made)))
+    }
+
+    fn document_of_file(&self, path: &Path) -> Result<QueryDocument, Failure> {
+        let rule = self.rule(None)?;
+        let texts = self.texts();
+        let options = self.arguments.reading.options().format(InputFormat::Text);
+        let mut records = self.console.records(&[path], options)?;
+        let mut chunk = records
+            .next_chunk(|record| QueryDocument::from_record(record, rule, Unit::Document, texts))?;
+        let documents = chunk.pop().transpose().map_err(Error::from)?;
+        let document = documents.and_then(|mut documents| documents.pop());
+        Ok(QueryDocument {
+            key: None,
+            ..document.unwrap_or_default()
+        })
+    }
+
+    fn stored_document(&self, key: Vec<u8>) -> Result<Option<QueryDocument>, Failure> {
+        let Some(document) = self.snapshot.get(&key)? else {
+            self.console
+                .complain(&format!("{}: no such key", printable(&key)));
+            return Ok(None);
+        };
+        let text = match &self.verification {
+            Some(verification) => verification.text_of(&document)?,
+            None => None,
+        };
+        Ok(Some(QueryDocument {
+            key: Some(key),
+            fingerprint: document.fingerprint(),
+            sketch: document.sketch().copied(),
+            text: text.map(Arc::from),
+        }))
+    }
+
+    /// What was looked for in vain.
+    fn no_match_message(&self, document: &QueryDocument) -> String {
+        let near = &self.arguments.near;
+        let max_distance = near
+            .bounds
+            .max_distance
+            .unwrap_or(self.database.max_distance());
+        let mut message = format!("no match within distance {max_distance}");
+        let least = near
+            .bounds
+            .min_similarity
+            .or(self.database.min_similarity())
+            .unwrap_or(0.0);
+        if document.sketch.is_some() && least > 0.0 {
+            message += &format!(" and of similarity {least} or more");
+        }
+        if near.since.is_some() {
+            message += " that was seen then or later";
+        }
+        if !near.scope.is_empty() {
+            message += &format!(" in scope {}", near.scope.join(", "));
+        }
+        message
+    }
+
+    /// Looks for the text of a document that brings none, by its key.
+    fn find_text(&self, document: &mut QueryDocument) -> Result<(), Failure> {
+        if let Some(verification) = &self.verification
+            && let Some(fingerprint) = document.fingerprint
+            && document.text.is_none()
+        {
+            let key = document.key.clone().unwrap_or_default();
+            let stored = Document::new(key, Some(fingerprint));
+            document.text = verification.text_of(&stored)?.map(Arc::from);
+        }
+        Ok(())
+    }
+
+    /// The query for a document. `None` if its text is too short to judge.
+    fn query(&self, document: &QueryDocument) -> Option<Query> {
+        let query = self.arguments.query(document)?;
+        let Some(verification) = self.verification.clone() else {
+            return Some(query);
+        };
+        let text = document.text.clone();
+        Some(query.verify(move |stored| verification.matches(text.as_deref(), stored)))
+    }
+
+    /// A text that is needed only if texts are compared.
+    fn needed(&self, text: &str) -> Option<Arc<str>> {
+        self.verification.as_ref()?;
+        Some(text.into())
+    }
+
+    /// The matches, with the values of their texts if those are compared.
+    fn list<'m>(
+        &self,
+        document: &QueryDocument,
+        matches: &'m Matches,
+    ) -> Result<MatchList<'m>, Failure> {
+        match &self.verification {
+            Some(verification) => verification.list(document.text.as_deref(), matches),
+            None => Ok(MatchList::new(matches)),
+        }
+    }
+
+    /// Whether texts were to be compared that are missing. Says which, so it is called once, at the end.
+    fn any_without_text(&self) -> bool {
+        match &self.verification {
+            Some(verification) => verification.complain_of_missing() > 0,
+            None => false,
+        }
+    }
+
+    /// The answer of the command. If nothing matched, a document without a text could be a match.
+    fn answer(&self, any_match: bool) -> Answer {
+        match self.any_without_text() {
+            true if !any_match => Answer::CouldNotTell,
+            _ => Answer::yes_if(any_match),
+        }
+    }
+}
+
+impl QuerySession<'_> {
+    /// Prints one JSON object, or one line per match. If the limit is 0, the line is the total.
+    fn print_matches(
+        &self,
+        document: &QueryDocument,
+        matches: &Matches,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let list = self.list(document, matches)?;
+        if output.is_json() {
+            output.print_json(&document.answer(&list));
+            return Ok(());
+        }
+        if self.arguments.limit == 0 {
+            output.print_line(&total_text(matches));
+            return Ok(());
+        }
+        for row in list.rows() {
+            output.print_line(&row);
+        }
+        let listed = matches.as_slice().len();
+        if matches.total() > listed as u64 {
+            output.flush()?;
+            let total = total_text(matches);
+            output.remark(&format!(
+                "{listed} of {total} matches shown; --limit shows more"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The units of a text that are not too short, by their numbers.
+    fn units_of_text(&self, text: &str) -> Result<Vec<QueryDocument>, Failure> {
+        let fingerprinter = self.database.fingerprinter()?;
+        let units = self.arguments.reading.unit().cut(text);
+        let mut documents = Vec::new();
+        for (number, unit) in (1..).zip(units) {
+            let made = fingerprinter.fingerprint_and_sketch(unit);
+            if made.is_some() {
+                let key = Some(format!("#{number}").into_bytes());
+                let text = self.needed(unit);
+                let document = QueryDocument {
+                    key,
+                    text,
+                    ..QueryDocument::default()
+                };
+                documents.push(document.with_fingerprints(made));
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Looks for documents in order, one line each. Returns whether there was any match.
+    fn query_all(&self, documents: &[QueryDocument], output: &mut Output) -> Result<bool, Failure> {
+        let mut any_match = false;
+        for documents in documents.chunks(ANSWERED_TOGETHER) {
+            if output.is_closed() {
+                break;
+            }
+            any_match |= self.query_some(documents, output)?;
+        }
+        Ok(any_match)
+    }
+
+    fn query_some(
+        &self,
+        documents: &[QueryDocument],
+        output: &mut Output,
+    ) -> Result<bool, Failure> {
+        let mut queries: Vec<Query> = Vec::new();
+        for document in documents {
+            queries.extend(self.query(document));
+        }
+        let mut answers = self.snapshot.query_batch(&queries)?.into_iter();
+        let mut any_match = false;
+        for document in documents {
+            let matches = match document.fingerprint {
+                Some(_) => answers.next().unwrap_or_default(),
+                None => Matches::default(),
+            };
+            any_match |= matches.total() > 0;
+            if output.is_json() {
+                let list = self.list(document, &matches)?;
+                output.print_json(&document.answer(&list));
+            } else if self.arguments.limit == 0 {
+                output.print_line(&document.total_line(&matches));
+            } else {
+                let list = self.list(document, &matches)?;
+                output.print_line(&document.line(&matches, &list));
+            }
+        }
         output.flush()?;
-        let total = total_text(matches);
-        output.remark(&format!(
-            "{listed} of {total} matches shown; --limit shows more"
-        ));
+        Ok(any_match)
     }
-    Ok(())
+
+    /// Looks for all records of a file in order, one line for each record or each of its units. If a record is
+    /// rejected or a text is missing, the answer of the command is "could not tell". With "no match", a caller would take
+    /// the rejected record for a new document.
+    fn query_records(&self, mut records: Records, output: &mut Output) -> CommandResult {
+        let rule = self.rule_of_input()?;
+        let unit = self.arguments.reading.unit();
+        let texts = self.texts();
+        let read = records.progress();
+        let progress = output.console().progress_of("bytes");
+        let mut any_match = false;
+        let mut any_rejected = false;
+        while !output.is_closed() {
+            let chunk = records
+                .next_chunk(|record| QueryDocument::from_record(record, rule, unit, texts))?;
+            if chunk.is_empty() {
+                break;
+            }
+            let mut waiting = Vec::new();
+            for record in chunk {
+                match record {
+                    Ok(documents) => {
+                        for mut document in documents {
+                            self.find_text(&mut document)?;
+                            waiting.push(document);
+                        }
+                    }
+                    Err(rejected) => {
+                        any_rejected = true;
+                        any_match |= self.query_all(&std::mem::take(&mut waiting), output)?;
+                        output.complain(&rejections::message(&rejected));
+                        // Each record has a line. An input that cannot be read is none.
+                        if !rejected.is_input() {
+                            let line = format!("rejected: {}", rejected.reason);
+                            output.print_record(&rejections::object(&rejected), &line);
+                        }
+                    }
+                }
+            }
+            any_match |= self.query_all(&waiting, output)?;
+            _ = progress.update(read.bytes_read(), read.bytes_total());
+        }
+        drop(progress);
+        output.console().ensure_wanted()?;
+        if self.any_without_text() || any_rejected {
+            return Ok(Answer::CouldNotTell);
+        }
+        Ok(Answer::yes_if(any_match))
+    }
+}
+
+/// Queries that are answered before the program looks whether somebody wants the others.
+const ANSWERED_TOGETHER: usize = 1_024;
+
+impl QueryDocument {
+    fn answer(&self, list: &MatchList<'_>) -> Value {
+        let mut object = key_fields(self.key.as_deref());
+        add_fingerprint(&mut object, self.fingerprint);
+        list.add_fields(&mut object);
+        Value::Object(object)
+    }
+
+    fn name(&self) -> String {
+        match &self.key {
+            Some(key) => printable(key).into_owned(),
+            None => "(no key)".to_owned(),
+        }
+    }
+
+    /// The total, a tab and the key, as the lines of a single document have their keys last.
+    fn total_line(&self, matches: &Matches) -> String {
+        let total = match self.fingerprint {
+            Some(_) => total_text(matches),
+            None => "too short".to_owned(),
+        };
+        format!("{total}\t{}", self.name())
+    }
+
+    fn line(&self, matches: &Matches, list: &MatchList<'_>) -> String {
+        let name = self.name();
+        match self.fingerprint {
+            None => format!("{name} is too short to judge"),
+            Some(_) if matches.total() == 0 => format!("{name} is near nothing"),
+            Some(_) => format!("{name} is near {}", list.line()),
+        }
+    }
 }
 
 fn total_text(matches: &Matches) -> String {
@@ -116,265 +646,4 @@ fn total_text(matches: &Matches) -> String {
         true => matches.total().to_string(),
         false => format!("at least {}", matches.total()),
     }
-}
-
-fn answer_object(
-    document: &QueryDocument,
-    matches: &Matches,
-    verified: Option<&Verified>,
-) -> Value {
-    let mut object = key_fields(document.key.as_deref());
-    add_fingerprint(&mut object, document.fingerprint);
-    add_matches(&mut object, matches, verified);
-    Value::Object(object)
-}
-
-/// The units of a text that are not too short, by their numbers.
-fn units_of_text(session: &QuerySession<'_>, text: &str) -> Result<Vec<QueryDocument>, Failure> {
-    let fingerprinter = session.database.fingerprinter()?;
-    let units = session.arguments.reading.unit().cut(text);
-    let mut documents = Vec::new();
-    for (number, unit) in (1..).zip(units) {
-        let made = fingerprinter.fingerprint_and_sketch(unit);
-        if made.is_some() {
-            let key = Some(format!("#{number}").into_bytes());
-            let text = session.needed(unit);
-            let document = QueryDocument {
-                key,
-                text,
-                ..QueryDocument::default()
-            };
-            documents.push(document.with_fingerprints(made));
-        }
-    }
-    Ok(documents)
-}
-
-/// Queries that are answered before the program looks whether somebody wants the others.
-const ANSWERED_TOGETHER: usize = 1_024;
-
-/// Looks for documents in order, one line each. Returns whether there was any match.
-fn query_all(
-    session: &QuerySession<'_>,
-    documents: &[QueryDocument],
-    output: &mut Output,
-) -> Result<bool, Failure> {
-    let mut any_match = false;
-    for documents in documents.chunks(ANSWERED_TOGETHER) {
-        if output.is_closed() {
-            break;
-        }
-        any_match |= query_some(session, documents, output)?;
-    }
-    Ok(any_match)
-}
-
-fn query_some(
-    session: &QuerySession<'_>,
-    documents: &[QueryDocument],
-    output: &mut Output,
-) -> Result<bool, Failure> {
-    let mut queries: Vec<Query> = Vec::new();
-    for document in documents {
-        queries.extend(session.query(document));
-    }
-    let mut answers = session.snapshot.query_batch(&queries)?.into_iter();
-    let mut any_match = false;
-    for document in documents {
-        let matches = match document.fingerprint {
-            Some(_) => answers.next().unwrap_or_default(),
-            None => Matches::default(),
-        };
-        any_match |= matches.total() > 0;
-        let verified = session.verified(document, &matches)?;
-        if output.is_json() {
-            output.print_json(&answer_object(document, &matches, verified.as_ref()));
-        } else if session.arguments.limit == 0 {
-            output.print_line(&total_line(document, &matches));
-        } else {
-            output.print_line(&answer_line(document, &matches, verified.as_ref()));
-        }
-    }
-    output.flush()?;
-    Ok(any_match)
-}
-
-/// Looks for all records of a file in order, one line for each record or each of its units. If a record is
-/// rejected or a text is missing, the answer of the command is "could not tell". With "no match", a caller would take
-/// the rejected record for a new document.
-fn query_records(
-    session: &QuerySession<'_>,
-    mut records: Records,
-    output: &mut Output,
-) -> CommandResult {
-    let rule = session.rule_of_input()?;
-    let unit = session.arguments.reading.unit();
-    let texts = session.texts();
-    let read = records.progress();
-    let progress = output.console().progress_of("bytes");
-    let mut any_match = false;
-    let mut any_rejected = false;
-    while !output.is_closed() {
-        let chunk =
-            records.next_chunk(|record| QueryDocument::from_record(record, rule, unit, texts))?;
-        if chunk.is_empty() {
-            break;
-        }
-        let mut waiting = Vec::new();
-        for record in chunk {
-            match record {
-                Ok(documents) => {
-                    for mut document in documents {
-                        session.find_text(&mut document)?;
-                        waiting.push(document);
-                    }
-                }
-                Err(rejected) => {
-                    any_rejected = true;
-                    any_match |= query_all(session, &std::mem::take(&mut waiting), output)?;
-                    output.complain(&rejections::message(&rejected));
-                    // Each record has a line. An input that cannot be read is none.
-                    if !rejected.is_input() {
-                        let line = format!("rejected: {}", rejected.reason);
-                        output.print_record(&rejections::object(&rejected), &line);
-                    }
-                }
-            }
-        }
-        any_match |= query_all(session, &waiting, output)?;
-        _ = progress.update(read.bytes_read(), read.bytes_total());
-    }
-    drop(progress);
-    output.console().ensure_wanted()?;
-    if session.any_without_text() || any_rejected {
-        return Ok(Answer::CouldNotTell);
-    }
-    Ok(Answer::yes_if(any_match))
-}
-
-/// The name of a document in a line.
-fn name_text(document: &QueryDocument) -> String {
-    match &document.key {
-        Some(key) => printable(key).into_owned(),
-        None => "(no key)".to_owned(),
-    }
-}
-
-/// The total, a tab and the key, as the lines of a single document have their keys last.
-fn total_line(document: &QueryDocument, matches: &Matches) -> String {
-    let total = match document.fingerprint {
-        Some(_) => total_text(matches),
-        None => "too short".to_owned(),
-    };
-    format!("{total}\t{}", name_text(document))
-}
-
-fn answer_line(document: &QueryDocument, matches: &Matches, verified: Option<&Verified>) -> String {
-    let name = name_text(document);
-    match document.fingerprint {
-        None => format!("{name} is too short to judge"),
-        Some(_) if matches.total() == 0 => format!("{name} is near nothing"),
-        Some(_) => format!("{name} is near {}", matches_line(matches, verified)),
-    }
-}
-
-/// `simdb explain`: prints how a query is answered.
-pub(super) fn explain(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let snapshot = database.snapshot()?;
-    let session = QuerySession::new(arguments, database, &snapshot, output.console())?;
-    let Some(document) = session.document()? else {
-        return Ok(Answer::No);
-    };
-    let Some(query) = session.query(&document) else {
-        output.complain("the text is too short to judge, so nothing is read for it");
-        return Ok(Answer::No);
-    };
-    let (matches, explanation) = snapshot.explain(&query)?;
-    if output.is_json() {
-        output.print_json(&explanation_object(&explanation));
-    } else {
-        print_explanation(output, &explanation);
-    }
-    Ok(session.answer(matches.total() > 0))
-}
-
-fn micros(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e8).round() / 100.0
-}
-
-fn print_explanation(output: &mut Output, explanation: &Explanation) {
-    let Explanation {
-        plan,
-        max_distance,
-        sources,
-        probes,
-        candidates_expected,
-        ..
-    } = explanation;
-    output.print_line(&format!(
-        "plan {plan}, max distance {max_distance}, {sources} sources"
-    ));
-    if probes.is_empty() {
-        output.print_line("all fingerprints are compared");
-    }
-    for probe in probes {
-        output.print_line(&format!(
-            "table {}: {} leading bits, {} flips, {} ranges; {:.1} candidates expected, {} met",
-            probe.table,
-            probe.prefix_bits,
-            probe.flips,
-            probe.ranges,
-            probe.candidates_expected,
-            probe.candidates
-        ));
-    }
-    let Explanation {
-        candidates,
-        blocks,
-        near,
-        total,
-        ..
-    } = explanation;
-    output.print_line(&format!(
-        "{candidates_expected:.1} candidates expected, {candidates} met in {blocks} blocks; {near} fingerprints near, \
-         {total} documents"
-    ));
-    output.print_line(&format!(
-        "{} us expected, {} us taken, {} us when repeated",
-        micros(explanation.expected),
-        micros(explanation.first),
-        micros(explanation.again)
-    ));
-}
-
-fn explanation_object(explanation: &Explanation) -> Value {
-    let mut probes = Vec::new();
-    for probe in &explanation.probes {
-        probes.push(json!({
-            "table": probe.table,
-            "prefix_bits": probe.prefix_bits,
-            "flips": probe.flips,
-            "ranges": probe.ranges,
-            "candidates_expected": probe.candidates_expected,
-            "candidates": probe.candidates,
-        }));
-    }
-    json!({
-        "plan": explanation.plan,
-        "max_distance": explanation.max_distance,
-        "sources": explanation.sources,
-        "probes": probes,
-        "candidates_expected": explanation.candidates_expected,
-        "candidates": explanation.candidates,
-        "blocks": explanation.blocks,
-        "near": explanation.near,
-        "total": explanation.total,
-        "expected_us": micros(explanation.expected),
-        "first_us": micros(explanation.first),
-        "again_us": micros(explanation.again),
-    })
 }

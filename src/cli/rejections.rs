@@ -77,8 +77,9 @@ impl Rejections {
         }
     }
 
-    /// Reports how many records were rejected that were not shown one by one.
-    pub(super) fn report_others(&self) {
+    /// Writes out what is to go to the file, and reports how many records were rejected that were not shown one by one.
+    pub(super) fn finish(&mut self) -> Result<(), Error> {
+        self.flush()?;
         let mut others: Vec<&Kind> = self.kinds.values().collect();
         others.retain(|kind| kind.count > MOST_SHOWN);
         others.sort_by_key(|kind| std::cmp::Reverse(kind.count));
@@ -92,6 +93,7 @@ impl Rejections {
             self.console
                 .complain("--rejected FILE writes all rejected records to a file");
         }
+        Ok(())
     }
 }
 

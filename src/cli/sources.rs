@@ -8,14 +8,17 @@ use crate::source::Source;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{LiveDatabase, key_bytes};
-use super::output::{Output, name_fields, printable};
+use super::arguments::key_bytes;
+use super::escaping::printable;
+use super::open::Opening;
+use super::output::{Output, name_fields};
 use super::times::time;
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// Forget how far this source was read, so it counts as new; its documents stay
     #[arg(long, value_name = "NAME")]
@@ -32,28 +35,30 @@ pub(crate) struct Arguments {
     dry_run: bool,
 }
 
-impl Arguments {
-    /// Whether sources are to be forgotten.
-    pub(super) fn forgets(&self) -> bool {
-        self.forget.is_some() || self.forget_before.is_some() && !self.dry_run
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-}
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    if let Some(time) = arguments.forget_before {
-        return forget_before(database, time, arguments.dry_run, output);
+    fn opening(&self) -> Opening {
+        match self.forget.is_some() || self.forget_before.is_some() && !self.dry_run {
+            true => Opening::Write,
+            false => Opening::Read,
+        }
     }
-    if let Some(name) = &arguments.forget {
-        return forget(database, &key_bytes(name), output);
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        if let Some(time) = self.forget_before {
+            return forget_before(database, time, self.dry_run, output);
+        }
+        if let Some(name) = &self.forget {
+            return forget(database, &key_bytes(name), output);
+        }
+        for source in database.snapshot()?.sources()? {
+            output.print_record(&object(&source), &line(&source));
+        }
+        Ok(Answer::Yes)
     }
-    for source in database.snapshot()?.sources()? {
-        output.print_record(&object(&source), &line(&source));
-    }
-    Ok(Answer::Yes)
 }
 
 fn forget(database: &Database, name: &[u8], output: &mut Output) -> CommandResult {

@@ -5,11 +5,10 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::apart::are_same_file;
+use super::open::Opening;
 use super::output::Output;
-use super::pairs::open_beside;
-use crate::inspect::Statistics;
-use crate::{Database, Document, Error, Scheme, SketchSize, Snapshot};
+use crate::source::Source;
+use crate::{CreateOptions, Database, Document, Error, Snapshot};
 
 fn already_exists(path: &Path) -> Error {
     Error::AlreadyExists {
@@ -87,33 +86,7 @@ pub(super) fn ensure_may_stand(path: &Path, begin: &[u8]) -> Result<(), Error> {
 /// A database that may be whole: it is compared with what the command would make.
 pub(super) struct StandingDatabase {
     path: PathBuf,
-    pub(super) snapshot: Snapshot,
-}
-
-/// What is chosen when a database is created, and how many documents it has.
-#[derive(PartialEq)]
-pub(super) struct Outline {
-    pub(super) scheme: Scheme,
-    pub(super) plan: String,
-    pub(super) max_distance: u32,
-    pub(super) sketch_size: SketchSize,
-    pub(super) min_similarity: f64,
-    pub(super) created: i64,
-    pub(super) documents: u64,
-}
-
-impl Outline {
-    pub(super) fn from_statistics(stats: &Statistics) -> Self {
-        Self {
-            scheme: stats.scheme,
-            plan: stats.plan.clone(),
-            max_distance: stats.max_distance,
-            sketch_size: stats.sketch_size,
-            min_similarity: stats.min_similarity.unwrap_or_default(),
-            created: stats.created,
-            documents: stats.documents,
-        }
-    }
+    database: Database,
 }
 
 impl StandingDatabase {
@@ -127,61 +100,36 @@ impl StandingDatabase {
             return Ok(None);
         }
         // A command that was killed has not closed its file.
-        let snapshot = open_beside(path).and_then(|database| database.snapshot());
-        let snapshot = snapshot.map_err(|_| already_exists(path))?;
+        let database = Opening::Read.open(path);
         Ok(Some(Self {
             path: path.to_owned(),
-            snapshot,
+            database: database.map_err(|_| already_exists(path))?,
         }))
     }
 
-    /// Refuses a database with other settings, or another number of documents.
-    pub(super) fn compare(&self, expected: &Outline) -> Result<(), Error> {
-        if Outline::from_statistics(&self.snapshot.stats()?) == *expected {
-            Ok(())
-        } else {
-            Err(self.is_another())
-        }
-    }
-
-    /// Refuses a database with other documents, or in another order.
-    pub(super) fn compare_documents(
+    /// Refuses a database that was created with other options, has other sources, or other documents or the same in
+    /// another order. Returns what it holds.
+    pub(super) fn compare(
         &self,
+        options: &CreateOptions,
+        sources: &[Source],
         documents: impl IntoIterator<Item = Result<Document, Error>>,
-    ) -> Result<(), Error> {
-        let mut standing = self.snapshot.documents();
+    ) -> Result<Snapshot, Error> {
+        let snapshot = self.database.snapshot()?;
+        let created = self.database.ensure_created_with(options);
+        if created.is_err() || snapshot.sources()? != sources {
+            return Err(already_exists(&self.path));
+        }
+        let mut standing = snapshot.documents();
         for document in documents {
             if standing.next().transpose()? != Some(document?) {
-                return Err(self.is_another());
+                return Err(already_exists(&self.path));
             }
         }
-        if standing.next().is_none() {
-            Ok(())
-        } else {
-            Err(self.is_another())
+        if standing.next().is_some() {
+            return Err(already_exists(&self.path));
         }
+        drop(standing);
+        Ok(snapshot)
     }
-
-    pub(super) fn is_another(&self) -> Error {
-        already_exists(&self.path)
-    }
-}
-
-/// Refuses a file that is no backup of this snapshot of a database.
-pub(super) fn ensure_is_backup(
-    path: &Path,
-    database: &Database,
-    snapshot: &Snapshot,
-) -> Result<(), Error> {
-    if are_same_file(path, database.path()) {
-        return Err(already_exists(path));
-    }
-    let Some(standing) = StandingDatabase::open(path)? else {
-        return Err(already_exists(path));
-    };
-    standing.compare(&Outline::from_statistics(&snapshot.stats()?))?;
-    if standing.snapshot.sources()? != snapshot.sources()? {
-        return Err(already_exists(path));
-    }
-    standing.compare_documents(snapshot.documents())
 }

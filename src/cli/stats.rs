@@ -10,17 +10,18 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, CommandResult};
-use super::arguments::LiveDatabase;
-use super::output::{Output, key_fields, printable};
-use super::running;
+use super::answer::{Answer, CommandResult, Failure};
+use super::escaping::printable;
+use super::output::{Output, key_fields};
+#[cfg(unix)]
+use super::remote::Remote;
 use super::units::{self, cache, told_bytes, told_count};
-use super::verbs::DatabaseVerb;
+use super::verbs::{self, LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The most memory for what is read of the file, such as 2GB, or a share of the memory, such as 50%
     /// [default: 25%]
@@ -35,7 +36,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 pub(super) struct TopArguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The seconds from one look to the next, 0.1 or more
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
@@ -53,40 +54,98 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let has_process = output.console().is_of_client();
-    match arguments.cache {
-        Some(_) if has_process => {
-            output.complain(
-                "--cache is passed over: the cache is that of the process that has the database open",
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let has_process = output.console().is_of_client();
+        match self.cache {
+            Some(_) if has_process => {
+                output.complain(
+                    "--cache is passed over: the cache is that of the process that has the database open",
+                );
+            }
+            Some(cache) => database.set_cache(cache)?,
+            None => {}
+        }
+        if !self.prometheus {
+            return print(database, output);
+        }
+        if output.is_json() {
+            return Err(
+                "--prometheus prints text for Prometheus, so it cannot be used with --json".into(),
             );
         }
-        Some(cache) => database.set_cache(cache)?,
-        None => {}
+        if !has_process {
+            let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
+                          `simdb stats` without it prints what the file holds";
+            return Err(format!("{}: {reason}", self.database.path.display()).into());
+        }
+        output.print_text(&database.metrics().prometheus());
+        Ok(Answer::Yes)
     }
-    if !arguments.prometheus {
-        return print(database, output);
+}
+
+impl Verb for TopArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    if output.is_json() {
-        return Err(
-            "--prometheus prints text for Prometheus, so it cannot be used with --json".into(),
-        );
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        print(database, output)
     }
-    if !has_process {
-        let reason = "no process has it open to write, and --prometheus prints the counters of that process; \
-                      `simdb stats` without it prints what the file holds";
-        return Err(format!("{}: {reason}", arguments.database.database.display()).into());
+
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        Some(self.watch(output))
     }
-    output.print_text(&database.metrics().prometheus());
-    Ok(Answer::Yes)
+}
+
+impl TopArguments {
+    /// Prints what `simdb stats` does, again and again, of a database in use.
+    ///
+    /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
+    /// at once: to open it every second could keep others from opening it.
+    fn watch(&self, output: &mut Output) -> CommandResult {
+        let is_terminal = io::stdout().is_terminal() && !output.is_json();
+        for round in 1.. {
+            if !is_answered(&self.database)? {
+                let answer = verbs::run(self, output)?;
+                output.remark("nobody has the database open, so nothing changes");
+                return Ok(answer);
+            }
+            // To the first place of the screen, and all of it empty.
+            let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+            if is_terminal || (round > 1 && !output.is_json()) {
+                match output.console().write(between.as_bytes()) {
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(Answer::Yes);
+                    }
+                    written => written?,
+                }
+            }
+            let answer = verbs::run(self, output)?;
+            output.flush()?;
+            if output.is_closed() || self.count == Some(round) {
+                return Ok(answer);
+            }
+            thread::sleep(self.every);
+        }
+        unreachable!("the rounds have no end")
+    }
+}
+
+/// Whether a process has the database open and answers for it.
+fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
+    #[cfg(unix)]
+    return Ok(Remote::connect(database)?.is_some());
+    #[cfg(not(unix))]
+    Ok(false)
 }
 
 /// Prints all, in words or as an object.
-pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
+fn print(database: &Database, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));
@@ -94,40 +153,6 @@ pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
         overview.print_lines(output);
     }
     Ok(Answer::Yes)
-}
-
-/// `simdb top`: prints what `simdb stats` does, again and again, of a database in use.
-///
-/// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
-/// at once: to open it every second could keep others from opening it.
-pub(super) fn watch(
-    verb: &DatabaseVerb,
-    arguments: &TopArguments,
-    output: &mut Output,
-) -> CommandResult {
-    let is_terminal = io::stdout().is_terminal() && !output.is_json();
-    for round in 1.. {
-        if !running::is_answered(verb)? {
-            let answer = running::run(verb, output)?;
-            output.remark("nobody has the database open, so nothing changes");
-            return Ok(answer);
-        }
-        // To the first place of the screen, and all of it empty.
-        let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-        if is_terminal || (round > 1 && !output.is_json()) {
-            match output.console().write(between.as_bytes()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Answer::Yes),
-                written => written?,
-            }
-        }
-        let answer = running::run(verb, output)?;
-        output.flush()?;
-        if output.is_closed() || arguments.count == Some(round) {
-            return Ok(answer);
-        }
-        thread::sleep(arguments.every);
-    }
-    unreachable!("the rounds have no end")
 }
 
 /// The most groups and prefixes that are listed.

@@ -1,26 +1,26 @@
-//! The commands for Parquet files: `simdb export`, `simdb import`, and `simdb clusters --pairs`.
+//! The commands for Parquet files: `simdb export` and `simdb import`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::parquet::{Export, FingerprintCluster, Import, PairClusters};
-use crate::{Database, Error, Fingerprint, Scheme};
+use crate::parquet::{Export, Import};
+use crate::{Database, Error, Scheme};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
-use super::arguments::{DatabaseArgument, LiveDatabase, max_distance_parser, parse_scheme};
-use super::clusters;
-use super::open::open_to_write;
+use super::arguments::{max_distance_parser, parse_scheme};
+use super::commands::Command;
+use super::open::Opening;
 use super::output::Output;
-use super::standing::ensure_may_stand;
 use super::stats::stats_object;
 use super::units;
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct ImportArguments {
     /// The database file; created if it does not exist
-    #[command(flatten)]
-    pub(super) database: DatabaseArgument,
+    #[arg(value_name = "DB")]
+    database: PathBuf,
 
     /// Parquet files, and directories of them, with the columns `key` and `fp`
     #[arg(required = true, value_name = "INPUT")]
@@ -44,7 +44,7 @@ pub(super) struct ImportArguments {
 #[derive(clap::Args)]
 pub(super) struct ExportArguments {
     #[command(flatten)]
-    pub(super) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// The Parquet file; nothing may stand there yet
     #[arg(value_name = "OUT")]
@@ -62,18 +62,75 @@ pub(super) struct ExportArguments {
 /// The documents that are inserted in a transaction.
 const TOGETHER: usize = 50_000;
 
-/// Stores the documents of Parquet files.
-pub(super) fn import(arguments: &ImportArguments, output: &mut Output) -> CommandResult {
-    let import = Import::open(&arguments.inputs)?;
-    let database = match arguments.database.database.symlink_metadata() {
-        Ok(_) => add(arguments, import, output)?,
-        Err(_) => build(arguments, &import, output)?,
-    };
-    let stats = database.snapshot()?.stats()?;
-    let path = arguments.database.database.display();
-    let line = format!("{path}: {} documents", stats.documents);
-    output.print_record(&stats_object(&stats), &line);
-    Ok(Answer::Yes)
+impl Command for ImportArguments {
+    /// Stores the documents of Parquet files.
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let import = Import::open(&self.inputs)?;
+        let database = match self.database.symlink_metadata() {
+            Ok(_) => add(self, import, output)?,
+            Err(_) => build(self, &import, output)?,
+        };
+        let stats = database.snapshot()?.stats()?;
+        let path = self.database.display();
+        let line = format!("{path}: {} documents", stats.documents);
+        output.print_record(&stats_object(&stats), &line);
+        Ok(Answer::Yes)
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+}
+
+impl Verb for ExportArguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    /// Writes all documents to a Parquet file.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let snapshot = database.snapshot()?;
+        let to = output.console().place_of(&self.to);
+        ensure_replaceable(&to, Some(database.path()), [])?;
+        let progress = output.console().progress_of("documents");
+        let export = Export::of(&snapshot)
+            .payloads(self.payload)
+            .replace(self.replace);
+        let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
+        drop(progress);
+        let path = &self.to;
+        let exported = match exported {
+            Err(Error::AlreadyExists { .. }) => {
+                return Err(Error::AlreadyExists { path: path.clone() }.into());
+            }
+            exported => exported?,
+        };
+        let left_out = exported.payloads_left_out;
+        if left_out > 0 {
+            output.remark(&format!(
+                "the payloads of {left_out} documents were left out; --payload writes them too"
+            ));
+        }
+        let documents = exported.documents;
+        let bytes = exported.bytes;
+        output.print_record(
+            &json!({"documents": documents, "file_bytes": bytes}),
+            &format!("{}: {documents} documents, {bytes} bytes", path.display()),
+        );
+        Ok(Answer::Yes)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before it was done: no file was made; the same command begins anew")
+    }
 }
 
 /// The scheme of the fingerprints, as the files and the user say.
@@ -110,7 +167,7 @@ fn build(
         read += 1;
         documents.next()
     });
-    let path = &arguments.database.database;
+    let path = &arguments.database;
     let memory = arguments.memory;
     Ok(Database::build_with(
         path,
@@ -126,7 +183,7 @@ fn add(arguments: &ImportArguments, import: Import, output: &Output) -> Result<D
     if arguments.max_distance.is_some() {
         return Err("--max-distance is for a new database, and there is one already".into());
     }
-    let database = open_to_write(&arguments.database.database)?;
+    let database = Opening::Write.open(&arguments.database)?;
     let scheme = scheme(arguments, &import)?;
     if scheme != database.scheme() {
         if import.scheme().or(arguments.scheme).is_none() {
@@ -163,110 +220,4 @@ fn add(arguments: &ImportArguments, import: Import, output: &Output) -> Result<D
         }
     }
     Ok(database)
-}
-
-/// Writes all documents to a Parquet file.
-pub(super) fn export(
-    arguments: &ExportArguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let snapshot = database.snapshot()?;
-    let to = output.console().place_of(&arguments.to);
-    ensure_replaceable(&to, Some(database.path()), [])?;
-    let progress = output.console().progress_of("documents");
-    let export = Export::of(&snapshot)
-        .payloads(arguments.payload)
-        .replace(arguments.replace);
-    let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
-    drop(progress);
-    let path = &arguments.to;
-    let exported = match exported {
-        Err(Error::AlreadyExists { .. }) => {
-            return Err(Error::AlreadyExists { path: path.clone() }.into());
-        }
-        exported => exported?,
-    };
-    let left_out = exported.payloads_left_out;
-    if left_out > 0 {
-        output.remark(&format!(
-            "the payloads of {left_out} documents were left out; --payload writes them too"
-        ));
-    }
-    let documents = exported.documents;
-    let bytes = exported.bytes;
-    output.print_record(
-        &json!({"documents": documents, "file_bytes": bytes}),
-        &format!("{}: {documents} documents, {bytes} bytes", path.display()),
-    );
-    Ok(Answer::Yes)
-}
-
-/// `simdb clusters --pairs`: the clusters of a Parquet file of pairs, without a database.
-pub(super) fn cluster_pairs(arguments: &clusters::Arguments, output: &mut Output) -> CommandResult {
-    let pairs = arguments.database.database.as_path();
-    if let Some(file) = &arguments.output {
-        if !arguments.replace {
-            ensure_may_stand(file, b"PAR1")?;
-        }
-        ensure_replaceable(file, None, [pairs])?;
-    }
-    let is_connected = arguments.clusters.is_connected();
-    let mut clusters = PairClusters::open([pairs])?.connected(is_connected);
-    if let Some(max_distance) = arguments.near.bounds.max_distance {
-        clusters = clusters.max_distance(max_distance);
-    }
-    let progress = output.console().progress_of("pairs");
-    let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
-    drop(progress);
-    let mut number = 0u64;
-    let mut fingerprints = 0;
-    let mut largest = 0;
-    for cluster in found.iter() {
-        number += 1;
-        fingerprints += cluster.fingerprints.len();
-        largest = largest.max(cluster.fingerprints.len());
-        if arguments.output.is_none() && !output.is_closed() {
-            print_cluster(output, number, &cluster, arguments.summary);
-            if output.is_full() {
-                output.flush()?;
-            }
-        }
-    }
-    if let Some(file) = &arguments.output {
-        found.write(file, arguments.replace)?;
-    }
-    output.remark(&format!(
-        "{number} clusters of {fingerprints} fingerprints; the largest has {largest} fingerprints"
-    ));
-    Ok(Answer::Yes)
-}
-
-/// A line for the cluster, or one for each of its fingerprints.
-fn print_cluster(output: &mut Output, number: u64, cluster: &FingerprintCluster, is_summary: bool) {
-    let all = &cluster.fingerprints;
-    let Some(&survivor) = all.first() else { return };
-    let count = all.len();
-    let name = survivor.to_string();
-    if is_summary {
-        output.print_record(
-            &json!({"cluster": number, "survivor": name, "fingerprints": count}),
-            &format!("{number}\t{name}\t{count}"),
-        );
-        return;
-    }
-    for fingerprint in all {
-        let distance = Fingerprint::distance(*fingerprint, survivor);
-        let digits = fingerprint.to_string();
-        if output.is_json() {
-            output.print_json(&json!({
-                "cluster": number,
-                "fingerprint": digits,
-                "survivor": name,
-                "distance": distance,
-            }));
-        } else {
-            output.print_line(&format!("{number}\t{digits}\t{name}\t{distance}"));
-        }
-    }
 }

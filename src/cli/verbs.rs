@@ -1,28 +1,96 @@
-//! The verbs that a database in use answers too. Each takes an open database. It runs in this process if the database
-//! can be opened here, otherwise in the process that has it open.
+//! The verbs: the commands about a database that is there, also in use. A verb runs in this process if the database can
+//! be opened here, otherwise in the process that has it open.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::thread;
+#[cfg(unix)]
+use std::time::Duration;
 
 use crate::{Database, Error};
 use clap::Subcommand;
 
-use super::answer::{CommandResult, Failure, name_database};
-use super::arguments::LiveDatabase;
+use super::answer::CommandResult;
+use super::open::Opening;
 use super::output::Output;
+#[cfg(unix)]
+use super::remote::{Remote, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
-use super::{
-    check, clusters, compact, delete, get, load, pairs, query, query_arguments, report, sources,
-    stats,
-};
+use super::{check, clusters, compact, delete, get, load, pairs, query, report, sources, stats};
+
+/// A verb, which is its arguments.
+pub(super) trait Verb {
+    fn database(&self) -> &LiveDatabase;
+
+    /// What the database is opened for.
+    fn opening(&self) -> Opening {
+        Opening::Read
+    }
+
+    /// Runs with the open database.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult;
+
+    /// Runs without an open database, if this verb is one that can.
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        _ = output;
+        None
+    }
+
+    /// Whether Ctrl-C has to wait until the verb has put things in order. What only reads the database has not.
+    fn ends_in_order(&self) -> bool {
+        self.opening() != Opening::Read
+    }
+
+    /// What is to be known when the verb was ended before it was done, unless it has said so itself.
+    fn when_ended(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The inputs, as they were given.
+    fn inputs(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
+    /// What would be the database, if the key was given first.
+    fn key(&self) -> Option<&OsStr> {
+        None
+    }
+
+    /// The names of the columns, for a terminal.
+    fn heading(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The answer if the database cannot be opened.
+    fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
+        _ = output;
+        Err(error.into())
+    }
+}
+
+/// The database of a verb.
+#[derive(clap::Args)]
+pub(super) struct LiveDatabase {
+    /// The database file
+    #[arg(value_name = "DB")]
+    pub(super) path: PathBuf,
+
+    /// Ask the process that listens on this socket and has the database open [default: DB.sock, if the database is in
+    /// use]
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+}
 
 #[derive(Subcommand)]
 pub(super) enum DatabaseVerb {
     /// Print the stored documents that are near a text or a document
     #[command(visible_alias = "search")]
-    Query(query_arguments::Arguments),
+    Query(query::Arguments),
     /// Tell how a query is answered: probes, candidates, time
-    Explain(query_arguments::Arguments),
+    Explain(query::ExplainArguments),
     /// Print all pairs of near documents
     Pairs(pairs::Arguments),
     /// Print the clusters of near-duplicates, and who survives
@@ -58,215 +126,77 @@ pub(super) enum DatabaseVerb {
     Export(tables::ExportArguments),
 }
 
-/// What a database is opened for.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Opening {
-    Read,
-    Write,
-    Check,
-}
-
-/// Runs a verb with the open database.
-type Run<'a> = Box<dyn Fn(&Database, &mut Output) -> CommandResult + 'a>;
-
-/// What there is to know of a verb.
-struct Verb<'a> {
-    database: &'a LiveDatabase,
-    opening: Opening,
-    run: Run<'a>,
-    /// Whether Ctrl-C has to wait until it has put things in order. What only reads the database has not.
-    ends_in_order: bool,
-    /// What is to be known when it was ended before it was done, unless it has said so itself.
-    when_ended: Option<&'static str>,
-    /// The inputs, as they were given.
-    inputs: Vec<&'a Path>,
-    /// What would be the database, if the key was given first.
-    key: Option<&'a Path>,
-}
-
-impl<'a> Verb<'a> {
-    fn new<A>(
-        database: &'a LiveDatabase,
-        opening: Opening,
-        arguments: &'a A,
-        run: fn(&A, &Database, &mut Output) -> CommandResult,
-    ) -> Self {
-        Self {
-            database,
-            opening,
-            run: Box::new(move |database, output| run(arguments, database, output)),
-            ends_in_order: opening != Opening::Read,
-            when_ended: None,
-            inputs: Vec::new(),
-            key: None,
-        }
-    }
-
-    fn inputs(self, inputs: impl Iterator<Item = &'a Path>) -> Self {
-        let inputs = inputs.collect();
-        Self { inputs, ..self }
-    }
-
-    fn key(self, key: Option<&'a (impl AsRef<std::ffi::OsStr> + ?Sized)>) -> Self {
-        let key = key.map(Path::new);
-        Self { key, ..self }
-    }
-
-    fn ends_in_order(self) -> Self {
-        let ends_in_order = true;
-        Self {
-            ends_in_order,
-            ..self
-        }
-    }
-
-    fn when_ended(self, when_ended: &'static str) -> Self {
-        let when_ended = Some(when_ended);
-        Self { when_ended, ..self }.ends_in_order()
-    }
-}
-
-/// What a verb is given a database for that only looks, unless it is to do more.
-fn write_if(writes: bool) -> Opening {
-    if writes {
-        Opening::Write
-    } else {
-        Opening::Read
-    }
-}
-
 impl DatabaseVerb {
     /// The table of the verbs.
-    fn verb(&self) -> Verb<'_> {
-        use Opening::{Check, Read, Write};
+    pub(super) fn verb(&self) -> &dyn Verb {
         match self {
-            Self::Query(given) => Verb::new(&given.database, Read, given, query::run).inputs(given.inputs()),
-            Self::Explain(given) => Verb::new(&given.database, Read, given, query::explain).inputs(given.inputs()),
-            Self::Pairs(given) => Verb::new(&given.database, Read, given, pairs::run)
-                .inputs(given.inputs())
-                .ends_in_order(),
-            Self::Clusters(given) => Verb::new(&given.database, Read, given, clusters::run),
-            Self::Report(given) => Verb::new(&given.database, Read, given, report::run).inputs(given.inputs()),
-            Self::Get(given) => Verb::new(&given.database, Read, given, get::run).key(Some(&given.key)),
-            Self::Delete(given) => Verb::new(&given.database, write_if(!given.is_dry_run()), given, delete::run)
-                .key(given.keys.last()),
-            Self::Expire(given) => Verb::new(&given.database, write_if(!given.is_dry_run()), given, delete::expire),
-            Self::Stats(given) => Verb::new(&given.database, Read, given, stats::run),
-            Self::Top(given) => Verb::new(&given.database, Read, given, |_, database, output| {
-                stats::print(database, output)
-            }),
-            Self::Sources(given) => Verb::new(&given.database, write_if(given.forgets()), given, sources::run),
-            Self::Check(given) => Verb::new(&given.database, Check, given, check::run)
-                .when_ended("ended before all was checked, so the database may be damaged or not"),
-            Self::Compact(given) => Verb::new(&given.database, Write, given, compact::run).when_ended(
-                "ended before it was done: the database is as it was; the same command begins anew",
-            ),
-            Self::Backup(given) => Verb::new(&given.database, Read, given, compact::backup)
-                .when_ended("ended before it was done: no copy was made; the same command begins anew"),
-            Self::Dump(given) => Verb::new(&given.database, Read, given, |_, database, output| {
-                load::dump(database, output)
-            }),
+            Self::Query(verb) => verb,
+            Self::Explain(verb) => verb,
+            Self::Pairs(verb) => verb,
+            Self::Clusters(verb) => verb,
+            Self::Report(verb) => verb,
+            Self::Get(verb) => verb,
+            Self::Delete(verb) => verb,
+            Self::Expire(verb) => verb,
+            Self::Stats(verb) => verb,
+            Self::Top(verb) => verb,
+            Self::Sources(verb) => verb,
+            Self::Check(verb) => verb,
+            Self::Compact(verb) => verb,
+            Self::Backup(verb) => verb,
+            Self::Dump(verb) => verb,
             #[cfg(feature = "parquet")]
-            Self::Export(given) => Verb::new(&given.database, Read, given, tables::export)
-                .when_ended("ended before it was done: no file was made; the same command begins anew"),
-        }
-    }
-
-    /// The path of the database, as it was given.
-    pub(super) fn database(&self) -> &Path {
-        &self.verb().database.database
-    }
-
-    pub(super) fn opening(&self) -> Opening {
-        self.verb().opening
-    }
-
-    pub(super) fn ends_in_order(&self) -> bool {
-        self.verb().ends_in_order
-    }
-
-    pub(super) fn when_ended(&self) -> Option<&'static str> {
-        self.verb().when_ended
-    }
-
-    /// Runs the command with an open database.
-    pub(super) fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        (self.verb().run)(database, output)
-    }
-
-    /// The names of the columns, for a terminal.
-    pub(super) fn heading(&self) -> Option<&'static str> {
-        match self {
-            Self::Pairs(arguments) => arguments.heading(),
-            _ => None,
-        }
-    }
-
-    /// The answer if the database cannot be opened.
-    pub(super) fn cannot_open(&self, error: Error, output: &mut Output) -> CommandResult {
-        if let Error::NotFound { .. } = &error
-            && let Some(other) = self.verb().key.filter(|key| key.is_file())
-        {
-            let path = other.display();
-            output.complain(&format!(
-                "the database comes before the key: is {path} the database?"
-            ));
-        }
-        match self {
-            Self::Check(arguments) => check::answer(arguments, Err(error), output),
-            _ => Err(error.into()),
+            Self::Export(verb) => verb,
         }
     }
 }
 
+/// How often a database that is in use is tried again if nobody answers for it, and the time in between. Its process
+/// may just be opening or closing it.
 #[cfg(unix)]
-impl DatabaseVerb {
-    /// The socket that the user named.
-    pub(super) fn socket(&self) -> Option<&Path> {
-        self.verb().database.socket.as_deref()
-    }
+const TRIES: usize = 5;
+#[cfg(unix)]
+const PAUSE: Duration = Duration::from_millis(40);
 
-    /// Whether the command reads standard input.
-    pub(super) fn reads_standard_input(&self) -> bool {
-        self.verb().inputs.contains(&Path::new("-"))
+/// Opens the database and runs the verb, or asks whoever has it open.
+pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
+    let database = verb.database();
+    if let Some(heading) = verb.heading().filter(|_| !output.is_json()) {
+        output.console().head(heading);
     }
-
-    /// Refuses inputs that only this process has, if another process is to read them.
-    pub(super) fn ensure_others_can_read(&self) -> Result<(), Failure> {
-        const OWN: [&str; 4] = ["/dev/fd", "/dev/stdin", "/proc/self", "/proc/thread-self"];
-        for path in self.verb().inputs {
-            if OWN.iter().any(|own| path.starts_with(own)) {
-                return Err(format!(
-                    "{}: only this process has it, and another process has the database open and reads the inputs: give \
-                     a file, or `-` and standard input",
-                    path.display()
-                )
-                .into());
+    #[cfg(unix)]
+    if database.socket.is_some()
+        && let Some(remote) = Remote::connect(database)?
+    {
+        return remote.ask(&verb.inputs(), output.console());
+    }
+    for tries in 1.. {
+        match verb.opening().open(&database.path) {
+            Ok(opened) => return verb.run(&opened, output),
+            #[cfg(unix)]
+            Err(busy @ Error::Busy { .. }) => match Remote::connect(database)? {
+                Some(remote) => return remote.ask(&verb.inputs(), output.console()),
+                None if tries == TRIES => return Err(nobody_answers(&busy)),
+                None => thread::sleep(PAUSE),
+            },
+            Err(error) => {
+                warn_of_order(verb, &error, output);
+                return verb.cannot_open(error, output);
             }
         }
-        Ok(())
     }
+    unreachable!("the tries come to an end")
 }
 
-/// Prints what is still to be printed, and says what an error is about. `when_ended` is printed if nobody wanted the
-/// command any more.
-pub(super) fn finish(
-    answer: CommandResult,
-    output: &mut Output,
-    database: Option<&Path>,
-    when_ended: Option<&str>,
-) -> CommandResult {
-    // What was printed before a failure is still true.
-    let flushed = output.flush();
-    let answer = answer.map_err(|error| {
-        if !matches!(error.downcast_ref(), Some(Error::Interrupted)) {
-            return name_database(error, database);
-        }
-        if let Some(when_ended) = when_ended {
-            output.complain(when_ended);
-        }
-        error
-    })?;
-    flushed?;
-    Ok(answer)
+/// Says so if there is no such database, since the key was given first.
+fn warn_of_order(verb: &dyn Verb, error: &Error, output: &Output) {
+    let key = verb.key().map(Path::new);
+    if let Error::NotFound { .. } = error
+        && let Some(other) = key.filter(|key| key.is_file())
+    {
+        let path = other.display();
+        output.complain(&format!(
+            "the database comes before the key: is {path} the database?"
+        ));
+    }
 }

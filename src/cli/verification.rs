@@ -15,7 +15,8 @@ use crate::{Database, Document, Error, Fingerprint, Matches, TextMeasure, Unit};
 use super::answer::Failure;
 use super::arguments::{Reading, similarity_parser};
 use super::console::Console;
-use super::output::{Verified, printable};
+use super::escaping::printable;
+use super::match_list::MatchList;
 
 /// The arguments of commands that compare texts.
 #[derive(clap::Args)]
@@ -85,7 +86,7 @@ impl VerifyArguments {
             }
             Some(texts) if texts != Path::new("payload") => {
                 console
-                    .records(texts, reading.options_of_texts())?
+                    .records(&[texts], reading.options_of_texts())?
                     .ensure_readable()?;
             }
             _ => {}
@@ -203,28 +204,26 @@ impl Verification {
         }
     }
 
-    /// Whether a stored document is alike enough.
-    pub(super) fn matches(&self, text: &str, stored: &Document) -> Result<bool, Failure> {
+    /// Whether a stored document is alike enough to a text. Nothing is where there is none.
+    pub(super) fn matches(&self, text: Option<&str>, stored: &Document) -> Result<bool, Failure> {
+        let Some(text) = text else {
+            return Ok(false);
+        };
         Ok(match self.text_of(stored)? {
             Some(stored) => self.measure.of(text, &stored) >= self.least,
             None => false,
         })
     }
 
-    /// Whether a stored document is alike enough to a new one.
-    pub(super) fn matches_document(
+    /// What matches a text, with the values.
+    pub(super) fn list<'m>(
         &self,
-        document: &Document,
-        stored: &Document,
-    ) -> Result<bool, Failure> {
-        match self.text_of(document)? {
-            Some(text) => self.matches(&text, stored),
-            None => Ok(false),
-        }
-    }
-
-    /// The values of what matches a text.
-    pub(super) fn values(&self, text: &str, matches: &Matches) -> Result<Verified, Failure> {
+        text: Option<&str>,
+        matches: &'m Matches,
+    ) -> Result<MatchList<'m>, Failure> {
+        let Some(text) = text else {
+            return Ok(MatchList::new(matches));
+        };
         let mut values = Vec::new();
         for found in matches {
             values.push(match self.text_of(&found.document)? {
@@ -232,19 +231,8 @@ impl Verification {
                 None => 0.0,
             });
         }
-        Ok(Verified {
-            name: self.measure.name(),
-            values,
-        })
-    }
-
-    /// The values of what matches a document.
-    pub(super) fn values_of_document(
-        &self,
-        document: &Document,
-        matches: &Matches,
-    ) -> Result<Verified, Failure> {
-        self.values(&self.text_of(document)?.unwrap_or_default(), matches)
+        let measure = self.measure.name();
+        Ok(MatchList::verified(matches, measure, values))
     }
 
     /// The number of documents that were to be compared and had no text. Says which, unless there are many.
@@ -311,7 +299,7 @@ impl Texts {
         console: &Console,
     ) -> Result<Self, Failure> {
         let rule = Fingerprinting::new(database.scheme(), None)?;
-        let mut records = console.records(path, reading.options_of_texts())?;
+        let mut records = console.records(&[path], reading.options_of_texts())?;
         let mut texts = Self::new()?;
         let mut useless = 0;
         loop {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 #[cfg(feature = "serve")]
-use super::door::{Door, OpenDoor};
+use super::listener::{Listen, Listener};
 use super::options::{CreateOptions, OpenOptions};
 use super::snapshot::Snapshot;
 use super::submissions::WriterOptions;
@@ -71,7 +71,7 @@ use crate::text::Scheme;
 pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
     #[cfg(feature = "serve")]
-    door: Mutex<Option<OpenDoor>>,
+    listener: Mutex<Option<Listener>>,
     pub(crate) store: Arc<Store>,
 }
 
@@ -94,7 +94,7 @@ impl Database {
         let settings = options.settings()?;
         let (limit, sizes) = options.open.limits();
         let store = Store::create(path.as_ref(), &settings, limit, sizes)?;
-        Self::with_door(store, &options.open)
+        Self::with_listener(store, &options.open)
     }
 
     /// Opens the database at `path`.
@@ -125,7 +125,7 @@ impl Database {
         };
         let (limit, sizes) = options.limits();
         let store = Store::open(path.as_ref(), access, limit, sizes)?;
-        Self::with_door(store, options)
+        Self::with_listener(store, options)
     }
 
     /// Opens the database at `path` for reading and writing, or creates it with `options` if there is
@@ -160,16 +160,21 @@ impl Database {
         options.ensure_met(self.store.settings())
     }
 
-    /// Opens the door, if the options ask for one.
-    fn with_door(store: Store, options: &OpenOptions) -> Result<Self> {
+    /// Starts the listener, if the options ask for one.
+    fn with_listener(store: Store, options: &OpenOptions) -> Result<Self> {
         let store = Arc::new(store);
         #[cfg(feature = "serve")]
-        let door = Mutex::new(options.door.map(|Door(open)| open(&store)).transpose()?);
+        let listener = Mutex::new(
+            options
+                .listener
+                .map(|Listen(start)| start(&store))
+                .transpose()?,
+        );
         #[cfg(not(feature = "serve"))]
         let _ = options;
         Ok(Self {
             #[cfg(feature = "serve")]
-            door,
+            listener,
             store,
         })
     }
@@ -179,7 +184,7 @@ impl Database {
     pub(crate) fn of_store(store: Arc<Store>) -> Self {
         Self {
             #[cfg(feature = "serve")]
-            door: Mutex::new(None),
+            listener: Mutex::new(None),
             store,
         }
     }
@@ -405,7 +410,7 @@ impl Database {
         self.store.ensure_may_close()?;
         // Nobody else asks for anything any more.
         #[cfg(feature = "serve")]
-        drop(self.door.lock().take());
+        drop(self.listener.lock().take());
         let watch = Watch::begin(Operation::Closing, self.path());
         let ((), took) = watch.end(self.store.close())?;
         Event::Closed.report(took);

@@ -15,13 +15,13 @@ mod crowding;
 )]
 mod database;
 mod dense;
-#[cfg(feature = "serve")]
-mod door;
 #[cfg(test)]
 mod durability_tests;
 mod expiry;
 mod explain;
 mod group_commit;
+#[cfg(feature = "serve")]
+mod listener;
 mod near;
 mod near_search;
 mod options;
@@ -50,10 +50,10 @@ pub use clusters::{
 pub(crate) use clusters::{GivenClusters, GivenPairs};
 pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups};
 pub use database::Database;
-#[cfg(feature = "serve")]
-pub(crate) use door::{Door, OpenDoor};
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
+#[cfg(feature = "serve")]
+pub(crate) use listener::{Listen, Listener};
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};

@@ -351,7 +351,7 @@ pub struct OpenOptions {
     sizes: Sizes,
     /// Opened with the database.
     #[cfg(feature = "serve")]
-    pub(crate) door: Option<super::door::Door>,
+    pub(crate) listener: Option<super::listener::Listen>,
 }
 
 impl Default for OpenOptions {
@@ -363,7 +363,7 @@ impl Default for OpenOptions {
             recent_documents: None,
             sizes,
             #[cfg(feature = "serve")]
-            door: None,
+            listener: None,
         }
     }
 }

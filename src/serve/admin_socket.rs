@@ -1,17 +1,35 @@
-//! The guard of an admin socket, as the user of the library has it.
+//! The admin socket, as the user of the library has it: one thread lets requests in, and each is answered in a thread of
+//! its own. Hides how many there are at most, and how all are ended.
 
-use std::path::Path;
-#[cfg(unix)]
-use std::sync::Arc;
+use std::fmt;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-#[cfg(unix)]
-use super::listening::Listening;
-#[cfg(unix)]
-use super::sessions::RunCommand;
-#[cfg(unix)]
-use crate::error::Result;
-#[cfg(unix)]
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::client::Client;
+use super::protocol::{COULD_NOT_TELL, Frame, Request, VERSION};
+use super::socket::{SocketFile, identity_of};
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::process::{Kept, OfProcess, Process, give_up_inherited};
 use crate::store::Store;
+
+/// The most requests that are answered at once.
+const MOST_SESSIONS: usize = 8;
+/// How long requests have to end when the socket is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs the command of a request with the open database, and returns its exit code, or says why it does not.
+pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Client>) -> Result<u8, String>;
 
 /// An admin socket of a database. It is closed and removed when this is dropped.
 ///
@@ -20,24 +38,44 @@ use crate::store::Store;
 /// [`Database::abandon`](crate::Database::abandon) does.
 #[derive(Debug)]
 pub struct AdminSocket {
-    #[cfg(unix)]
-    listening: Listening,
+    sessions: Arc<Sessions>,
+    path: PathBuf,
+    /// `None` after the end. A process that is forked from the one that listens has no such thread.
+    file: Option<OfProcess<SocketFile>>,
+    /// The thread ends when this is shut down.
+    stop: Kept<UnixStream>,
+    thread: Option<OfProcess<JoinHandle<()>>>,
 }
 
 impl AdminSocket {
     /// Listens at a path, and answers by `run`.
-    #[cfg(unix)]
     pub(crate) fn listen(store: &Arc<Store>, path: &Path, run: RunCommand) -> Result<Self> {
-        let listening = Listening::start(store, path, run)?;
-        Ok(Self { listening })
+        store.ensure_usable()?;
+        let (listener, file) = SocketFile::bind(path)?;
+        let listener = Kept::new(listener);
+        listener.set_nonblocking(true).map_err(Error::io(path))?;
+        let (stop, stopped) = UnixStream::pair().map_err(Error::io(path))?;
+        let stop = Kept::new(stop);
+        let stopped = Kept::new(stopped);
+        let sessions = Sessions::new(Arc::downgrade(store), run);
+        let thread = thread::Builder::new().name("simdb-admin".to_owned());
+        let thread = thread.spawn({
+            let sessions = sessions.clone();
+            move || listen(&listener, &stopped, &sessions)
+        });
+        let thread = thread.map_err(Error::no_thread)?;
+        Ok(Self {
+            sessions,
+            path: file.path.clone(),
+            file: Some(OfProcess::new(file)),
+            stop,
+            thread: Some(OfProcess::new(thread)),
+        })
     }
 
     /// Whether any request is being answered.
     pub fn is_answering(&self) -> bool {
-        #[cfg(unix)]
-        return self.listening.is_answering();
-        #[cfg(not(unix))]
-        unreachable!("there is no socket on this system")
+        self.sessions.is_answering()
     }
 
     /// Ends all requests, and lets nobody else in, as soon as `stop` says so. It is asked several times a second, by
@@ -47,10 +85,7 @@ impl AdminSocket {
     /// has the turn to write for minutes.
     #[must_use]
     pub fn stop_when(self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        #[cfg(unix)]
-        self.listening.stop_when(stop);
-        #[cfg(not(unix))]
-        let _ = stop;
+        self.sessions.stop_when(stop);
         self
     }
 
@@ -58,15 +93,311 @@ impl AdminSocket {
     /// [stopped](Self::stop_when). Clients that have not asked anything yet are not waited for, and none is that reads
     /// nothing, or sends nothing of its standard input, for two seconds.
     pub fn close_when_answered(self) {
-        #[cfg(unix)]
-        self.listening.drain();
+        self.sessions.drain();
     }
 
     /// Where the socket is. The path is absolute.
     pub fn path(&self) -> &Path {
-        #[cfg(unix)]
-        return self.listening.path();
-        #[cfg(not(unix))]
-        unreachable!("there is no socket on this system")
+        &self.path
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        if !self.sessions.is_here() {
+            // The socket and the thread belong to the process that this one was forked from. But a client that connects
+            // would wait for ever if that process is gone and this one still listens.
+            _ = give_up_inherited();
+            return;
+        }
+        // Nobody finds it any more.
+        self.file = None;
+        // Closing it would not do, since a process that was forked from this one has it too.
+        _ = self.stop.shutdown(Shutdown::Both);
+        self.sessions.close(PATIENCE);
+        if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
+            _ = thread.join();
+        }
+    }
+}
+
+/// Lets requests in until `stopped` is shut down at its other end.
+fn listen(listener: &UnixListener, stopped: &UnixStream, sessions: &Arc<Sessions>) {
+    /// So long nobody is let in after the system had no handle for another.
+    const PAUSE: Duration = Duration::from_millis(100);
+    loop {
+        let mut waiting = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN | PollFlags::HUP),
+        ];
+        let polled = poll(&mut waiting, None);
+        if !waiting[1].revents().is_empty() {
+            return;
+        }
+        match polled
+            .map_err(io::Error::from)
+            .and_then(|_| listener.accept())
+        {
+            Ok((stream, _)) => let_in(Kept::new(stream), sessions),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::Interrupted
+                | io::ErrorKind::ConnectionAborted => {}
+                _ => thread::sleep(PAUSE),
+            },
+        }
+    }
+}
+
+fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
+    // Nobody is waited for but where it is said how long.
+    if stream.set_nonblocking(true).is_err() {
+        return;
+    }
+    let session = match sessions.enter(stream) {
+        Ok(session) => session,
+        Err(stream) => {
+            let reason =
+                format!("answers {MOST_SESSIONS} requests already; try again when one has ended");
+            return refuse(&stream, &reason);
+        }
+    };
+    let stream = session.stream.clone();
+    let thread = thread::Builder::new().name("simdb-request".to_owned());
+    if let Err(error) = thread.spawn(move || session.answer()) {
+        let reason = format!("gets no thread for the request: {error}; try again later");
+        refuse(&stream, &reason);
+    }
+}
+
+/// Tells a client why it is not answered, without waiting for it.
+fn refuse(stream: &UnixStream, reason: &str) {
+    let reason = format!("the process that has the database open {reason}");
+    let exit = Frame::Exit(COULD_NOT_TELL);
+    Client::send_to(
+        stream,
+        &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit],
+    );
+}
+
+/// The requests that are being answered.
+pub(super) struct Sessions {
+    /// The database is not kept open by those who wait for requests.
+    store: Weak<Store>,
+    run: RunCommand,
+    /// The process that answers.
+    process: Process,
+    is_closing: AtomicBool,
+    /// Says whether all requests are to end.
+    stop: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Whether nobody else is let in, and those who are answered are waited for.
+    is_draining: AtomicBool,
+    /// The requests that are understood and not answered yet.
+    answering: AtomicUsize,
+    streams: Mutex<Vec<Arc<Kept<UnixStream>>>>,
+    ended: Condvar,
+}
+
+/// A request that is being answered, until this is dropped.
+struct Session {
+    sessions: Arc<Sessions>,
+    stream: Arc<Kept<UnixStream>>,
+}
+
+impl Sessions {
+    pub(super) fn new(store: Weak<Store>, run: RunCommand) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            run,
+            process: Process::here(),
+            is_closing: AtomicBool::new(false),
+            stop: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
+            answering: AtomicUsize::new(0),
+            streams: Mutex::default(),
+            ended: Condvar::new(),
+        })
+    }
+
+    /// Whether all requests are to end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire) || self.stop.get().is_some_and(|stop| stop())
+    }
+
+    /// Ends all requests as soon as `stop` says so. The first one stays.
+    pub(super) fn stop_when(&self, stop: impl Fn() -> bool + Send + Sync + 'static) {
+        _ = self.stop.set(Box::new(stop));
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
+    }
+
+    /// Lets a request in. Gives the stream back if there are too many.
+    fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Session, Kept<UnixStream>> {
+        let mut streams = self.streams.lock();
+        if streams.len() >= MOST_SESSIONS || self.is_closing() || self.is_draining() {
+            return Err(stream);
+        }
+        let stream = Arc::new(stream);
+        streams.push(stream.clone());
+        let sessions = self.clone();
+        Ok(Session { sessions, stream })
+    }
+
+    /// Whether this is the process that answers. One that is forked from it has none of its threads.
+    fn is_here(&self) -> bool {
+        self.process.is_here()
+    }
+
+    fn is_answering(&self) -> bool {
+        self.is_here() && self.answering.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether to wait for requests. If this thread writes, those that wait for their turn would wait for this thread.
+    fn may_wait(&self) -> bool {
+        let store = self.store.upgrade();
+        store.is_none_or(|store| !store.is_writing_here())
+    }
+
+    /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
+    pub(super) fn drain(&self) {
+        const LOOK: Duration = Duration::from_millis(20);
+        self.is_draining.store(true, Ordering::Release);
+        let may_wait = self.may_wait();
+        while may_wait && self.is_answering() && !self.is_closing() {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends all requests, and waits a while until they have ended.
+    fn close(&self, patience: Duration) {
+        self.is_closing.store(true, Ordering::Release);
+        let end = Instant::now() + patience;
+        let may_wait = self.may_wait();
+        let mut streams = self.streams.lock();
+        for stream in &*streams {
+            // Nobody waits for this client, or writes to it, any more.
+            _ = stream.shutdown(Shutdown::Both);
+        }
+        while may_wait && !streams.is_empty() {
+            if self.ended.wait_until(&mut streams, end).timed_out() {
+                break;
+            }
+        }
+    }
+
+    /// The open database, if it is the file that the client means.
+    fn open_database(&self, file: (u64, u64)) -> Result<Arc<Store>, String> {
+        /// A compaction puts another file in the place, and a moment later the database works on that one.
+        const TRIES: usize = 20;
+        const PAUSE: Duration = Duration::from_millis(10);
+        for _ in 0..TRIES {
+            let store = self.store.upgrade().filter(|_| !self.is_closing());
+            let store =
+                store.ok_or("the process has closed the database: run the command again")?;
+            let metadata = store.metadata().map_err(|error| error.to_string())?;
+            if identity_of(&metadata) == file {
+                return Ok(store);
+            }
+            drop(store);
+            thread::sleep(PAUSE);
+        }
+        Err("the process that listens has another database open: the file was moved or replaced meanwhile".to_owned())
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Answers the request. Whatever it is, this process goes on.
+    fn answer(&self) {
+        let client = Client::new(self.stream.clone(), self.sessions.clone());
+        let client = Arc::new(client);
+        if client.send(&Frame::SimdbAdmin(VERSION)).is_err() {
+            return;
+        }
+        let code = caught(|| self.run(&client)).unwrap_or_else(|reason| {
+            _ = client.send(&Frame::Message(reason));
+            COULD_NOT_TELL
+        });
+        _ = client.send(&Frame::Exit(code));
+    }
+
+    fn run(&self, client: &Arc<Client>) -> Result<u8, String> {
+        self.ensure_same_user()?;
+        let request = Request::parse(&client.request()?)?;
+        if !Path::new(&request.directory()?).is_absolute() {
+            return Err("the directory of the request is no absolute path".to_owned());
+        }
+        let _answering = Answering::begin(&self.sessions.answering);
+        let store = self.sessions.open_database(request.file)?;
+        (self.sessions.run)(&request, &Database::of_store(store), client)
+    }
+
+    /// Refuses other users. The mode of the socket keeps them out too.
+    #[cfg(target_os = "linux")]
+    fn ensure_same_user(&self) -> Result<(), String> {
+        let peer = rustix::net::sockopt::socket_peercred(&*self.stream)
+            .map_err(|error| format!("the system does not tell who asks: {error}"))?;
+        if peer.uid.is_root() || peer.uid == rustix::process::geteuid() {
+            return Ok(());
+        }
+        Err("another user has the database open, and answers nobody else".to_owned())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ensure_same_user(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let mut streams = self.sessions.streams.lock();
+        streams.retain(|stream| !Arc::ptr_eq(stream, &self.stream));
+        drop(streams);
+        self.sessions.ended.notify_all();
+    }
+}
+
+/// Counts a request as being answered until this is dropped, also by a panic.
+struct Answering<'s>(&'s AtomicUsize);
+
+impl<'s> Answering<'s> {
+    fn begin(count: &'s AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The exit code of a request. A panic ends the request, and nothing else.
+fn caught(run: impl FnOnce() -> Result<u8, String>) -> Result<u8, String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        Err("the request met a defect of simdb and was ended; the process that has the database open says more on \
+             its standard error"
+            .to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_request_is_an_answer() {
+        let answered = caught(|| panic!("mine"));
+        assert!(answered.is_err_and(|reason| reason.contains("defect")));
+        assert_eq!(caught(|| Ok(1)), Ok(1));
     }
 }

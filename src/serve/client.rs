@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::admin_socket::Sessions;
 use super::protocol::{Frame, MOST_REQUEST_BYTES, line_of};
-use super::sessions::Sessions;
 use crate::process::Kept;
 
 /// How long a client has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a client may read nothing of what it is sent, or not say that it has written it.
-pub(super) const LONGEST_UNREAD: Duration = Duration::from_secs(30);
+const LONGEST_UNREAD: Duration = Duration::from_secs(30);
 /// How long a client is waited for that keeps the socket from being closed.
 const LONGEST_AT_END: Duration = Duration::from_secs(2);
 /// How often it is looked whether a client is to be waited for any longer.
@@ -41,18 +41,14 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client, whose stream does not wait.
-    pub(super) fn new(
-        stream: Arc<Kept<UnixStream>>,
-        sessions: Arc<Sessions>,
-        longest_unread: Duration,
-    ) -> Self {
+    pub(super) fn new(stream: Arc<Kept<UnixStream>>, sessions: Arc<Sessions>) -> Self {
         Self {
             stream,
             sessions,
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
             has_gone: AtomicBool::new(false),
-            longest_unread,
+            longest_unread: LONGEST_UNREAD,
         }
     }
 
@@ -268,7 +264,8 @@ mod tests {
         let (here, there) = UnixStream::pair()?;
         here.set_nonblocking(true)?;
         let sessions = Sessions::new(Weak::new(), |_, _, _| Ok(0));
-        let client = Client::new(Arc::new(Kept::new(here)), sessions, SHORT);
+        let mut client = Client::new(Arc::new(Kept::new(here)), sessions);
+        client.longest_unread = SHORT;
         Ok((client, there))
     }
 

@@ -20,7 +20,7 @@ pub(super) const COULD_NOT_TELL: u8 = 2;
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) simdb_admin: u32,
+    simdb_admin: u32,
     /// The arguments of the program, without its name.
     arguments: Vec<Bytes>,
     /// Where relative paths begin.

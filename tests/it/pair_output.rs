@@ -155,8 +155,9 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     let sidecar = folder.path("out.position");
     // As a kill leaves it: begun, with something behind the last position.
     fs::write(&output, "half a li")?;
-    let question = "3 None None [] None false";
-    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n"))?;
+    let question =
+        r#"{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false}"#;
+    fs::write(&sidecar, format!("simdb pairs 2\ntsv {question}\n"))?;
     run!("pairs", &path, "--max-distance", "4", "--output", &output)
         .expect(2)
         .says("begun for another question");
@@ -166,14 +167,14 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     // A position of another database, and a file that is too short.
     fs::write(
         &sidecar,
-        format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
     )?;
     run!("pairs", &path, "--output", &output)
         .expect(2)
         .says("the database has changed since");
     fs::write(
         &sidecar,
-        format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n"),
+        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4000\n"),
     )?;
     run!("pairs", &path, "--output", &output)
         .expect(2)
@@ -182,7 +183,7 @@ fn another_question_does_not_go_on_with_a_file() -> TestResult {
     run!("pairs", &path, "--output", &output)
         .expect(2)
         .says("of another release, or damaged");
-    fs::write(&sidecar, format!("simdb pairs 1\ntsv {question}\n"))?;
+    fs::write(&sidecar, format!("simdb pairs 2\ntsv {question}\n"))?;
     run!("pairs", &path, "--output", &output).expect(0);
     assert_eq!(
         fs::read_to_string(&output)?,
@@ -332,10 +333,12 @@ fn the_pairs_of_an_input_are_found_anew_after_a_kill() -> TestResult {
         command
     };
     fs::write(&output, "half a li")?;
-    let question = format!("3 None None [] Some({input:?}) false");
+    let question = format!(
+        r#"{{"max_distance":3,"min_similarity":null,"since":null,"scope":[],"groups":false,"with":{input:?}}}"#
+    );
     fs::write(
         &sidecar,
-        format!("simdb pairs 1\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
+        format!("simdb pairs 2\ntsv {question}\n1:0/0:0/0:0:0.16.0:00000000000000aa 4\n"),
     )?;
     assert!(arguments().status()?.success());
     assert_eq!(fs::read_to_string(&output)?, ran.out);

@@ -11,11 +11,13 @@ use crate::{Database, Document, Error, Unit};
 use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult, Failure};
 use crate::cli::apart::ensure_replaceable;
-use crate::cli::arguments::{LiveDatabase, Reading, max_distance_parser};
+use crate::cli::arguments::{Reading, max_distance_parser};
 use crate::cli::console::Console;
-use crate::cli::output::{Output, printable};
+use crate::cli::escaping::printable;
+use crate::cli::output::Output;
 use crate::cli::standing::ensure_may_stand;
 use crate::cli::units::count;
+use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;
 
 /// The sample pairs of each distance.
@@ -24,7 +26,7 @@ pub(in crate::cli) const SAMPLES: usize = 3;
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
-    pub(in crate::cli) database: LiveDatabase,
+    database: LiveDatabase,
 
     /// Write the report as a page to this file, in place of text
     #[arg(long, value_name = "FILE")]
@@ -52,48 +54,53 @@ pub(in crate::cli) struct Arguments {
     reading: Reading,
 }
 
-pub(in crate::cli) fn run(
-    arguments: &Arguments,
-    database: &Database,
-    output: &mut Output,
-) -> CommandResult {
-    let console = output.console().clone();
-    let mut page = None;
-    if let Some(path) = &arguments.html {
-        let new = Page::new(path, arguments.replace, &console)?;
-        let texts: Vec<PathBuf> = arguments
-            .texts
-            .iter()
-            .map(|path| console.place_of(path))
-            .collect();
-        let inputs = texts.iter().map(PathBuf::as_path);
-        ensure_replaceable(&new.place, Some(database.path()), inputs)?;
-        page = Some(new);
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
     }
-    let snapshot = database.snapshot()?;
-    let survey = Survey {
-        snapshot: &snapshot,
-        max_distance: arguments.max_distance.unwrap_or(database.max_distance()),
-        samples: arguments.samples,
-        output,
-    };
-    let path = &arguments.database.database;
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));
-    let findings = survey.findings(title, |documents| match arguments.texts.is_empty() {
-        true => Ok(payloads(documents)),
-        false => arguments.texts(documents, database, &console),
-    })?;
 
-    if let Some(page) = &page {
-        page.write(&findings.to_html())?;
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        let console = output.console().clone();
+        let mut page = None;
+        if let Some(path) = &self.html {
+            let new = Page::new(path, self.replace, &console)?;
+            let texts: Vec<PathBuf> = self
+                .texts
+                .iter()
+                .map(|path| console.place_of(path))
+                .collect();
+            let inputs = texts.iter().map(PathBuf::as_path);
+            ensure_replaceable(&new.place, Some(database.path()), inputs)?;
+            page = Some(new);
+        }
+        let snapshot = database.snapshot()?;
+        let max_distance = self.max_distance.unwrap_or(database.max_distance());
+        let survey = Survey::new(&snapshot, max_distance, &console);
+        let path = &self.database.path;
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));
+        let findings = survey.findings(title, self.samples, |documents| {
+            match self.texts.is_empty() {
+                true => Ok(payloads(documents)),
+                false => self.texts(documents, database, &console),
+            }
+        })?;
+
+        if let Some(page) = &page {
+            page.write(&findings.to_html())?;
+        }
+        if output.is_json() {
+            output.print_json(&findings.to_json());
+        } else if page.is_none() {
+            output.print_lines(&findings.to_text());
+        }
+        Ok(Answer::Yes)
     }
-    if output.is_json() {
-        output.print_json(&findings.to_json());
-    } else if page.is_none() {
-        output.print_lines(&findings.to_text());
+
+    /// The files with texts.
+    fn inputs(&self) -> Vec<&Path> {
+        self.texts.iter().map(PathBuf::as_path).collect()
     }
-    Ok(Answer::Yes)
 }
 
 /// The payloads that are texts, by key.
@@ -110,11 +117,6 @@ fn payloads(documents: &[Document]) -> HashMap<Vec<u8>, String> {
 }
 
 impl Arguments {
-    /// The files with texts.
-    pub(in crate::cli) fn inputs(&self) -> impl Iterator<Item = &Path> {
-        self.texts.iter().map(PathBuf::as_path)
-    }
-
     /// The texts of documents in the files that were named, by key. If a key comes again, the last text counts.
     fn texts(
         &self,
@@ -127,7 +129,7 @@ impl Arguments {
         let is_cut = self.reading.unit() != Unit::Document;
         let mut texts = HashMap::new();
         for path in &self.texts {
-            let mut records = console.records(path, self.reading.options_of_texts())?;
+            let mut records = console.records(&[path], self.reading.options_of_texts())?;
             let progress = console.progress_of("bytes read");
             let read = records.progress();
             loop {

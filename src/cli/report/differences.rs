@@ -43,23 +43,6 @@ const MOST_WORDS: usize = 30;
 /// A comparison that takes longer finds differences that are not the smallest.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// The space before some words, and the words.
-pub(super) fn without_space(words: &str) -> (&str, &str) {
-    match words.strip_prefix(' ') {
-        Some(rest) => (" ", rest),
-        None => ("", words),
-    }
-}
-
-/// What stands in the place of words that are left out.
-pub(super) fn gap_text(words: usize) -> String {
-    match words {
-        0 => "…".to_owned(),
-        1 => "… 1 word …".to_owned(),
-        words => format!("… {} words …", told_count(words as u64)),
-    }
-}
-
 impl Differences {
     /// Compares two texts word by word. White space does not count.
     pub(super) fn new(first: &str, second: &str) -> Self {

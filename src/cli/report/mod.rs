@@ -3,10 +3,10 @@
 mod command;
 mod differences;
 mod findings;
-mod html;
 mod parts;
 mod removals;
+mod spread;
 mod survey;
 
-pub(super) use command::{Arguments, run};
+pub(super) use command::Arguments;
 pub(super) use {command::SAMPLES, findings::Findings};

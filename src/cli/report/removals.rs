@@ -9,11 +9,8 @@ use crate::Error;
 use crate::dedup::{DedupTotals, Removals};
 use serde_json::{Map, Value};
 
-use super::differences::Differences;
-use super::findings::{Distances, Fact, Findings, LargeCluster, Name, Sample, SizeCounter};
-use super::survey::{MOST_OTHERS, keep_large};
+use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section};
 use crate::cli::output::bytes_of;
-use crate::cli::units::told_count;
 
 /// A removed record.
 struct Removed {
@@ -40,81 +37,52 @@ impl Findings {
         samples: usize,
     ) -> Result<Self, Error> {
         let counts = RemovalCounts::new(removals)?;
-        let mut sizes = SizeCounter::default();
-        for removed in counts.groups.values() {
-            sizes.add(removed + 1);
-        }
-        let (largest, drawn) = counts.shown(removals, samples)?;
+        let (clusters, drawn) = counts.shown(removals, samples)?;
         let mut places = HashSet::new();
         for removed in &drawn {
             places.extend(place_of(&removed.record));
             places.extend(place_of(&removed.survivor));
         }
         let texts = removals.texts(&places)?;
-        let mut samples = Vec::new();
+        let mut samples = Samples::default();
         for removed in drawn {
             let survivor = place_of(&removed.survivor).and_then(|place| texts.get(&place));
             let record = place_of(&removed.record).and_then(|place| texts.get(&place));
-            samples.push(Sample {
-                differences: match (survivor, record) {
-                    (Some(survivor), Some(record)) => Some(Differences::new(survivor, record)),
-                    _ => None,
-                },
-                first: removed.survivor,
-                second: removed.record,
-                distance: removed.distance,
-                similarity: removed.similarity,
-            });
+            let names = [removed.survivor, removed.record];
+            let texts = survivor.zip(record);
+            samples.add(names, removed.distance, removed.similarity, texts);
         }
-        Ok(Self {
-            title,
-            facts: facts(removals.totals()),
-            distances: Distances {
-                what: "removed records",
-                counts: counts.distances,
-                has_unlike: false,
-                by_chance: None,
-            },
-            sizes: sizes.finish(),
-            largest,
-            spread: None,
-            samples,
-            remarks: Vec::new(),
-        })
+        let sections: Vec<Box<dyn Section>> = vec![
+            Box::new(Distances::new("removed records", counts.distances)),
+            Box::new(clusters),
+            Box::new(samples),
+        ];
+        let facts = facts(removals.totals());
+        Ok(Self::new(title, facts, sections, Vec::new()))
     }
 }
 
-fn facts(totals: &DedupTotals) -> Vec<Fact> {
-    let counts = [
-        ("records", "records", totals.records),
-        ("kept", "kept", totals.kept()),
-        ("removed", "removed", totals.removed),
-        (
-            "removed_as_equal",
-            "with an equal fingerprint or text",
-            totals.removed_as_equal,
-        ),
-        (
-            "removed_as_known",
-            "near to the database",
-            totals.removed_as_known,
-        ),
-        ("too_short", "too short to judge", totals.too_short),
-        (
-            "kept_unjudged",
-            "kept unjudged",
-            totals.rejected - totals.dropped_unjudged,
-        ),
-        (
-            "dropped_unjudged",
-            "dropped unjudged",
-            totals.dropped_unjudged,
-        ),
-    ];
-    counts
-        .into_iter()
-        .map(|(field, heading, count)| Fact::new(field, heading, told_count(count), count))
-        .collect()
+fn facts(totals: &DedupTotals) -> Facts {
+    let equal = totals.removed_as_equal;
+    let dropped = totals.dropped_unjudged;
+    let mut facts = Facts::default();
+    facts.add_count("records", "records", totals.records);
+    facts.add_count("kept", "kept", totals.kept());
+    facts.add_count("removed", "removed", totals.removed);
+    facts.add_count(
+        "removed_as_equal",
+        "with an equal fingerprint or text",
+        equal,
+    );
+    facts.add_count(
+        "removed_as_known",
+        "near to the database",
+        totals.removed_as_known,
+    );
+    facts.add_count("too_short", "too short to judge", totals.too_short);
+    facts.add_count("kept_unjudged", "kept unjudged", totals.rejected - dropped);
+    facts.add_count("dropped_unjudged", "dropped unjudged", dropped);
+    facts
 }
 
 impl RemovalCounts {
@@ -132,34 +100,32 @@ impl RemovalCounts {
         Ok(counts)
     }
 
-    /// The largest groups, and some removed records of each distance: evenly spaced ones.
+    /// The groups as clusters, and some removed records of each distance: evenly spaced ones.
     fn shown(
         &self,
         removals: &Removals<'_>,
         samples: usize,
-    ) -> Result<(Vec<LargeCluster>, Vec<Removed>), Error> {
-        let mut largest: Vec<LargeCluster> = Vec::new();
+    ) -> Result<(Clusters, Vec<Removed>), Error> {
+        let mut clusters = Clusters::default();
+        for removed in self.groups.values() {
+            clusters.count(removed + 1);
+        }
         let mut seen = vec![0u64; self.distances.len()];
         let mut drawn = Vec::new();
         each_removed(removals, |removed| {
-            let survivor = self.hasher.hash_one(&removed.survivor);
-            let documents = 1 + self.groups.get(&survivor).unwrap_or(&0);
-            match largest
-                .iter_mut()
-                .find(|group| group.survivor == removed.survivor)
-            {
-                Some(group) if group.others.len() < MOST_OTHERS => {
-                    group
-                        .others
-                        .push((removed.record.clone(), removed.distance));
-                }
-                Some(_) => {}
-                None => keep_large(&mut largest, documents, || LargeCluster {
-                    documents,
-                    diameter: None,
-                    survivor: removed.survivor.clone(),
-                    others: vec![(removed.record.clone(), removed.distance)],
-                }),
+            let Removed {
+                record,
+                survivor,
+                distance,
+                ..
+            } = &removed;
+            if !clusters.add_other(survivor, record, *distance) {
+                let hash = self.hasher.hash_one(survivor);
+                let documents = 1 + self.groups.get(&hash).unwrap_or(&0);
+                clusters.list(documents, None, || {
+                    let other = (record.clone(), *distance);
+                    (survivor.clone(), std::iter::once(other))
+                });
             }
             let distance = removed.distance as usize;
             let all = self.distances[distance];
@@ -171,7 +137,7 @@ impl RemovalCounts {
             }
         })?;
         drawn.sort_by_key(|removed| removed.distance);
-        Ok((largest, drawn))
+        Ok((clusters, drawn))
     }
 }
 

@@ -9,30 +9,16 @@ use crate::{
 };
 use serde_json::json;
 
-use super::differences::Differences;
-use super::findings::{
-    Distances, Fact, Findings, LargeCluster, Name, Sample, SizeCounter, Spread, TableSpread,
-};
-use super::parts::bits_text;
-use crate::cli::output::Output;
+use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section, bits_text};
+use super::spread::Spread;
+use crate::cli::console::Console;
 use crate::cli::units::{told_bytes, told_count};
-
-/// The clusters that are listed.
-const MOST_CLUSTERS: usize = 10;
-/// The documents that are listed of each, beside the survivor.
-pub(super) const MOST_OTHERS: usize = 4;
-/// The prefixes that are listed.
-const MOST_PREFIXES: usize = 5;
-/// The queries that tell how the fingerprints are spread.
-const QUERIES: usize = 100;
 
 /// A survey of a database.
 pub(super) struct Survey<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) max_distance: u32,
-    /// The sample pairs of each distance.
-    pub(super) samples: usize,
-    pub(super) output: &'a Output,
+    snapshot: &'a Snapshot,
+    max_distance: u32,
+    console: &'a Console,
 }
 
 /// A pair that may be shown, before its documents are looked up.
@@ -44,130 +30,99 @@ struct Drawn {
     b: Fingerprint,
 }
 
-/// The clusters, counted.
-struct Clusters {
-    totals: ClusterTotals,
-    /// The greatest distance of two documents of a cluster. `None` if it is not known of some cluster.
-    diameter: Option<u32>,
-    sizes: SizeCounter,
-    largest: Vec<LargeCluster>,
-}
+impl<'a> Survey<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, max_distance: u32, console: &'a Console) -> Self {
+        Self {
+            snapshot,
+            max_distance,
+            console,
+        }
+    }
 
-impl Survey<'_> {
-    /// Finds all. The texts are found by `texts`, which gets the documents of the sample pairs.
+    /// Finds all, and some sample pairs of each distance. The texts are found by `texts`, which gets the documents of
+    /// the sample pairs.
     pub(super) fn findings(
         &self,
         title: String,
+        samples: usize,
         texts: impl FnOnce(&[Document]) -> Result<HashMap<Vec<u8>, String>, Error>,
     ) -> Result<Findings, Error> {
         let fingerprints = self.fingerprints()?;
-        let (distances, drawn) = self.distances(fingerprints)?;
-        let clusters = self.clusters()?;
-        let facts = self.facts(fingerprints, &clusters)?;
-        let spread = self.spread(fingerprints)?;
+        let (distances, drawn) = self.distances(fingerprints, samples)?;
+        let mut facts = Facts::default();
+        self.add_counts(fingerprints, &mut facts)?;
+        let clusters = self.clusters(&mut facts)?;
+        self.add_settings(&mut facts)?;
+        let spread = Spread::survey(self.snapshot, self.max_distance, fingerprints, self.console)?;
+
         let pairs = self.documents_of_pairs(&drawn)?;
         let mut documents = Vec::new();
         for (_, first, second) in &pairs {
             documents.extend([first.clone(), second.clone()]);
         }
         let texts = texts(&documents)?;
-        let samples: Vec<Sample> = pairs.into_iter().map(|pair| sample(pair, &texts)).collect();
+        let mut samples = Samples::default();
+        for (distance, first, second) in pairs {
+            add_sample(&mut samples, distance, &first, &second, &texts);
+        }
         let mut remarks = Vec::new();
-        let without = samples
-            .iter()
-            .filter(|sample| sample.differences.is_none())
-            .count();
+        let (all, without) = samples.counts();
         if without > 0 {
             remarks.push(format!(
-                "The words of {without} of {} sample pairs are not shown, as their texts are not at hand. \
-                 `--texts FILE` names a file with the keys and the texts; without it, payloads are shown.",
-                samples.len()
+                "The words of {without} of {all} sample pairs are not shown, as their texts are not at hand. \
+                 `--texts FILE` names a file with the keys and the texts; without it, payloads are shown."
             ));
         }
-        Ok(Findings {
-            title,
-            facts,
-            distances,
-            sizes: clusters.sizes.finish(),
-            largest: clusters.largest,
-            spread: Some(spread),
-            samples,
-            remarks,
-        })
+        let sections: Vec<Box<dyn Section>> = vec![
+            Box::new(distances),
+            Box::new(clusters),
+            Box::new(spread),
+            Box::new(samples),
+        ];
+        Ok(Findings::new(title, facts, sections, remarks))
     }
 
     /// The number of different fingerprints. The statistics only estimate it.
     fn fingerprints(&self) -> Result<u64, Error> {
-        let progress = self.output.console().progress();
+        let progress = self.console.progress();
         self.snapshot
             .count_fingerprints_with(|done, all| progress.update(done, Some(all)))
     }
 
-    fn facts(&self, fingerprints: u64, clusters: &Clusters) -> Result<Vec<Fact>, Error> {
-        let totals = &clusters.totals;
+    fn add_counts(&self, fingerprints: u64, facts: &mut Facts) -> Result<(), Error> {
         let stats = self.snapshot.stats()?;
-        let mut facts = Vec::new();
-        for (field, heading, count) in [
-            ("documents", "documents", stats.documents),
-            ("too_short", "too short to judge", stats.too_short),
-            ("fingerprints", "fingerprints", fingerprints),
-            ("clusters", "clusters", totals.clusters),
-            (
-                "clustered_documents",
-                "documents in clusters",
-                totals.documents,
-            ),
-            ("duplicates", "duplicates", totals.duplicates()),
-            (
-                "largest_cluster",
-                "documents of the largest",
-                totals.largest,
-            ),
-        ] {
-            facts.push(Fact::new(field, heading, told_count(count), count));
-        }
+        facts.add_count("documents", "documents", stats.documents);
+        facts.add_count("too_short", "too short to judge", stats.too_short);
+        facts.add_count("fingerprints", "fingerprints", fingerprints);
+        Ok(())
+    }
 
-        let diameter = match clusters.diameter {
-            Some(diameter) => bits_text(diameter),
-            None => "unknown: a cluster has too many fingerprints to compare all".to_owned(),
-        };
-        let heading = "greatest distance in a cluster";
-        facts.push(Fact::new("diameter", heading, diameter, clusters.diameter));
-        let ClusterTotals {
-            connected,
-            largest_connected,
-            ..
-        } = *totals;
-        if connected < totals.clusters || largest_connected > totals.largest {
-            let text = format!(
-                "{} clusters, the largest of {} documents",
-                told_count(connected),
-                told_count(largest_connected)
-            );
-            let value = json!({"clusters": connected, "largest": largest_connected});
-            facts.push(Fact::new("connected", "joined by chains", text, value));
-        }
-
+    fn add_settings(&self, facts: &mut Facts) -> Result<(), Error> {
+        let stats = self.snapshot.stats()?;
         let mut near = format!("at most {}", bits_text(self.max_distance));
         let least = stats.min_similarity.filter(|&least| least > 0.0);
         if let Some(least) = least {
             near += &format!(", similarity {least} or more");
         }
         let value = json!({"max_distance": self.max_distance, "min_similarity": least});
-        facts.push(Fact::new("near", "near documents differ in", near, value));
+        facts.add("near", "near documents differ in", near, value);
         let scheme = stats.scheme.to_string();
-        facts.push(Fact::new("scheme", "scheme", scheme.clone(), scheme));
-        facts.push(Fact::new("plan", "plan", stats.plan.clone(), stats.plan));
+        facts.add("scheme", "scheme", scheme.clone(), scheme);
+        facts.add("plan", "plan", stats.plan.clone(), stats.plan);
         let size = told_bytes(stats.file_bytes as f64);
-        facts.push(Fact::new("file_bytes", "size", size, stats.file_bytes));
-        Ok(facts)
+        facts.add("file_bytes", "size", size, stats.file_bytes);
+        Ok(())
     }
 
     /// Counts the pairs of each distance, and draws some.
-    fn distances(&self, fingerprints: u64) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
+    fn distances(
+        &self,
+        fingerprints: u64,
+        samples: usize,
+    ) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
         let mut counts = vec![0u64; self.max_distance as usize + 1];
         let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
-        let progress = self.output.console().progress();
+        let progress = self.console.progress();
         // Those that are not similar enough count too: a report is there to judge the least similarity.
         let pairs = self
             .snapshot
@@ -185,97 +140,39 @@ impl Survey<'_> {
                 PairEvent::Progress { done, all, .. } => return progress.update(done, Some(all)),
             };
             counts[distance] = counts[distance].saturating_add(pairs);
-            draw(
-                &mut drawn[distance],
-                self.samples,
-                Drawn {
-                    lot: lot_of(a, b),
-                    a,
-                    b,
-                },
-            );
+            let lot = lot_of(a, b);
+            draw(&mut drawn[distance], samples, Drawn { lot, a, b });
             ControlFlow::Continue(())
         })?;
-        self.output.console().ensure_wanted()?;
+        self.console.ensure_wanted()?;
         let stats = self.snapshot.stats()?;
-        let distances = Distances {
-            what: "pairs of documents",
-            counts,
-            has_unlike: stats.min_similarity.is_some_and(|least| least > 0.0),
-            by_chance: Some(pairs_by_chance(fingerprints, self.max_distance)),
-        };
-        Ok((distances, drawn))
+        let has_unlike = stats.min_similarity.is_some_and(|least| least > 0.0);
+        let by_chance = pairs_by_chance(fingerprints, self.max_distance);
+        let distances = Distances::new("pairs of documents", counts);
+        Ok((distances.of_fingerprints(has_unlike, by_chance), drawn))
     }
 
-    fn clusters(&self) -> Result<Clusters, Error> {
-        let mut sizes = SizeCounter::default();
-        let mut largest = Vec::new();
+    /// Counts the clusters, and lists some.
+    fn clusters(&self, facts: &mut Facts) -> Result<Clusters, Error> {
+        let mut clusters = Clusters::default();
         let mut diameter = Some(0);
-        let progress = self.output.console().progress();
+        let progress = self.console.progress();
         let clustering = Clustering::new().near(self.max_distance);
         let totals = self.snapshot.clusters(&clustering, |event| {
             match event {
                 ClusterEvent::Cluster(cluster) => {
-                    sizes.add(cluster.documents.len() as u64);
-                    diameter = diameter.zip(cluster.diameter).map(|(a, b)| a.max(b));
                     let documents = cluster.documents.len() as u64;
-                    keep_large(&mut largest, documents, || large_cluster(&cluster));
+                    diameter = diameter.zip(cluster.diameter).map(|(a, b)| a.max(b));
+                    clusters.count(documents);
+                    clusters.list(documents, cluster.diameter, || names_of(&cluster));
                 }
                 ClusterEvent::Progress { done, all } => return progress.update(done, Some(all)),
             }
             ControlFlow::Continue(())
         })?;
-        self.output.console().ensure_wanted()?;
-        Ok(Clusters {
-            totals,
-            diameter,
-            sizes,
-            largest,
-        })
-    }
-
-    /// Queries some stored fingerprints, and counts the candidates.
-    fn spread(&self, fingerprints: u64) -> Result<Spread, Error> {
-        let fingerprints = fingerprints as f64;
-        let mut spread = Spread::default();
-        // A table meets what is near only if it agrees on the probed prefix, so not each table does.
-        let mut others = 0;
-        for document in self.snapshot.sample(QUERIES)? {
-            self.output.console().ensure_wanted()?;
-            let Some(query) = Query::like(&document) else {
-                continue;
-            };
-            let query = query.near(self.max_distance).limit(0);
-            let (_, explanation) = self.snapshot.explain(&query)?;
-            spread.queries += 1;
-            spread
-                .tables
-                .resize_with(explanation.probes.len(), TableSpread::default);
-            for (table, probes) in spread.tables.iter_mut().zip(&explanation.probes) {
-                others += probes.candidates - probes.near;
-                table.table = probes.table;
-                table.prefix_bits = probes.prefix_bits;
-                table.ranges = probes.ranges;
-                table.even =
-                    probes.ranges as f64 * fingerprints / 2f64.powi(probes.prefix_bits as i32);
-                table.expected += probes.candidates_expected;
-                table.candidates += probes.candidates as f64;
-                table.most = table.most.max(probes.candidates);
-            }
-        }
-        let queries = spread.queries.max(1) as f64;
-        spread.others = others as f64 / queries;
-        for table in &mut spread.tables {
-            table.expected /= queries;
-            table.candidates /= queries;
-            spread.others_even += table.even;
-        }
-        for prefix in self.snapshot.fullest_prefixes(MOST_PREFIXES)?.prefixes {
-            if prefix.rows > 1 && prefix.times_expected() >= 2.0 {
-                spread.fullest.push(prefix);
-            }
-        }
-        Ok(spread)
+        self.console.ensure_wanted()?;
+        add_totals(&totals, diameter, facts);
+        Ok(clusters)
     }
 
     /// Two documents of each pair that was drawn, and their distance.
@@ -309,52 +206,65 @@ impl Survey<'_> {
     }
 }
 
-fn large_cluster(cluster: &Cluster) -> LargeCluster {
-    let mut others = Vec::new();
-    for (index, document) in cluster.documents.iter().enumerate() {
-        if index != cluster.survivor && others.len() < MOST_OTHERS {
-            others.push((Name::Key(document.key.clone()), document.distance));
-        }
-    }
-    LargeCluster {
-        documents: cluster.documents.len() as u64,
-        diameter: cluster.diameter,
-        survivor: Name::Key(cluster.documents[cluster.survivor].key.clone()),
-        others,
+/// Adds the numbers of clusters. The greatest distance of two documents of a cluster is `None` if it is not known of some
+/// cluster.
+fn add_totals(totals: &ClusterTotals, diameter: Option<u32>, facts: &mut Facts) {
+    let ClusterTotals {
+        clusters,
+        documents,
+        largest,
+        connected,
+        largest_connected,
+        ..
+    } = *totals;
+    facts.add_count("clusters", "clusters", clusters);
+    facts.add_count("clustered_documents", "documents in clusters", documents);
+    facts.add_count("duplicates", "duplicates", totals.duplicates());
+    facts.add_count("largest_cluster", "documents of the largest", largest);
+    let text = match diameter {
+        Some(diameter) => bits_text(diameter),
+        None => "unknown: a cluster has too many fingerprints to compare all".to_owned(),
+    };
+    let heading = "greatest distance in a cluster";
+    facts.add("diameter", heading, text, diameter);
+    if connected < clusters || largest_connected > largest {
+        let text = format!(
+            "{} clusters, the largest of {} documents",
+            told_count(connected),
+            told_count(largest_connected)
+        );
+        let value = json!({"clusters": connected, "largest": largest_connected});
+        facts.add("connected", "joined by chains", text, value);
     }
 }
 
-/// A pair, with the words in which its texts differ.
-fn sample(pair: (u32, Document, Document), texts: &HashMap<Vec<u8>, String>) -> Sample {
-    let (distance, first, second) = pair;
+/// The survivor of a cluster, and the others with their distances.
+fn names_of(cluster: &Cluster) -> (Name, impl Iterator<Item = (Name, u32)>) {
+    let survivor = &cluster.documents[cluster.survivor];
+    let others = cluster.documents.iter().enumerate();
+    let others = others.filter(|(index, _)| *index != cluster.survivor);
+    (
+        Name::Key(survivor.key.clone()),
+        others.map(|(_, other)| (Name::Key(other.key.clone()), other.distance)),
+    )
+}
+
+/// Adds a pair, with the words in which its texts differ.
+fn add_sample(
+    samples: &mut Samples,
+    distance: u32,
+    first: &Document,
+    second: &Document,
+    texts: &HashMap<Vec<u8>, String>,
+) {
     let similarity = match (first.sketch(), second.sketch()) {
         (Some(a), Some(b)) => a.similarity(b).ok(),
         _ => None,
     };
-    let differences = match (texts.get(first.key()), texts.get(second.key())) {
-        (Some(first), Some(second)) => Some(Differences::new(first, second)),
-        _ => None,
-    };
-    Sample {
-        first: Name::Key(first.key().to_vec()),
-        second: Name::Key(second.key().to_vec()),
-        distance,
-        similarity: similarity.map(|similarity| similarity.jaccard()),
-        differences,
-    }
-}
-
-/// Keeps a cluster of so many documents if it is one of the largest. Of equal ones, those that came first are kept.
-pub(super) fn keep_large(
-    largest: &mut Vec<LargeCluster>,
-    documents: u64,
-    cluster: impl FnOnce() -> LargeCluster,
-) {
-    let place = largest.partition_point(|cluster| cluster.documents >= documents);
-    if place < MOST_CLUSTERS {
-        largest.insert(place, cluster());
-        largest.truncate(MOST_CLUSTERS);
-    }
+    let names = [first, second].map(|document| Name::Key(document.key().to_vec()));
+    let similarity = similarity.map(|similarity| similarity.jaccard());
+    let texts = texts.get(first.key()).zip(texts.get(second.key()));
+    samples.add(names, distance, similarity, texts);
 }
 
 /// The lot of a pair: scattered, and always the same for the same pair.

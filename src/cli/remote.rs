@@ -1,0 +1,468 @@
+//! A verb that runs in another process, which has the database open: the end that asks, and the end that answers.
+//!
+//! Who asks prints what the other end says, as if the verb had run here. There it is parsed, and runs with the open
+//! database; its console is the client at the other end of the admin socket.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, CommandResult, Failure, chain, finish};
+use super::console::{Console, Terminal};
+use super::output::Globals;
+use super::verbs::{DatabaseVerb, LiveDatabase};
+use crate::serve::{
+    Client, Frame, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of, line_of,
+    socket_beside,
+};
+use crate::{Database, Error, Holder};
+
+/// How often the client looks whether its own user still wants the answer.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long the process that listens has to say its version.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The most bytes of output in one answer, and of standard input in one piece.
+const PIECE_BYTES: usize = 64 << 10;
+/// The longest line that announces a piece of standard input.
+const MOST_LINE_BYTES: usize = 64;
+/// How often a client is told how far its work is.
+const SHOWN_EVERY: Duration = Duration::from_millis(100);
+
+/// Announces a piece of standard input of as many bytes. None announces its end.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+struct Piece {
+    input: usize,
+}
+
+/// Says that the output that came before a [`Frame::Confirm`] is written.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+struct Written {
+    written: bool,
+}
+
+/// The process that has a database open, and answers for it.
+pub(super) struct Remote<'a> {
+    stream: UnixStream,
+    /// The path of the database, as it was given.
+    database: &'a Path,
+}
+
+impl<'a> Remote<'a> {
+    /// Connects to the socket that the user named, or else to the one beside the database. `None` if nobody listens
+    /// there.
+    pub(super) fn connect(database: &'a LiveDatabase) -> Result<Option<Self>, Failure> {
+        let stream = match &database.socket {
+            Some(socket) => Some(connect_to(socket)?),
+            None => connect_beside(&database.path)?,
+        };
+        let database = &*database.path;
+        Ok(stream.map(|stream| Self { stream, database }))
+    }
+
+    /// Asks for what the arguments of this process say, and prints the answers. The inputs are as they were given.
+    pub(super) fn ask(&self, inputs: &[&Path], console: &Console) -> CommandResult {
+        ensure_others_can_read(inputs)?;
+        let Self { stream, database } = self;
+        let has_input = inputs.contains(&Path::new("-"));
+        let file = fs::metadata(database).map_err(Error::io(database))?;
+        let file = identity_of(&file);
+        let directory = std::env::current_dir()?;
+        let request = line_of(&Request::new(
+            std::env::args_os().skip(1),
+            &directory,
+            file,
+            has_input,
+        ));
+        if request.len() > MOST_REQUEST_BYTES {
+            let reason = "the arguments are too many for a database that is in use: give fewer of them at once";
+            return Err(format!("{}: {reason}", database.display()).into());
+        }
+        let mut answers = Answers::new(stream)?;
+        // If it is refused, the answer says why.
+        _ = (&*stream).write_all(&request);
+        answers
+            .greet(console)
+            .map_err(|reason| reason.about(database))?;
+        if has_input {
+            let stream = stream.try_clone()?;
+            // The thread ends with the process. It may wait for standard input for ever.
+            let thread =
+                thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream));
+            thread.map_err(Error::no_thread)?;
+        }
+        let mut progress = None;
+        loop {
+            match answers
+                .next(console, None)
+                .map_err(|reason| reason.about(database))?
+            {
+                Frame::Out(text) => match console.write(text.as_bytes()) {
+                    // Nobody reads the rest, so nobody asks for it.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(Answer::Yes);
+                    }
+                    written => written?,
+                },
+                Frame::Confirm(_) => (&*stream).write_all(&line_of(&Written { written: true }))?,
+                Frame::Message(message) => console.complain(&message),
+                Frame::Progress(Some((done, all, what))) => {
+                    let shown = progress.get_or_insert_with(|| console.progress_of(what));
+                    // Whether the user wants more is asked before each answer.
+                    _ = shown.update(done, all);
+                }
+                Frame::Progress(None) => progress = None,
+                Frame::Exit(code) => return Ok(Answer::from_code(code)),
+                Frame::SimdbAdmin(_) => {}
+            }
+        }
+    }
+}
+
+/// Refuses inputs that only this process has, as another process is to read them.
+fn ensure_others_can_read(inputs: &[&Path]) -> Result<(), Failure> {
+    const OWN: [&str; 4] = ["/dev/fd", "/dev/stdin", "/proc/self", "/proc/thread-self"];
+    for path in inputs {
+        if OWN.iter().any(|own| path.starts_with(own)) {
+            return Err(format!(
+                "{}: only this process has it, and another process has the database open and reads the inputs: give \
+                 a file, or `-` and standard input",
+                path.display()
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Connects to the process that has a database open. `None` if nobody listens beside the database.
+fn connect_beside(database: &Path) -> Result<Option<UnixStream>, Failure> {
+    let socket = socket_beside(database).map_err(Error::io(database))?;
+    match connect(&socket) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(Error::io(&socket)(error).into()),
+        },
+    }
+}
+
+/// Connects to the process that listens on a socket that the user named.
+fn connect_to(socket: &Path) -> Result<UnixStream, Failure> {
+    connect(socket).map_err(|source| {
+        let reason = match source.kind() {
+            io::ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
+            _ => source.to_string(),
+        };
+        format!("{}: {reason}", socket.display()).into()
+    })
+}
+
+fn send_input(mut input: impl Read, mut stream: &UnixStream) -> io::Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = match input.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        stream.write_all(&line_of(&Piece { input: read }))?;
+        stream.write_all(&piece[..read])?;
+        if read == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// The user wants none.
+    Unwanted,
+    Late,
+    /// The process ended before it had answered.
+    Ended,
+    Unknown(String),
+}
+
+impl Unanswered {
+    fn about(self, database: &Path) -> Failure {
+        let reason = match self {
+            Self::Unwanted => return Error::Interrupted.into(),
+            Self::Late => "the process that has it open does not answer; it may be stopped",
+            Self::Ended => {
+                "the process that has it open ended before it had answered, or ended this request, since its output \
+                 was not read for 30 seconds; what it had committed is there: run the command again"
+            }
+            Self::Unknown(reason) => &reason.clone(),
+        };
+        format!("{}: {reason}", database.display()).into()
+    }
+}
+
+/// The lines that the other end sends.
+struct Answers<'a> {
+    reader: BufReader<&'a UnixStream>,
+    line: Vec<u8>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(stream: &'a UnixStream) -> io::Result<Self> {
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Self {
+            reader: BufReader::with_capacity(PIECE_BYTES, stream),
+            line: Vec::new(),
+        })
+    }
+
+    /// Reads the version of the other end.
+    fn greet(&mut self, console: &Console) -> Result<(), Unanswered> {
+        match self.next(console, Some(Instant::now() + PATIENCE))? {
+            Frame::SimdbAdmin(VERSION) => Ok(()),
+            Frame::SimdbAdmin(version) => Err(Unanswered::Unknown(format!(
+                "the process that has it open answers version {version} of the protocol, and this program asks by \
+                 version {VERSION}: use the same release of simdb for both"
+            ))),
+            _ => Err(Unanswered::Unknown(
+                "what listens on its socket does not name its version".to_owned(),
+            )),
+        }
+    }
+
+    /// Waits for the next line, until `end` if there is one.
+    fn next(&mut self, console: &Console, end: Option<Instant>) -> Result<Frame, Unanswered> {
+        use io::ErrorKind::{ConnectionReset, Interrupted, TimedOut, WouldBlock};
+        self.line.clear();
+        loop {
+            // Progress may come without a pause.
+            if console.is_ended() {
+                return Err(Unanswered::Unwanted);
+            }
+            match self.reader.read_until(b'\n', &mut self.line) {
+                Ok(_) if self.line.ends_with(b"\n") => break,
+                Ok(_) => return Err(Unanswered::Ended),
+                Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
+                    if end.is_some_and(|end| Instant::now() >= end) {
+                        return Err(Unanswered::Late);
+                    }
+                }
+                Err(error) if error.kind() == ConnectionReset => return Err(Unanswered::Ended),
+                Err(error) => {
+                    return Err(Unanswered::Unknown(format!(
+                        "its socket cannot be read: {error}"
+                    )));
+                }
+            }
+        }
+        serde_json::from_slice(&self.line).map_err(|error| {
+            Unanswered::Unknown(format!(
+                "what listens on its socket does not answer as simdb does: {error}"
+            ))
+        })
+    }
+}
+
+/// The error if nobody answers for a database that is in use.
+pub(super) fn nobody_answers(busy: &Error) -> Failure {
+    let name = match busy {
+        Error::Busy {
+            holder: Holder::Process(number),
+            ..
+        } => name_of_process(*number),
+        _ => None,
+    };
+    let name = name
+        .map(|name| format!(" (it is called {name})"))
+        .unwrap_or_default();
+    format!(
+        "{busy}{name}; it answers no commands itself: `simdb ingest` does, and so does a program that opens the \
+         database with `OpenOptions::admin(true)`; if it listens at another place, say so with `--socket PATH`; then \
+         `simdb backup` copies it while it is in use, where a copy \
+         that `cp` makes may be damaged"
+    )
+    .into()
+}
+
+/// The name of a process, where the system tells.
+fn name_of_process(number: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{number}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Runs the command of a request, and returns its exit code, or says why it is not answered.
+pub(crate) fn run_for_client(
+    request: &Request,
+    database: &Database,
+    client: &Arc<Client>,
+) -> Result<u8, String> {
+    let command = ClientCommand::parse(request.arguments()?)?;
+    let terminal = ClientTerminal {
+        client: client.clone(),
+        has_input: request.input,
+        shown: Mutex::default(),
+    };
+    let directory = request.directory()?;
+    let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
+    Ok(answer.code())
+}
+
+/// A command of a client.
+#[derive(Parser)]
+#[command(name = "simdb", no_binary_name = true, disable_help_flag = true)]
+struct ClientCommand {
+    #[command(subcommand)]
+    verb: DatabaseVerb,
+
+    #[command(flatten)]
+    globals: Globals,
+}
+
+impl ClientCommand {
+    /// Parses the arguments of a client, or says what is wrong with them.
+    fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
+        Self::try_parse_from(arguments).map_err(|error| {
+            let error = error.to_string();
+            let first = error
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ");
+            format!("the process that has the database open does not answer this: {first}")
+        })
+    }
+
+    /// Runs the command, prints an error once, and returns the answer.
+    fn run(&self, database: &Database, terminal: Arc<ClientTerminal>, directory: &Path) -> Answer {
+        let verb = self.verb.verb();
+        let mut output = self.globals.output(terminal, Some(directory));
+        let answer = verb.run(database, &mut output);
+        let path = &verb.database().path;
+        let finished = finish(answer, &mut output, Some(path), verb.when_ended());
+        finished.unwrap_or_else(|error| {
+            output.complain(&chain(error.as_ref()));
+            Answer::CouldNotTell
+        })
+    }
+}
+
+/// The console of a client. Nobody is waited for where others may wait: progress is shown with locks held, so it is
+/// sent without waiting or not at all.
+struct ClientTerminal {
+    client: Arc<Client>,
+    has_input: bool,
+    /// When progress was shown last, while it is shown.
+    shown: Mutex<Option<Instant>>,
+}
+
+impl Terminal for ClientTerminal {
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut rest = &*text;
+        while !rest.is_empty() {
+            // A character is shorter than a piece, so there is such an end.
+            let mut pieces = (1..=rest.len().min(PIECE_BYTES))
+                .rev()
+                .filter_map(|end| rest.split_at_checked(end));
+            let (piece, others) = pieces.next().unwrap_or((rest, ""));
+            self.client.send(&Frame::Out(piece.to_owned()))?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    fn confirm(&self) -> io::Result<()> {
+        self.client.send(&Frame::Confirm(true))?;
+        let line = self
+            .client
+            .line(MOST_LINE_BYTES, Some(self.client.longest_unread()))?;
+        let Written { written } = serde_json::from_slice(&line)?;
+        if written {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    fn complain(&self, message: &str) {
+        _ = self.client.send(&Frame::Message(message.to_owned()));
+    }
+
+    fn show(&self, done: u64, all: Option<u64>, what: &str) {
+        let mut shown = self.shown.lock();
+        if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
+            *shown = Some(Instant::now());
+            let what = what.to_owned();
+            self.client
+                .send_now(&Frame::Progress(Some((done, all, what))));
+        }
+    }
+
+    fn hide(&self) {
+        if self.shown.lock().take().is_some() {
+            _ = self.client.send(&Frame::Progress(None));
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.client.is_ended()
+    }
+
+    fn standard_input(self: Arc<Self>) -> Option<Box<dyn Read + Send>> {
+        Some(Box::new(Input {
+            client: self.client.clone(),
+            left: 0,
+            ended: !self.has_input,
+        }))
+    }
+}
+
+/// The standard input of a client. It comes in pieces.
+struct Input {
+    client: Arc<Client>,
+    /// The bytes of the piece that are not read yet.
+    left: usize,
+    ended: bool,
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !self.ended {
+            // Standard input has all the time it wants.
+            let line = self.client.line(MOST_LINE_BYTES, None)?;
+            let piece: Piece = serde_json::from_slice(&line)?;
+            if piece.input > PIECE_BYTES {
+                let reason = "a piece of it is too long";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            self.left = piece.input;
+            self.ended = piece.input == 0;
+        }
+        let most = self.left.min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self.client.read(&mut buffer[..most])?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// An option that was there twice ended every request.
+    #[test]
+    fn the_commands_of_clients_are_well_defined() {
+        ClientCommand::command().debug_assert();
+    }
+}
