@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use super::database::Database;
 use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -266,7 +267,7 @@ impl CreateOptions {
     }
 
     /// Checks that a file has what was set here and is stored.
-    pub(super) fn ensure_met(&self, settings: &Settings) -> Result<()> {
+    fn ensure_met(&self, settings: &Settings) -> Result<()> {
         if let Some(given) = self.scheme
             && given != settings.scheme
         {
@@ -307,6 +308,18 @@ impl CreateOptions {
             key_seed: RandomState::new().hash_one(now),
             created: self.created.unwrap_or(now).checked()?,
         })
+    }
+}
+
+impl Database {
+    /// Checks that the database has what was set in `options` and is stored: scheme, max distance, sketch size, least
+    /// similarity, plan, time of creation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
+    pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
+        options.ensure_met(self.store.settings())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::explain::{self, Explanation};
+use super::database::Database;
 use super::query::{Matches, Query};
 use super::search;
 use crate::document::{Document, validate_key};
@@ -33,14 +33,25 @@ pub struct Snapshot {
     pub(crate) store: Arc<Store>,
 }
 
-impl Snapshot {
-    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self {
-            stored: store.begin_read()?,
-            store,
+impl Database {
+    /// A view of what is committed now, which later commits do not change.
+    ///
+    /// It never waits for a writer. Space in the file that is freed while the snapshot lives, also by
+    /// merging, is used again only when the snapshot is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`](crate::Error::Storage), [`Error::Corrupted`](crate::Error::Corrupted) or [`Error::Damaged`](crate::Error::Damaged) if the file cannot be read. This
+    /// can only happen after a [`check`](Self::check).
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot {
+            stored: self.store.begin_read()?,
+            store: self.store.clone(),
         })
     }
+}
 
+impl Snapshot {
     /// What is read from. Every call begins with this.
     #[inline]
     pub(super) fn reader(&self) -> Result<Reader<'_>> {
@@ -171,26 +182,6 @@ impl Snapshot {
         let queries = queries.len();
         Event::Answered { queries, matches }.report(took);
         Ok(answers)
-    }
-
-    /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
-    /// the time.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`query`](Self::query).
-    ///
-    /// # Cost
-    ///
-    /// The probes are made 4 to 18 times, to be timed and counted and for the answer. Some blocks are
-    /// read besides, to measure how the fingerprints are spread.
-    pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
-        // First, since it measures how long it takes to read blocks that are not in memory.
-        let reader = self.reader()?;
-        let mut explanation = explain::explain(reader, query)?;
-        let matches = search::answer(reader, query)?;
-        explanation.total = matches.total();
-        Ok((matches, explanation))
     }
 
     /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet.
