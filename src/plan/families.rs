@@ -14,6 +14,7 @@
 //! the 64 bits out to them in m equal shares. Each share must fit into the chain of its table, which is a
 //! matching of bits with tables. The first choice that succeeds adds its shares to the chains.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -30,18 +31,20 @@ type Design = Vec<Vec<usize>>;
 /// same shortest prefix, there is one.
 pub(crate) fn all_plans() -> &'static [Plan] {
     static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
-        let designs = (1..=7).flat_map(designs_for);
-        let mut kept: Vec<Vec<u64>> = designs.map(|design| kept_bits(&design)).collect();
-        kept.sort_by_key(|kept| size(kept));
-        kept.dedup_by_key(|kept| size(kept));
-        kept.iter().map(|kept| plan_from(kept)).collect()
+        // By the number of tables that keep some bits in front, and by the bits of the shortest prefix.
+        let mut kept = BTreeMap::new();
+        for design in (1..=7).flat_map(designs_for) {
+            let bits = kept_bits(&design);
+            let shortest = bits.iter().copied().map(u64::count_ones).min();
+            kept.entry((bits.len(), shortest)).or_insert(bits);
+        }
+        let mut plans = Vec::with_capacity(kept.len());
+        for bits in kept.values() {
+            plans.push(plan_from(bits));
+        }
+        plans
     });
     &PLANS
-}
-
-/// The number of tables that keep these bits in front, and the bits of the shortest prefix.
-fn size(kept: &[u64]) -> (usize, Option<u32>) {
-    (kept.len(), kept.iter().map(|bits| bits.count_ones()).min())
 }
 
 /// The plan with this name, as [`Plan`] displays it.
@@ -49,13 +52,14 @@ impl FromStr for Plan {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let mut plans = all_plans().iter();
-        match plans.find(|plan| plan.to_string() == name) {
-            Some(plan) => Ok(plan.for_another_file()),
-            None => Err(Error::UnknownPlan {
-                name: name.to_owned(),
-            }),
+        for plan in all_plans() {
+            if plan.to_string() == name {
+                return Ok(plan.for_another_file());
+            }
         }
+        Err(Error::UnknownPlan {
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -94,8 +98,13 @@ fn grouped_simplex(groups: usize, differences: usize) -> Design {
     let mut design = Design::new();
     for group in 0..groups {
         for h in 1usize..=size {
-            let kept = (1..=size).filter(|v| (h & v).count_ones() % 2 == 1);
-            design.push(kept.map(|v| group * size + v - 1).collect());
+            let mut kept = Vec::new();
+            for v in 1..=size {
+                if (h & v).count_ones() % 2 == 1 {
+                    kept.push(group * size + v - 1);
+                }
+            }
+            design.push(kept);
         }
     }
     design
@@ -118,11 +127,8 @@ fn subsets(blocks: usize, kept: usize) -> Design {
 fn quadratic_residues() -> Design {
     let mut design = Design::new();
     for shift in 0..11 {
-        design.push(
-            [1, 3, 4, 5, 9]
-                .map(|residue| (residue + shift) % 11)
-                .to_vec(),
-        );
+        let residues = [1, 3, 4, 5, 9];
+        design.push(residues.map(|residue| (residue + shift) % 11).to_vec());
     }
     design
 }
@@ -143,12 +149,15 @@ fn planes() -> Design {
 
 /// For each table, the bits it keeps in front. The sizes of the blocks differ by at most one bit.
 fn kept_bits(design: &Design) -> Vec<u64> {
-    let blocks = design.iter().flatten().max().map_or(1, |last| last + 1);
+    let last = design.iter().flatten().max();
+    let blocks = last.unwrap_or(&0) + 1;
     let mut kept_bits = Vec::with_capacity(design.len());
     for table in design {
         let mut bits = 0;
         for block in table {
-            for bit in (64 * block).div_ceil(blocks)..(64 * (block + 1)).div_ceil(blocks) {
+            let first = (64 * block).div_ceil(blocks);
+            let end = (64 * (block + 1)).div_ceil(blocks);
+            for bit in first..end {
                 bits |= 1 << (63 - bit);
             }
         }
@@ -177,10 +186,10 @@ const MOST_CHOICES: usize = 100;
 /// The order of the bits of each table, as positions counted from the most significant bit. Each table
 /// begins with the bits `kept` for it.
 fn bit_orders(kept: &[u64]) -> Vec<[u8; 64]> {
-    let mut chains: Vec<Chain> = kept
-        .iter()
-        .map(|&bits| Chain(vec![bits, u64::MAX]))
-        .collect();
+    let mut chains = Vec::with_capacity(kept.len());
+    for &bits in kept {
+        chains.push(Chain(vec![bits, u64::MAX]));
+    }
     for parts in PARTS {
         // There are no choices of more tables than there are.
         for tables in combinations(kept.len(), parts).take(MOST_CHOICES) {
@@ -222,13 +231,20 @@ impl Chain {
     }
 
     fn order(&self) -> [u8; 64] {
-        let mut order = Vec::with_capacity(64);
+        let mut order = [0; 64];
+        let mut place = 0;
         let mut taken = 0;
         for set in &self.0 {
-            order.extend((0..64u8).filter(|bit| (set & !taken) >> (63 - bit) & 1 != 0));
+            let new = set & !taken;
+            for bit in 0..64u8 {
+                if new >> (63 - bit) & 1 != 0 {
+                    order[place] = bit;
+                    place += 1;
+                }
+            }
             taken |= set;
         }
-        std::array::from_fn(|i| order[i])
+        order
     }
 }
 
