@@ -39,12 +39,17 @@ pub(crate) fn sync_name(path: &Path) -> Result<()> {
     sync_directory(directory_of(path)?).map_err(Error::io(path))
 }
 
-/// The directory in which the file `path` is or will be. It is an error if there is no such directory.
-pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
-    let directory = match path.parent() {
+/// The directory in which the file `path` is or will be. There may be no such directory.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// The directory in which the file `path` is or will be. It is an error if there is no such directory.
+pub(crate) fn directory_of(path: &Path) -> Result<&Path> {
+    let directory = folder_of(path);
     if directory.is_dir() {
         return Ok(directory);
     }

@@ -1,13 +1,33 @@
-//! Dedup: the settings of a cleaning.
+//! Dedup: the settings of a cleaning, its run, step by step, and the list of groups that cleans nothing.
 
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use super::events::{Removals, Reporter};
-use crate::database::{Clustering, CreateOptions};
+use serde_json::json;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::events::{DedupEvent, DedupStep, DedupTotals, Observe, Removals, Reporter};
+use super::keeping;
+use super::layout::Layout;
+use super::verdicts::{self, Unjudged};
+use super::work::{OUTPUT, REMOVED, Work, cannot_write, write_durably};
+use super::writing;
+use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
-use crate::ingest::{ReadOptions, Records, Stop};
+use crate::ingest::{
+    Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
+    Records, Stop, StoredRecords,
+};
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
+
+/// The name of the report in the folder of the work.
+const REPORT: &str = "report";
+/// The records that are committed together.
+const BATCH: usize = 5_000;
 
 /// Cleans a corpus: copies the records of some inputs that are no near-duplicates of others.
 #[derive(Clone, Debug)]
@@ -16,12 +36,12 @@ pub struct Dedup {
     pub(super) output: PathBuf,
     pub(super) options: ReadOptions,
     pub(super) clustering: Clustering,
-    pub(super) database: Option<PathBuf>,
-    pub(super) removed: Option<PathBuf>,
-    pub(super) report: Option<(PathBuf, Reporter)>,
-    pub(super) scheme: Option<Scheme>,
-    pub(super) sketch_size: Option<SketchSize>,
-    pub(super) again: bool,
+    database: Option<PathBuf>,
+    removed: Option<PathBuf>,
+    report: Option<(PathBuf, Reporter)>,
+    scheme: Option<Scheme>,
+    sketch_size: Option<SketchSize>,
+    again: bool,
     pub(super) drops_unjudged: bool,
     pub(super) stop: Stop,
 }
@@ -136,7 +156,7 @@ impl Dedup {
     }
 
     /// What was set and never changes in a database.
-    pub(super) fn options_asked_for(&self) -> CreateOptions {
+    fn options_asked_for(&self) -> CreateOptions {
         let mut options = CreateOptions::new();
         if let Some(scheme) = self.scheme {
             options = options.scheme(scheme);
@@ -160,7 +180,7 @@ impl Dedup {
     }
 
     /// How the records are read, named by their places. Fields are passed over if nothing depends on them.
-    pub(super) fn reading(&self) -> ReadOptions {
+    fn reading(&self) -> ReadOptions {
         let mut options = self.options.clone().numbered();
         if self.database.is_some() {
             return options;
@@ -175,8 +195,8 @@ impl Dedup {
         }
     }
 
-    pub(super) fn ensure_whole_records(&self) -> Result<()> {
-        match self.options.unit_of_records() {
+    fn ensure_whole_records(&self) -> Result<()> {
+        match self.options.unit {
             Unit::Document => Ok(()),
             _ => Err(Error::output(
                 &self.output,
@@ -185,15 +205,488 @@ impl Dedup {
         }
     }
 
-    /// The files that the run makes.
-    pub(super) fn results(&self) -> Vec<&Path> {
-        let mut results = vec![self.output.as_path()];
-        results.extend(self.removed.as_deref());
-        results.extend(self.report_path());
+    /// Whether a list of the removed records is wanted, for its own sake or for a report.
+    pub(super) fn wants_list(&self) -> bool {
+        self.removed.is_some() || self.report.is_some()
+    }
+
+    /// The files that the run makes: their names in the folder of the work, and their places.
+    pub(super) fn results(&self) -> Vec<(&'static str, &Path)> {
+        let mut results = vec![(OUTPUT, self.output.as_path())];
+        if let Some(removed) = &self.removed {
+            results.push((REMOVED, removed));
+        }
+        if let Some((path, _)) = &self.report {
+            results.push((REPORT, path));
+        }
         results
     }
 
-    pub(super) fn report_path(&self) -> Option<&Path> {
-        self.report.as_ref().map(|(path, _)| path.as_path())
+    /// The hash of all that the result depends on. A run goes on only if this is the same.
+    pub(super) fn command(&self, inputs: &[PathBuf]) -> u64 {
+        xxh3_64_with_seed(&self.command_bytes(inputs), 0)
+    }
+
+    /// All that the result depends on, as bytes: a list in JSON, in an order of its own.
+    fn command_bytes(&self, inputs: &[PathBuf]) -> Vec<u8> {
+        let mut names = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            names.push(path_bytes(input));
+        }
+        let command = json!([
+            COMMAND_VERSION,
+            names,
+            path_bytes(&self.output),
+            self.removed.as_deref().map(path_bytes),
+            self.report.as_ref().map(|(path, _)| path_bytes(path)),
+            self.database.as_deref().map(path_bytes),
+            self.scheme.as_ref().map(Scheme::to_string),
+            self.sketch_size.map(SketchSize::bytes),
+            self.again,
+            self.drops_unjudged,
+            self.options.to_json(),
+            self.clustering.to_json(),
+        ]);
+        command.to_string().into_bytes()
+    }
+}
+
+/// The version of the bytes of a command.
+const COMMAND_VERSION: u8 = 1;
+
+/// The bytes of a path, which need not be UTF-8.
+fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+impl Dedup {
+    /// The folder beside the output in which a run has its work. It is removed at the end.
+    pub fn work_folder(&self) -> PathBuf {
+        Work::folder_of(&self.output)
+    }
+
+    /// Cleans the inputs. If a run of the same settings was stopped before, goes on where it stopped.
+    ///
+    /// The output has its name only when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Input`](crate::Error::Input) if no input can be read, or one cannot be read twice, or changes
+    ///   meanwhile. Others that cannot be read are [told](DedupEvent::Failed) and left out.
+    /// * [`Error::Output`](crate::Error::Output) if the output or another result exists, or cannot be written.
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it. The same call goes on.
+    /// * Those of [`Ingest::run`], [`Snapshot::duplicates`](crate::Snapshot::duplicates) and
+    ///   [`WriteTxn::commit`](crate::WriteTxn::commit).
+    ///
+    /// # Cost
+    ///
+    /// That of storing all documents, of finding all pairs, and of copying the inputs. The memory is that of
+    /// [`Snapshot::clusters`](crate::Snapshot::clusters), and for each removed record some 100 bytes and its key. On
+    /// the disk, the folder takes the size of the output and some 60 bytes for each record, and their keys.
+    pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<DedupTotals> {
+        let began = Instant::now();
+        self.ensure_whole_records()?;
+        let mut records = self.open_inputs(&mut observe)?;
+        let mut work = Work::begin(self, &records)?;
+        if !work.state.is_written {
+            let written = self.write(&mut work, &mut records, &mut observe);
+            if written.is_err() {
+                Work::remove_if_empty(self);
+            }
+            written?;
+        }
+        // Before anything is stored in the database that was named. What is stored there is removed from what comes
+        // later, so it has to be in an output.
+        work.deliver(self)?;
+        if let Some(known) = self.known()?
+            && !work.state.is_stored
+        {
+            let database = work.known_records()?;
+            keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)?;
+        }
+        // What is in the folder is not needed from here on.
+        work.state.is_stored = true;
+        work.save()?;
+        let totals = work.end()?;
+        Ok(DedupTotals {
+            elapsed: began.elapsed(),
+            ..totals
+        })
+    }
+
+    /// Makes all results in the folder of the work.
+    fn write(
+        &self,
+        work: &mut Work,
+        records: &mut StoredRecords,
+        observe: Observe<'_>,
+    ) -> Result<()> {
+        let mut layout = Layout::new(self, records)?;
+        let (database, known, left_out) = self.read(work, records, observe)?;
+        if work.state.decided.is_none() {
+            let mut totals =
+                verdicts::decide(self, work, &layout, &database, known.as_ref(), observe)?;
+            totals.failed = (records.failed().len() + left_out.len()) as u64;
+            work.state.decided = Some(totals);
+            work.state.left_out = left_out;
+            work.save()?;
+        }
+        layout.leave_out(&work.state.left_out);
+        writing::write(work, &layout, records, &database, &self.stop, observe)?;
+        self.make_report(work, records, &database)?;
+        work.ensure_unchanged(records)?;
+        work.state.is_written = true;
+        work.save()
+    }
+
+    /// Makes the report, if one is wanted, in the folder of the work.
+    fn make_report(&self, work: &Work, records: &StoredRecords, database: &Database) -> Result<()> {
+        let Some((_, reporter)) = &self.report else {
+            return Ok(());
+        };
+        let rule = Fingerprinting::new(database.scheme(), self.scheme)?;
+        let options = self.reading();
+        let report = reporter.report(work, records.paths(), &options, rule, &self.stop)?;
+        write_durably(&work.path(REPORT), |out| out.write_all(&report))
+    }
+
+    /// Opens the database that was named, if one was.
+    fn known(&self) -> Result<Option<Database>> {
+        match &self.database {
+            Some(path) => Database::open(path, &OpenOptions::new()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Opens the database that was named, if one was. It is created if it does not exist.
+    fn known_or_new(&self, unread: &mut Records) -> Result<Option<Database>> {
+        let opened = match self.known() {
+            Err(Error::NotFound { path }) => {
+                Database::create(path, &self.options_of_new(unread)?).map(Some)
+            }
+            opened => opened,
+        }?;
+        if let Some(known) = &opened {
+            known.ensure_created_with(&self.options_asked_for())?;
+        }
+        Ok(opened)
+    }
+
+    /// Stores the documents of the inputs in the database of the work, and opens the one that was named.
+    fn read(
+        &self,
+        work: &Work,
+        records: &mut StoredRecords,
+        observe: Observe<'_>,
+    ) -> Result<(Database, Option<Database>, BTreeSet<usize>)> {
+        // Directories were listed once. If they were listed again, files could be there that were not before.
+        let mut unread = Records::open(records.paths().to_vec(), self.reading())?;
+        let known = self.known_or_new(&mut unread)?;
+        if let Some(known) = &known
+            && !self.again
+            && work.state.decided.is_none()
+        {
+            keeping::ensure_new(known, records)?;
+        }
+        let database = work.database(self, known.as_ref(), &mut unread)?;
+        // Documents of an earlier content would stay.
+        let snapshot = database.snapshot()?;
+        for (index, name) in records.names()?.iter().enumerate() {
+            if let Some(source) = snapshot.source(name)? {
+                records.ensure_same(index, &source)?;
+            }
+        }
+        drop(snapshot);
+        let unjudged = Unjudged::new(work);
+        let left_out = self.ingest(&database, unread, Some(unjudged), observe)?;
+        Ok((database, known, left_out))
+    }
+
+    /// Opens the inputs, and tells which cannot be read. These are left out.
+    fn open_inputs(&self, observe: Observe<'_>) -> Result<StoredRecords> {
+        let mut records = StoredRecords::open(self.inputs.clone(), self.reading())?;
+        let none = records.ensure_any();
+        for (path, error) in records.failed() {
+            observe(DedupEvent::Failed { path, error });
+        }
+        none.map(|()| records)
+    }
+
+    /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of
+    /// these no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places
+    /// of the records that cannot be judged.
+    fn ingest(
+        &self,
+        database: &Database,
+        unread: Records,
+        unjudged: Option<Unjudged>,
+        observe: Observe<'_>,
+    ) -> Result<BTreeSet<usize>> {
+        // Records that cannot be judged survive, also where an input has no others.
+        let mut ingest = Ingest::new(database)
+            .asks(false)
+            .batch(BATCH)
+            .knows_rejected();
+        if let Some(scheme) = self.scheme {
+            ingest = ingest.scheme(scheme);
+        }
+        let mut reading = Reading {
+            paths: unread.paths().to_vec(),
+            progress: unread.progress(),
+            unjudged,
+            left_out: BTreeSet::new(),
+            observe,
+        };
+        let stop = self.stop.clone();
+        let mut outcome = Ok(());
+        ingest
+            .stop_when(move || stop.is_asked())
+            .run(unread, |event| {
+                go_on(&mut outcome, || {
+                    reading.event(&event)?;
+                    self.stop.ensure_wanted()
+                })
+            })?;
+        outcome?;
+        self.stop.ensure_wanted()?;
+        if !reading.left_out.is_empty() {
+            remove_inputs(database, &reading.left_out)?;
+        }
+        Ok(reading.left_out)
+    }
+}
+
+/// Does what an event asks for, unless that has failed before. The failure ends what has told of the event.
+fn go_on(outcome: &mut Result<()>, work: impl FnOnce() -> Result<()>) -> ControlFlow<()> {
+    if outcome.is_ok() {
+        *outcome = work();
+    }
+    match outcome {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// The inputs while their documents are stored.
+struct Reading<'r> {
+    paths: Vec<PathBuf>,
+    progress: Progress,
+    unjudged: Option<Unjudged>,
+    /// The indices of those that cannot be read to their ends.
+    left_out: BTreeSet<usize>,
+    observe: Observe<'r>,
+}
+
+impl Reading<'_> {
+    fn event(&mut self, event: &Event<'_>) -> Result<()> {
+        match event {
+            Event::Rejected(rejected) => {
+                if let Some(unjudged) = &mut self.unjudged
+                    && let Some(id) = rejected.id.as_deref()
+                {
+                    unjudged.add(*id);
+                }
+                (self.observe)(DedupEvent::Rejected(rejected));
+            }
+            Event::Reported => {
+                if let Some(unjudged) = &mut self.unjudged {
+                    unjudged.keep()?;
+                }
+            }
+            Event::Failed {
+                path,
+                error,
+                is_lasting: true,
+            } => {
+                let index = self.paths.iter().position(|known| known == path);
+                self.left_out.extend(index);
+                (self.observe)(DedupEvent::Failed { path, error });
+            }
+            // It was readable just now, and may be so again.
+            Event::Failed {
+                error:
+                    Error::Input {
+                        source_name,
+                        line,
+                        reason,
+                    },
+                ..
+            } => {
+                return Err(Error::Input {
+                    source_name: source_name.clone(),
+                    line: *line,
+                    reason: reason.clone(),
+                });
+            }
+            Event::Committed { .. } => (self.observe)(DedupEvent::Progress {
+                step: DedupStep::Reading,
+                done: self.progress.bytes_read(),
+                all: self.progress.bytes_total().unwrap_or_default(),
+            }),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Removes the documents of some inputs.
+fn remove_inputs(database: &Database, inputs: &BTreeSet<usize>) -> Result<()> {
+    let snapshot = database.snapshot()?;
+    let mut txn = database.begin_write()?;
+    for document in snapshot.documents() {
+        let document = document?;
+        if let Some(numbered) = NumberedKey::of_bytes(document.key())
+            && inputs.contains(&(numbered.id.input as usize))
+        {
+            txn.delete(document.key())?;
+        }
+    }
+    txn.commit()
+}
+
+/// Records that are near-duplicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DedupGroup {
+    /// The index of the record that survives.
+    pub survivor: usize,
+    /// All records, in the order of the inputs. There are at least two.
+    pub records: Vec<GroupedRecord>,
+}
+
+/// A record of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupedRecord {
+    /// The path of its input.
+    pub input: PathBuf,
+    /// Its line, or its number in a web archive. `None` if the input is one record.
+    pub number: Option<u64>,
+    /// Its key, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// The number of bits in which its fingerprint differs from that of the survivor.
+    pub distance: u32,
+}
+
+impl Dedup {
+    /// Finds the groups of near-duplicates, and writes nothing. Records whose texts are too short to judge are in none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`run`](Self::run), but the output is not looked at.
+    ///
+    /// # Cost
+    ///
+    /// That of storing all documents, in a folder for temporary files, and of
+    /// [`Snapshot::clusters`](crate::Snapshot::clusters).
+    pub fn groups(
+        &self,
+        mut observe: impl FnMut(DedupEvent<'_>),
+        mut each: impl FnMut(DedupGroup) -> Result<()>,
+    ) -> Result<()> {
+        self.ensure_whole_records()?;
+        let mut stored = self.open_inputs(&mut observe)?;
+        let mut kinds = Vec::new();
+        for index in 0..stored.paths().len() {
+            kinds.push(stored.kind_of(index)?);
+        }
+        let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
+        let mut unread = Records::open(stored.paths().to_vec(), self.reading())?;
+        let options = self.options_of_new(&mut unread)?;
+        let database = Database::create(folder.path().join("records.simdb"), &options)?;
+        self.ingest(&database, unread, None, &mut observe)?;
+        let mut outcome = Ok(());
+        database.snapshot()?.clusters(&self.clustering, |event| {
+            go_on(&mut outcome, || {
+                match event {
+                    ClusterEvent::Cluster(cluster) => each(group_of(&cluster, &stored, &kinds))?,
+                    ClusterEvent::Progress { done, all } => {
+                        observe(DedupEvent::comparing(done, all));
+                    }
+                }
+                self.stop.ensure_wanted()
+            })
+        })?;
+        outcome?;
+        self.stop.ensure_wanted()
+    }
+}
+
+/// The records of a cluster.
+fn group_of(
+    cluster: &Cluster,
+    stored: &StoredRecords,
+    kinds: &[(InputFormat, Packing)],
+) -> DedupGroup {
+    let mut records = Vec::with_capacity(cluster.documents.len());
+    for document in &cluster.documents {
+        let Some(NumberedKey { id, key, .. }) = NumberedKey::of_bytes(&document.key) else {
+            continue;
+        };
+        let index = id.input as usize;
+        records.push(GroupedRecord {
+            input: stored.paths()[index].clone(),
+            number: (kinds[index].0 != InputFormat::Text).then_some(id.number),
+            key: key.map(<[u8]>::to_vec),
+            distance: document.distance,
+        });
+    }
+    DedupGroup {
+        survivor: cluster.survivor,
+        records,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::{Near, Survivor};
+
+    /// The command was the debug output of the settings. So a release with another field could not go on with what one
+    /// without it had begun.
+    #[test]
+    fn the_bytes_of_a_command_stay_as_they_are() {
+        let text = |dedup: &Dedup, inputs: &[PathBuf]| {
+            String::from_utf8_lossy(&dedup.command_bytes(inputs)).into_owned()
+        };
+        assert_eq!(
+            text(&Dedup::new(["in"], "o"), &["a".into()]),
+            "[1,[[97]],[111],null,null,null,null,null,false,false,\
+             [\"auto\",67108864,null,null,null,\"document\",[],[],null],\
+             [null,null,null,null,null,false]]"
+        );
+        let options = ReadOptions::new()
+            .format(InputFormat::Jsonl)
+            .max_record_bytes(9)
+            .key_field("k")
+            .text_field("t")
+            .html_field("h")
+            .unit(Unit::Paragraph)
+            .glob("*.x")
+            .ignore_field("rank")
+            .directory("d");
+        let near = Near::within(3)
+            .min_similarity(0.5)
+            .since(7)
+            .scopes(["b", "a"]);
+        let clustering = Clustering::new()
+            .near(near)
+            .survivor([Survivor::Rank, Survivor::ShortestKey])
+            .connected(true);
+        let dedup = Dedup::new(["in"], "o")
+            .options(options)
+            .clustering(clustering)
+            .database("d")
+            .removed("r")
+            .report("p", |_| Ok(Vec::new()))
+            .scheme(Scheme::External)
+            .again(true)
+            .drop_unjudged(true);
+        assert_eq!(
+            text(&dedup, &["a".into(), "b".into()]),
+            "[1,[[97],[98]],[111],[114],[112],[100],\"external\",null,true,true,\
+             [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100]],\
+             [3,0.5,7,[\"b\",\"a\"],[\"rank\",\"shortest-key\"],true]]"
+        );
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::work::{REMOVED, Work};
 use crate::error::{Error, Result};
 use crate::ingest::{Fingerprinting, ReadOptions, Record, RecordId, Records, Rejected, Stop};
 
@@ -100,12 +101,12 @@ impl DedupEvent<'_> {
 /// A cleaning that is about to end: what was removed, for a report.
 #[derive(Debug)]
 pub struct Removals<'r> {
-    pub(super) inputs: &'r [PathBuf],
-    pub(super) options: &'r ReadOptions,
-    pub(super) rule: Fingerprinting,
-    pub(super) stop: &'r Stop,
-    pub(super) list: &'r Path,
-    pub(super) totals: &'r DedupTotals,
+    inputs: &'r [PathBuf],
+    options: &'r ReadOptions,
+    rule: Fingerprinting,
+    stop: &'r Stop,
+    list: &'r Path,
+    totals: &'r DedupTotals,
 }
 
 /// Makes a report.
@@ -127,8 +128,23 @@ impl Reporter {
         Self(Arc::new(make))
     }
 
-    pub(super) fn make(&self, removals: &Removals<'_>) -> Result<Vec<u8>> {
-        (self.0)(removals)
+    /// The report of a run. `options` say how its inputs are read.
+    pub(super) fn report(
+        &self,
+        work: &Work,
+        inputs: &[PathBuf],
+        options: &ReadOptions,
+        rule: Fingerprinting,
+        stop: &Stop,
+    ) -> Result<Vec<u8>> {
+        (self.0)(&Removals {
+            inputs,
+            options,
+            rule,
+            stop,
+            list: &work.path(REMOVED),
+            totals: &work.state.decided.unwrap_or_default(),
+        })
     }
 }
 

@@ -3,40 +3,17 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::verdicts::Removed;
-use super::work::{IDS, Work};
-use crate::database::{Database, OpenOptions, WriteTxn};
+use super::work::Work;
+use crate::database::{Database, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result, path_name};
-use crate::ingest::{NumberedKey, RecordId, Records, Stop, StoredRecords};
+use crate::ingest::{NumberedKey, RecordId, Stop, StoredRecords};
 use crate::source::{Numbers, Source};
 
 /// The documents that are committed together.
 const TOGETHER: usize = 10_000;
-
-/// Opens the database that was named, if one was. It is created if it does not exist.
-pub(super) fn open(dedup: &Dedup, unread: &mut Records) -> Result<Option<Database>> {
-    let opened = match known(dedup) {
-        Err(Error::NotFound { path }) => {
-            Database::create(path, &dedup.options_of_new(unread)?).map(Some)
-        }
-        opened => opened,
-    }?;
-    if let Some(known) = &opened {
-        known.ensure_created_with(&dedup.options_asked_for())?;
-    }
-    Ok(opened)
-}
-
-/// Opens the database that was named, if one was.
-pub(super) fn known(dedup: &Dedup) -> Result<Option<Database>> {
-    match &dedup.database {
-        Some(path) => Database::open(path, &OpenOptions::new()).map(Some),
-        None => Ok(None),
-    }
-}
 
 /// Refuses inputs that were cleaned against the database before.
 pub(super) fn ensure_new(known: &Database, records: &mut StoredRecords) -> Result<()> {
@@ -71,7 +48,7 @@ pub(super) fn keep(
     observe: Observe<'_>,
 ) -> Result<()> {
     let snapshot = database.snapshot()?;
-    let mut removed = Removed::open(&work.path(IDS))?;
+    let mut removed = Removed::open(work)?;
     let all = snapshot.stats()?.documents;
     let mut txn = known.begin_write()?;
     for (done, document) in (1u64..).zip(snapshot.documents()) {

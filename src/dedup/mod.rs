@@ -28,12 +28,9 @@ mod dedup;
 mod events;
 mod keeping;
 mod layout;
-mod packing;
-mod running;
 mod verdicts;
 mod work;
 mod writing;
 
-pub use dedup::Dedup;
+pub use dedup::{Dedup, DedupGroup, GroupedRecord};
 pub use events::{DedupEvent, DedupStep, DedupTotals, Removals};
-pub use running::{DedupGroup, GroupedRecord};

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::mem;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,10 +14,14 @@ use serde_json::{Map, Value};
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
-use super::work::{IDS, REMOVED, UNJUDGED, Work, cannot_write, write_durably};
+use super::work::{REMOVED, Work, cannot_write, write_durably};
 use crate::database::{Database, Duplicate, DuplicateEvent};
 use crate::error::Result;
 use crate::ingest::{NumberedKey, RecordId};
+
+/// The names of the lists of places in the folder of the work.
+const IDS: &str = "removed.ids";
+const UNJUDGED: &str = "unjudged.ids";
 
 /// The removed records.
 #[derive(Default)]
@@ -77,18 +81,18 @@ pub(super) fn decide(
     }
     let mut left_out: Vec<RecordId> = verdicts.rows.iter().map(|row| row.id).collect();
     if dedup.drops_unjudged {
-        let unjudged = Unjudged::at(work.path(UNJUDGED)).all()?;
+        let unjudged = Unjudged::new(work).all()?;
         totals.dropped_unjudged = unjudged.len() as u64;
         left_out.extend(unjudged);
         left_out.sort_unstable();
     }
     write_durably(&work.path(IDS), |out| {
         for id in &left_out {
-            out.write_all(&id.to_bytes())?;
+            out.write_all(&<[u8; RecordId::BYTES]>::from(*id))?;
         }
         Ok(())
     })?;
-    if dedup.removed.is_some() || dedup.report.is_some() {
+    if dedup.wants_list() {
         write_durably(&work.path(REMOVED), |out| {
             for row in &verdicts.rows {
                 writeln!(out, "{}", verdicts.object(row, layout))?;
@@ -212,16 +216,16 @@ pub(super) struct Unjudged {
 }
 
 impl Unjudged {
-    /// The list in this file, which is made when there is something to write.
-    pub(super) fn at(path: PathBuf) -> Self {
+    /// The list of a run. Its file is made when there is something to write.
+    pub(super) fn new(work: &Work) -> Self {
         Self {
-            path,
+            path: work.path(UNJUDGED),
             new: Vec::new(),
         }
     }
 
     pub(super) fn add(&mut self, id: RecordId) {
-        self.new.extend(id.to_bytes());
+        self.new.extend(<[u8; RecordId::BYTES]>::from(id));
     }
 
     /// Writes the new ones durably. It has to be done before it is committed that their records were read. A run
@@ -247,13 +251,13 @@ impl Unjudged {
     }
 
     /// All of them, in order.
-    pub(super) fn all(&self) -> Result<Vec<RecordId>> {
+    fn all(&self) -> Result<Vec<RecordId>> {
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(cannot_write(&self.path))?,
         };
         let (whole, _) = bytes.as_chunks::<{ RecordId::BYTES }>();
-        let mut ids: Vec<RecordId> = whole.iter().map(RecordId::of_bytes).collect();
+        let mut ids: Vec<RecordId> = whole.iter().map(RecordId::from).collect();
         ids.sort_unstable();
         ids.dedup();
         Ok(ids)
@@ -269,10 +273,11 @@ pub(super) struct Removed {
 }
 
 impl Removed {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(cannot_write(path))?;
+    pub(super) fn open(work: &Work) -> Result<Self> {
+        let path = work.path(IDS);
+        let file = File::open(&path).map_err(cannot_write(&path))?;
         let mut removed = Self {
-            path: path.to_owned(),
+            path,
             ids: BufReader::with_capacity(256 << 10, file),
             next: None,
         };
@@ -294,7 +299,7 @@ impl Removed {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             read => {
                 read.map_err(cannot_write(&self.path))?;
-                Ok(Some(RecordId::of_bytes(&bytes)))
+                Ok(Some(RecordId::from(&bytes)))
             }
         }
     }

@@ -9,18 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::dedup::Dedup;
 use super::events::DedupTotals;
+use super::writing::Written;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
-use crate::files::{Existing, NewFile, are_same_bytes, replace, sync_directory};
+use crate::files::{Existing, NewFile, are_same_bytes, folder_of, replace, sync_directory};
 use crate::ingest::{Records, StoredRecords};
-use crate::sketch::SketchSize;
-use crate::source::Place;
-use crate::text::Scheme;
 
 /// The folder, and the state in it.
 pub(super) struct Work {
@@ -45,19 +41,6 @@ pub(super) struct State {
     pub(super) is_stored: bool,
 }
 
-/// How far the survivors are copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Written {
-    /// The input that is being copied.
-    pub(super) input: usize,
-    /// The place up to which it is copied.
-    pub(super) place: Place,
-    /// The length of its output up to there (bytes).
-    pub(super) length: u64,
-    /// Whether the output ends within a line.
-    pub(super) is_in_line: bool,
-}
-
 /// The version of the folder.
 const VERSION: u32 = 2;
 
@@ -73,7 +56,7 @@ impl Work {
     /// Opens the folder of a run that was stopped, or makes a new one.
     pub(super) fn begin(dedup: &Dedup, records: &StoredRecords) -> Result<Self> {
         let folder = Self::folder_of(&dedup.output);
-        let command = xxh3_64_with_seed(&command_bytes(dedup, records.paths()), 0);
+        let command = dedup.command(records.paths());
         match state_of(&folder).map_err(cannot_make(&folder))? {
             Some(Some(state)) if state.command == command => {
                 let work = Self { folder, state };
@@ -188,17 +171,10 @@ impl Work {
 
     /// Brings the results into their places.
     pub(super) fn deliver(&self, dedup: &Dedup) -> Result<()> {
-        let results = [
-            (OUTPUT, Some(dedup.output.as_path())),
-            (REMOVED, dedup.removed.as_deref()),
-            (REPORT, dedup.report_path()),
-        ];
-        for (name, place) in results {
+        for (name, place) in dedup.results() {
             let made = self.path(name);
             // What is not in the folder is in its place already.
-            if let Some(place) = place
-                && made.exists()
-            {
+            if made.exists() {
                 deliver(&made, place)?;
             }
         }
@@ -240,9 +216,6 @@ impl Work {
 pub(super) const OUTPUT: &str = "output";
 pub(super) const REMOVED: &str = "removed.jsonl";
 const RECORDS: &str = "records.simdb";
-pub(super) const REPORT: &str = "report";
-pub(super) const IDS: &str = "removed.ids";
-pub(super) const UNJUDGED: &str = "unjudged.ids";
 const STATE: &str = "state.json";
 /// The state until it is whole. It has a name that is known, so that what a killed run leaves is known as its own.
 const NEW_STATE: &str = "state.json.new";
@@ -259,38 +232,6 @@ pub(super) fn write_durably(
         out.into_inner()?.sync_all()
     });
     written.map_err(cannot_write(path))
-}
-
-/// The version of the bytes of a command.
-const COMMAND_VERSION: u8 = 1;
-
-/// All that the result depends on, as bytes: a list in JSON, in an order of its own. A run goes on only if these bytes
-/// are the same.
-fn command_bytes(dedup: &Dedup, inputs: &[PathBuf]) -> Vec<u8> {
-    let mut names = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        names.push(path_bytes(input));
-    }
-    let command = json!([
-        COMMAND_VERSION,
-        names,
-        path_bytes(&dedup.output),
-        dedup.removed.as_deref().map(path_bytes),
-        dedup.report_path().map(path_bytes),
-        dedup.database.as_deref().map(path_bytes),
-        dedup.scheme.as_ref().map(Scheme::to_string),
-        dedup.sketch_size.map(SketchSize::bytes),
-        dedup.again,
-        dedup.drops_unjudged,
-        dedup.options.to_json(),
-        dedup.clustering.to_json(),
-    ]);
-    command.to_string().into_bytes()
-}
-
-/// The bytes of a path, which need not be UTF-8.
-fn path_bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
 }
 
 /// The state in a folder. Nothing if it is no such folder; and nothing that can be read, if it is of another release or
@@ -386,7 +327,7 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
         }
     }
     let mut taken: Vec<PathBuf> = Vec::new();
-    for result in dedup.results() {
+    for (_, result) in dedup.results() {
         ensure_absent(result)?;
         ensure_no_mount_point(result)?;
         let folder = folder_of(result);
@@ -472,14 +413,6 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The folder in which a file or a directory stands.
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
 fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
     if to.is_dir() {
         // It is empty. The one that takes its place has the same rights.
@@ -518,60 +451,4 @@ fn cannot_make(path: &Path) -> impl Fn(io::Error) -> Error {
 /// The error of a result that cannot be written: `map_err(cannot_write(path))`.
 pub(super) fn cannot_write<E: Display>(path: &Path) -> impl Fn(E) -> Error {
     move |source| Error::output(path, &format!("cannot be written: {source}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::database::{Clustering, Near, Survivor};
-    use crate::ingest::{InputFormat, ReadOptions};
-    use crate::text::Unit;
-
-    /// The command was the debug output of the settings. So a release with another field could not go on with what one
-    /// without it had begun.
-    #[test]
-    fn the_bytes_of_a_command_stay_as_they_are() {
-        let text = |dedup: &Dedup, inputs: &[PathBuf]| {
-            String::from_utf8_lossy(&command_bytes(dedup, inputs)).into_owned()
-        };
-        assert_eq!(
-            text(&Dedup::new(["in"], "o"), &["a".into()]),
-            "[1,[[97]],[111],null,null,null,null,null,false,false,\
-             [\"auto\",67108864,null,null,null,\"document\",[],[],null],\
-             [null,null,null,null,null,false]]"
-        );
-        let options = ReadOptions::new()
-            .format(InputFormat::Jsonl)
-            .max_record_bytes(9)
-            .key_field("k")
-            .text_field("t")
-            .html_field("h")
-            .unit(Unit::Paragraph)
-            .glob("*.x")
-            .ignore_field("rank")
-            .directory("d");
-        let near = Near::within(3)
-            .min_similarity(0.5)
-            .since(7)
-            .scopes(["b", "a"]);
-        let clustering = Clustering::new()
-            .near(near)
-            .survivor([Survivor::Rank, Survivor::ShortestKey])
-            .connected(true);
-        let dedup = Dedup::new(["in"], "o")
-            .options(options)
-            .clustering(clustering)
-            .database("d")
-            .removed("r")
-            .report("p", |_| Ok(Vec::new()))
-            .scheme(Scheme::External)
-            .again(true)
-            .drop_unjudged(true);
-        assert_eq!(
-            text(&dedup, &["a".into(), "b".into()]),
-            "[1,[[97],[98]],[111],[114],[112],[100],\"external\",null,true,true,\
-             [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100]],\
-             [3,0.5,7,[\"b\",\"a\"],[\"rank\",\"shortest-key\"],true]]"
-        );
-    }
 }

@@ -1,4 +1,4 @@
-//! Copying the records that survive, in the order of the inputs.
+//! Copying the records that survive, in the order of the inputs. They are packed in pieces, so all cores can.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -9,17 +9,18 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
-use super::packing::{self, Content, Packer, Piece};
 use super::verdicts::Removed;
-use super::work::{IDS, Work, Written, cannot_write};
+use super::work::{Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 use crate::files::sync_directory;
-#[cfg(feature = "parquet")]
-use crate::ingest::Packing;
-use crate::ingest::{Progress, RecordId, Stop, StoredRecords};
+use crate::ingest::{Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
 use crate::parquet::RowCopy;
@@ -29,6 +30,19 @@ use crate::source::{Place, Source};
 const PIECE_BYTES: usize = 1 << 20;
 /// The time after which the place is kept up to which the output is written.
 const BETWEEN_SAVES: Duration = Duration::from_secs(5);
+
+/// How far the survivors are copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Written {
+    /// The input that is being copied.
+    input: usize,
+    /// The place up to which it is copied.
+    place: Place,
+    /// The length of its output up to there (bytes).
+    length: u64,
+    /// Whether the output ends within a line.
+    is_in_line: bool,
+}
 
 /// Copies the records that survive.
 pub(super) fn write(
@@ -63,7 +77,7 @@ pub(super) fn write(
     let progress = records.begin_again();
     let mut survivors = Survivors {
         records,
-        removed: Removed::open(&work.path(IDS))?,
+        removed: Removed::open(work)?,
         sources,
     };
     let mut writing = Writing {
@@ -184,7 +198,7 @@ impl Writing<'_> {
             written.and(cut)
         })?;
         if self.work.state.written.length == 0 {
-            let empty = packing::empty(file.packing).map_err(cannot_write(&path))?;
+            let empty = empty_file(file.packing).map_err(cannot_write(&path))?;
             out.write_all(&empty).map_err(cannot_write(&path))?;
         }
         out.sync_all().map_err(cannot_write(&path))?;
@@ -308,14 +322,16 @@ impl Survivors<'_> {
             } else {
                 Place::default()
             };
-            let has_mark = self.records.begin(input, place, &source)?;
-            if has_mark && input == file.inputs.start {
+            let Some(mut open) = self.records.open_at(input, place, &source)? else {
+                continue;
+            };
+            if open.is_behind_byte_order_mark() && input == file.inputs.start {
                 sent.piece.extend_from_slice(BYTE_ORDER_MARK);
             }
             // The last line of the input before may have no end.
             sent.needs_line_end = place == Place::default() && sent.is_in_line && !file.packs_each;
             loop {
-                let has_more = self.copy_next(input, &mut sent)?;
+                let has_more = self.copy_next(input, &mut open, &mut sent)?;
                 if sent.is_closed {
                     return Ok(());
                 }
@@ -327,7 +343,7 @@ impl Survivors<'_> {
                     true if sent.end_record() => None,
                     true => Some(Written {
                         input,
-                        place: self.records.place(),
+                        place: open.place(),
                         ..Written::default()
                     }),
                 };
@@ -347,11 +363,11 @@ impl Survivors<'_> {
     }
 
     /// Copies the next record, or passes over it. False at the end of the input.
-    fn copy_next(&mut self, input: usize, sent: &mut Sent) -> Result<bool> {
-        let number = self.records.next_number();
+    fn copy_next(&mut self, input: usize, open: &mut Input, sent: &mut Sent) -> Result<bool> {
+        let number = open.next_number();
         let copied = match self.is_removed(input, number)? {
-            true => self.records.copy_next(&mut io::sink()),
-            false => self.records.copy_next(sent),
+            true => open.copy_next(&mut io::sink()),
+            false => open.copy_next(sent),
         };
         // Whoever takes the pieces has failed, and says why.
         if sent.is_closed { Ok(false) } else { copied }
@@ -496,4 +512,146 @@ fn open_behind(path: &Path, length: u64) -> io::Result<File> {
     file.set_len(length)?;
     file.seek(SeekFrom::End(0))?;
     Ok(file)
+}
+
+/// Some of what is copied.
+struct Piece {
+    bytes: Vec<u8>,
+    content: Content,
+    /// How far the inputs are read behind it. `None` within a record.
+    behind: Option<Written>,
+}
+
+/// What is in a piece.
+enum Content {
+    /// Records, and where they end in it if each is packed on its own.
+    Records(Vec<usize>),
+    /// A part of a long record that is packed on its own.
+    OfRecord { is_last: bool },
+}
+
+/// Packs pieces.
+struct Packer {
+    packing: Packing,
+    /// The long record that is being packed.
+    long: Option<Part>,
+}
+
+impl Packer {
+    fn new(packing: Packing) -> Self {
+        Self {
+            packing,
+            long: None,
+        }
+    }
+
+    /// The same pieces, with their bytes packed, on all cores. Those of a long record are packed one after the other.
+    fn pack(&mut self, pieces: Vec<Piece>) -> impl Iterator<Item = io::Result<Piece>> {
+        let packing = self.packing;
+        let packed = parallel::map_each(pieces, |mut piece| {
+            if let Content::Records(ends) = &piece.content {
+                piece.bytes = packed(mem::take(&mut piece.bytes), ends, packing)?;
+            }
+            Ok(piece)
+        });
+        packed.into_iter().map(|piece: io::Result<Piece>| {
+            let mut piece = piece?;
+            if let Content::OfRecord { is_last } = piece.content {
+                piece.bytes = self.pack_long(&piece.bytes, is_last)?;
+            }
+            Ok(piece)
+        })
+    }
+
+    fn pack_long(&mut self, bytes: &[u8], is_last: bool) -> io::Result<Vec<u8>> {
+        let mut part = self
+            .long
+            .take()
+            .map_or_else(|| Part::begin(self.packing), Ok)?;
+        part.add(bytes)?;
+        if is_last {
+            return part.end();
+        }
+        let packed = part.take();
+        self.long = Some(part);
+        Ok(packed)
+    }
+}
+
+/// Packs bytes: in one part, or the bytes up to each of these ends in a part of their own.
+fn packed(bytes: Vec<u8>, ends: &[usize], packing: Packing) -> io::Result<Vec<u8>> {
+    if packing == Packing::None {
+        return Ok(bytes);
+    }
+    let mut packed = Vec::with_capacity(bytes.len() / 3);
+    let mut from = 0;
+    for &end in ends.iter().chain([&bytes.len()]) {
+        if end > from {
+            pack(&bytes[from..end], packing, &mut packed)?;
+        }
+        from = end;
+    }
+    Ok(packed)
+}
+
+/// A file that holds nothing.
+fn empty_file(packing: Packing) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    pack(&[], packing, &mut packed)?;
+    Ok(packed)
+}
+
+fn pack(bytes: &[u8], packing: Packing, to: &mut Vec<u8>) -> io::Result<()> {
+    let mut part = Part::begin(packing)?;
+    part.add(bytes)?;
+    to.append(&mut part.end()?);
+    Ok(())
+}
+
+/// A part that is packed piece by piece.
+enum Part {
+    Plain(Vec<u8>),
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(zstd::Encoder<'static, Vec<u8>>),
+}
+
+impl Part {
+    fn begin(packing: Packing) -> io::Result<Self> {
+        Ok(match packing {
+            Packing::None => Self::Plain(Vec::new()),
+            Packing::Parquet => unreachable!("its rows are copied, and not its bytes"),
+            Packing::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::default())),
+            Packing::Zstd => {
+                let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                encoder.include_checksum(true)?;
+                Self::Zstd(encoder)
+            }
+        })
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(packed) => packed.write_all(bytes),
+            Self::Gzip(encoder) => encoder.write_all(bytes),
+            Self::Zstd(encoder) => encoder.write_all(bytes),
+        }
+    }
+
+    /// Takes what is packed so far.
+    fn take(&mut self) -> Vec<u8> {
+        mem::take(match self {
+            Self::Plain(packed) => packed,
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+        })
+    }
+
+    /// What is packed and was not taken, with the end of the part.
+    fn end(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Plain(packed) => Ok(packed),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
 }

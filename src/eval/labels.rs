@@ -42,7 +42,7 @@ impl Judgements {
 /// Labelled pairs of documents. The default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
-    pub(super) pairs: Vec<Labelled>,
+    pairs: Vec<Labelled>,
     unknown_keys: Vec<(u64, String)>,
     unjudged: usize,
     has_j4: bool,
@@ -50,13 +50,13 @@ pub struct Labels {
 
 /// A labelled pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Labelled {
-    pub(super) a: usize,
-    pub(super) b: usize,
+struct Labelled {
+    a: usize,
+    b: usize,
     /// Whether people call them the same, if they have judged.
-    pub(super) same: Option<bool>,
+    same: Option<bool>,
     /// The Jaccard similarity of their 4-token shingles, if the file has it.
-    pub(super) j4: Option<f64>,
+    j4: Option<f64>,
 }
 
 impl Labels {
@@ -179,9 +179,32 @@ impl Labels {
         labels
     }
 
-    /// Whether the file gives the Jaccard similarity of the pairs.
-    pub(super) fn has_j4(&self) -> bool {
-        self.has_j4
+    /// The pairs with their Jaccard similarities. `None` if the file does not give these.
+    pub(super) fn similarities(&self) -> Option<Vec<(usize, usize, f64)>> {
+        if !self.has_j4 {
+            return None;
+        }
+        let mut given = Vec::new();
+        for pair in &self.pairs {
+            given.extend(pair.j4.map(|similarity| (pair.a, pair.b, similarity)));
+        }
+        Some(given)
+    }
+
+    /// The pairs that people have judged, if both judgements occur. Otherwise nothing can be told of precision.
+    pub(super) fn judged(&self) -> Vec<(usize, usize, bool)> {
+        let mut judged = Vec::new();
+        let mut has = [false; 2];
+        for pair in &self.pairs {
+            if let Some(same) = pair.same {
+                judged.push((pair.a, pair.b, same));
+                has[usize::from(same)] = true;
+            }
+        }
+        if has != [true; 2] {
+            judged.clear();
+        }
+        judged
     }
 }
 
@@ -196,10 +219,12 @@ struct Columns {
 impl Columns {
     /// Finds them in the first line.
     fn find(first: &[&str]) -> Result<Self, String> {
-        let place = |names: &[&str]| first.iter().position(|field| names.contains(field));
-        if let (Some(a), Some(b)) = (place(&["id_a", "key_a"]), place(&["id_b", "key_b"])) {
-            let label = place(&["label"]);
-            let j4 = place(&["j4", "j4_text"]);
+        if let (Some(a), Some(b)) = (
+            place(first, &["id_a", "key_a"]),
+            place(first, &["id_b", "key_b"]),
+        ) {
+            let label = place(first, &["label"]);
+            let j4 = place(first, &["j4", "j4_text"]);
             return match (label, j4) {
                 (None, None) => Err("the header has neither label nor j4".to_owned()),
                 _ => Ok(Self {
@@ -236,6 +261,11 @@ impl Columns {
         let keys = [field(fields, self.keys[0])?, field(fields, self.keys[1])?];
         Ok((keys, label, j4))
     }
+}
+
+/// The column that has one of these names.
+fn place(header: &[&str], names: &[&str]) -> Option<usize> {
+    header.iter().position(|field| names.contains(field))
 }
 
 fn field<'l>(fields: &[&'l str], index: usize) -> Result<&'l str, String> {

@@ -27,7 +27,7 @@ mod methods;
 mod overlap;
 mod plot;
 #[cfg(test)]
-mod twins;
+mod twins_tests;
 mod yardstick;
 
 pub use corpus::Corpus;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::corpus::Corpus;
 use super::curve::{Band, Curve, EstimateError, Point, Verdicts};
-use super::labels::{Labelled, Labels};
+use super::labels::Labels;
 use super::method::{Described, Method, MethodName, Scale, Settings};
 use super::overlap::jaccard_pairs;
 use crate::parallel;
@@ -51,13 +51,10 @@ impl<'c> Yardstick<'c> {
             }
         }
 
-        let mut given = Vec::new();
-        for pair in &labels.pairs {
-            given.extend(pair.j4.map(|similarity| (pair.a, pair.b, similarity)));
-        }
+        let given = labels.similarities();
         let mut banded = Vec::new();
         let mut computed = Vec::new();
-        for &(a, b, similarity) in if labels.has_j4() { &given } else { &near } {
+        for &(a, b, similarity) in given.as_ref().unwrap_or(&near) {
             let Some(band) = Band::LEAST.iter().position(|&least| similarity >= least) else {
                 continue;
             };
@@ -71,7 +68,7 @@ impl<'c> Yardstick<'c> {
             corpus,
             banded,
             computed,
-            judged: judged(&labels.pairs),
+            judged: labels.judged(),
             related,
             unrelated,
             groups,
@@ -184,19 +181,18 @@ impl<'c> Yardstick<'c> {
         let mut bands = vec![[0; 4]; steps];
         let mut related = vec![0; steps];
         let mut verdicts = vec![[0; 2]; steps];
-        let step = |a, b| step_of(&scores, described.score(a, b)?);
         for &(a, b, band) in &self.banded {
-            if let Some(step) = step(a, b) {
+            if let Some(step) = step_of(&scores, described.score(a, b)) {
                 bands[step][band] += 1;
             }
         }
         for &(a, b) in &self.related {
-            if let Some(step) = step(a, b) {
+            if let Some(step) = step_of(&scores, described.score(a, b)) {
                 related[step] += 1;
             }
         }
         for &(a, b, same) in &self.judged {
-            if let Some(step) = step(a, b) {
+            if let Some(step) = step_of(&scores, described.score(a, b)) {
                 verdicts[step][usize::from(same)] += 1;
             }
         }
@@ -232,22 +228,6 @@ impl<'c> Yardstick<'c> {
     }
 }
 
-/// The judged pairs, if both judgements occur. Otherwise nothing can be told of precision.
-fn judged(pairs: &[Labelled]) -> Vec<(usize, usize, bool)> {
-    let mut judged = Vec::new();
-    let mut has = [false; 2];
-    for pair in pairs {
-        if let Some(same) = pair.same {
-            judged.push((pair.a, pair.b, same));
-            has[usize::from(same)] = true;
-        }
-    }
-    if has != [true; 2] {
-        judged.clear();
-    }
-    judged
-}
-
 fn pairs_of_different_groups(groups: &[u32]) -> u64 {
     let mut sorted = groups.to_vec();
     sorted.sort_unstable();
@@ -261,20 +241,21 @@ fn pairs_of_different_groups(groups: &[u32]) -> u64 {
 }
 
 /// The strictest threshold that a score reaches.
-fn step_of(scores: &[f64], score: f64) -> Option<usize> {
+fn step_of(scores: &[f64], score: Option<f64>) -> Option<usize> {
+    let score = score?;
     let step = scores.partition_point(|&least| least > score);
     (step < scores.len()).then_some(step)
 }
 
 fn count(counts: &mut [u64], scores: &[f64], score: f64) {
-    if let Some(step) = step_of(scores, score) {
+    if let Some(step) = step_of(scores, Some(score)) {
         counts[step] += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::twins::{Words, resemblance};
+    use super::super::twins_tests::{Words, resemblance};
     use super::*;
     use crate::sketch::SketchSize;
     use crate::text::{Fingerprinter, Scheme};

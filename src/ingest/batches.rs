@@ -1,20 +1,22 @@
-//! Collects documents in batches and commits each batch, together with the places up to which the inputs were read.
+//! Takes records: all cores make documents of them, a few chunks ahead. Collects these in batches and commits each batch,
+//! together with the places up to which the inputs were read.
 
-use std::mem;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
-use super::ingestion::{Event, Ingested, Settings};
-use super::input::{Mark, Origin};
-use super::records::{Step, Taken};
+use super::fingerprinting::Fingerprinting;
+use super::ingestion::{Event, Ingested, Resumed, Settings};
+use super::input::{Position, Raw, RawContent};
+use super::options::ReadOptions;
+use super::record::{CutDocument, OnText, Record, document_of, keys_of};
+use super::records::Records;
 use super::rejected::Rejected;
-use super::resuming::{Noted, Resumption, Sources};
-use super::units::{CutDocument, keys_of};
+use super::resuming::Sources;
 use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::source::Totals;
 use crate::text::Unit;
 
@@ -22,14 +24,14 @@ use crate::text::Unit;
 ///
 /// Whatever ends an ingestion is an error here. Nothing is committed after one but by a caller that knows that the
 /// error is one of an input.
-pub(super) struct Batches<'i, F> {
+pub(super) struct Batches<'i> {
     database: &'i Database,
     settings: &'i Settings,
     policy: Policy,
     /// What the documents are.
     unit: Unit,
     /// Takes the events. Its error ends the ingestion.
-    report: F,
+    report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
     txn: Option<WriteTxn>,
     /// Documents of the batch that are not inserted yet.
     waiting: Waiting,
@@ -37,7 +39,7 @@ pub(super) struct Batches<'i, F> {
     /// How far the inputs were read.
     sources: Sources,
     /// The input that is being read, and the place behind the last record that was taken.
-    at: Option<(Arc<Origin>, Mark)>,
+    at: Option<Position>,
     /// What was read before the place of an input was noted last.
     totals: Totals,
     /// The number of inputs that could not be read, or not further.
@@ -47,8 +49,6 @@ pub(super) struct Batches<'i, F> {
     noted: Instant,
     /// The number that the next document got then.
     next_number: u64,
-    /// Whether what is read is a last line that has no line end.
-    is_last_line: bool,
     /// When the oldest record was read that is not committed.
     oldest: Option<Instant>,
 }
@@ -61,13 +61,13 @@ const LOOK: Duration = Duration::from_millis(100);
 /// So many units are inserted together.
 const UNITS_TOGETHER: usize = 1024;
 
-impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
+impl<'i> Batches<'i> {
     pub(super) fn new(
         database: &'i Database,
         settings: &'i Settings,
         unit: Unit,
         sources: Sources,
-        report: F,
+        report: &'i mut dyn FnMut(Event<'_>) -> Result<()>,
         began: Instant,
     ) -> Self {
         Self {
@@ -86,26 +86,52 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
             since: Totals::default(),
             noted: began,
             next_number: 0,
-            is_last_line: false,
             oldest: None,
         }
     }
 
-    /// Reports how the inputs are read that were read before.
-    pub(super) fn report_sources(
-        &mut self,
-        paths: &[PathBuf],
-        resumptions: &[Resumption],
-    ) -> Result<()> {
-        for &Resumption { index, resumed } in resumptions {
-            let path = &paths[index];
-            (self.report)(Event::Source { path, resumed })?;
+    /// Reports how the inputs are read that were read before, takes all records, and returns what was done.
+    pub(super) fn run(
+        mut self,
+        records: Records,
+        rule: Fingerprinting,
+        on_text: Option<OnText>,
+        resumptions: &[(usize, Resumed)],
+    ) -> Result<Ingested> {
+        match self.report_and_take(records, rule, on_text, resumptions) {
+            // Where the caller has ended it, what is not committed is not stored.
+            Ok(()) | Err(Error::Interrupted) => Ok(self.sources.ingested(self.totals, self.failed)),
+            // The records before the error are good.
+            Err(error @ Error::Input { .. }) => match self.commit() {
+                Ok(()) | Err(Error::Interrupted) => Err(error),
+                Err(failed) => Err(failed),
+            },
+            // If the database failed, nothing more is committed.
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
-    /// Takes all records.
-    pub(super) fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<()> {
+    fn report_and_take(
+        &mut self,
+        records: Records,
+        rule: Fingerprinting,
+        on_text: Option<OnText>,
+        resumptions: &[(usize, Resumed)],
+    ) -> Result<()> {
+        for &(index, resumed) in resumptions {
+            let path = &records.paths()[index];
+            (self.report)(Event::Source { path, resumed })?;
+        }
+        let taker = Taker {
+            options: records.options().clone(),
+            rule,
+            on_text,
+        };
+        let chunks = read_ahead(records, taker)?;
+        self.take_all(&chunks)
+    }
+
+    fn take_all(&mut self, chunks: &mpsc::Receiver<Result<Vec<Step>>>) -> Result<()> {
         while !self.settings.stop.is_asked() {
             match chunks.recv_timeout(self.left_to_wait().min(LOOK)) {
                 // The reading was stopped. What was read is committed.
@@ -148,7 +174,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<()> {
         for step in chunk {
-            if step.is_last_line || step.is_again {
+            if step.position.is_last_line || step.position.is_again {
                 self.insert()?;
                 self.begin_line(&step)?;
             }
@@ -160,11 +186,10 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     /// Before a last line without a line end: what comes from here on is counted apart. Before a line that was one when
     /// it was read before: what was stored of it goes, and counts for nothing.
     fn begin_line(&mut self, step: &Step) -> Result<()> {
-        if step.is_last_line {
+        if step.position.is_last_line {
             self.note(false)?;
-            self.is_last_line = true;
         }
-        if step.is_again
+        if step.position.is_again
             && let Taken::Document { document, .. } = &step.taken
         {
             self.transaction()?.delete(document.key())?;
@@ -173,45 +198,43 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     }
 
     fn take(&mut self, step: Step) -> Result<()> {
-        let Step {
-            taken, input, mark, ..
-        } = step;
+        let Step { taken, position } = step;
         match taken {
             Taken::Document { document, lines } => {
                 if let Some(lines) = lines {
-                    let path = &input.path;
+                    let path = position.path();
                     (self.report)(Event::List { path, lines })?;
                 }
                 self.waiting.documents.push(document);
-                self.waiting.marks.push((input, mark));
+                self.waiting.positions.push(position);
             }
-            Taken::Cut(cut) => self.take_cut(cut, input, mark)?,
+            Taken::Cut(cut) => self.take_cut(cut, position)?,
             Taken::PassedOver => {
                 self.insert()?;
                 self.since.passed_over += 1;
-                self.at = Some((input, mark));
+                self.at = Some(position);
             }
             Taken::Left(rejected) => {
                 self.since.left += 1;
                 self.in_batch += 1;
-                self.at = Some((input, mark));
+                self.at = Some(position);
                 (self.report)(Event::Left(&rejected))?;
                 self.commit_if_full()?;
             }
             Taken::Rejected(rejected) => {
                 self.insert()?;
-                self.reject(&rejected, input, mark)?;
+                self.reject(&rejected, position)?;
             }
             Taken::Failed {
                 rejected,
                 is_lasting,
             } => {
                 self.insert()?;
-                self.fail(&rejected, &input, mark, is_lasting)?;
+                self.fail(&rejected, &position, is_lasting)?;
             }
             Taken::End => {
                 self.insert()?;
-                self.at = Some((input, mark));
+                self.at = Some(position);
                 self.note(true)?;
             }
         }
@@ -223,7 +246,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     /// If the document is known, its old units are removed first. So no old unit is left, and none is a
     /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
     /// transaction.
-    fn take_cut(&mut self, cut: CutDocument, input: Arc<Origin>, mark: Mark) -> Result<()> {
+    fn take_cut(&mut self, cut: CutDocument, position: Position) -> Result<()> {
         if let Some(old) = self.transaction()?.find(cut.head.key())? {
             // The same document may be among them.
             self.insert()?;
@@ -249,7 +272,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
             }
         }
         // Behind the last unit, a batch may end.
-        self.waiting.behind = Some((input, mark));
+        self.waiting.behind = Some(position);
         if self.in_batch + self.waiting.documents.len() < self.settings.batch {
             return Ok(());
         }
@@ -272,26 +295,20 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
         Ok(self.txn.insert(begun))
     }
 
-    fn reject(&mut self, rejected: &Rejected, input: Arc<Origin>, mark: Mark) -> Result<()> {
+    fn reject(&mut self, rejected: &Rejected, position: Position) -> Result<()> {
         if self.settings.strict {
-            return Err(rejected.to_error());
+            return Err(Error::from(rejected));
         }
         self.since.rejected += 1;
         self.in_batch += 1;
-        self.at = Some((input, mark));
+        self.at = Some(position);
         (self.report)(Event::Rejected(rejected))?;
         self.commit_if_full()
     }
 
     /// Reports that an input cannot be read further, and keeps that if it is so as long as its content is the same.
-    fn fail(
-        &mut self,
-        rejected: &Rejected,
-        input: &Origin,
-        mark: Mark,
-        is_lasting: bool,
-    ) -> Result<()> {
-        let error = rejected.to_error();
+    fn fail(&mut self, rejected: &Rejected, position: &Position, is_lasting: bool) -> Result<()> {
+        let error = Error::from(rejected);
         if self.settings.strict {
             return Err(error);
         }
@@ -303,7 +320,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
         self.at = None;
         let reason = rejected.reason.to_string();
         let lasting = is_lasting.then_some(reason.as_str());
-        if self.sources.fail(input, mark, lasting) {
+        if self.sources.fail(position, lasting) {
             self.transaction()?;
             self.oldest.get_or_insert_with(Instant::now);
         }
@@ -319,7 +336,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     fn insert(&mut self) -> Result<()> {
         let Waiting {
             documents,
-            marks,
+            positions,
             behind,
         } = mem::take(&mut self.waiting);
         let is_whole = self.unit == Unit::Document;
@@ -333,7 +350,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
             self.in_batch += to - from;
             from = to;
             if is_whole {
-                self.at = Some(marks[to - 1].clone());
+                self.at = Some(positions[to - 1].clone());
                 self.commit_if_full()?;
             }
         }
@@ -374,7 +391,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
 
     /// Notes how far the current input was read, and whether it has ended.
     fn note(&mut self, has_ended: bool) -> Result<()> {
-        let Some((input, mark)) = self.at.clone() else {
+        let Some(position) = self.at.clone() else {
             return Ok(());
         };
         let next_number = self.transaction()?.next_number();
@@ -382,19 +399,13 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
         let mut totals = mem::take(&mut self.since);
         totals.elapsed = now - self.noted;
         self.totals.add_all(&totals);
-        let noted = Noted {
-            totals,
-            numbers: self.next_number..next_number,
-            has_ended,
-            is_last_line: self.is_last_line,
-        };
+        let numbers = self.next_number..next_number;
         self.noted = now;
         self.next_number = next_number;
-        self.sources.note(&input, mark, noted);
+        self.sources.note(&position, totals, numbers, has_ended);
         // What comes next is of another input.
         if has_ended {
             self.at = None;
-            self.is_last_line = false;
         }
         Ok(())
     }
@@ -407,7 +418,7 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
     }
 
     /// Commits the batch, after all of its events were reported.
-    pub(super) fn commit(&mut self) -> Result<()> {
+    fn commit(&mut self) -> Result<()> {
         self.note(false)?;
         if let Some(mut txn) = self.txn.take() {
             self.sources.write(&mut txn)?;
@@ -424,16 +435,6 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
             totals: &self.totals,
         })
     }
-
-    /// What was done.
-    pub(super) fn ingested(&self) -> Ingested {
-        Ingested {
-            now: self.totals,
-            in_all: self.sources.in_all(),
-            unchanged: self.sources.unchanged(),
-            failed: self.failed,
-        }
-    }
 }
 
 /// Documents that are not inserted yet.
@@ -441,9 +442,9 @@ impl<'i, F: FnMut(Event<'_>) -> Result<()>> Batches<'i, F> {
 struct Waiting {
     documents: Vec<Document>,
     /// The place behind each document. There is none if the documents are units.
-    marks: Vec<(Arc<Origin>, Mark)>,
+    positions: Vec<Position>,
     /// The place behind the last record that is wholly among them.
-    behind: Option<(Arc<Origin>, Mark)>,
+    behind: Option<Position>,
 }
 
 /// Adds a document, or a unit of one, to totals.
@@ -456,4 +457,124 @@ fn count_verdict(totals: &mut Totals, document: &Document, verdict: &Verdict) {
     totals.deleted += verdict.deleted().len() as u64;
     totals.duplicates += u64::from(verdict.is_duplicate());
     totals.too_short += u64::from(document.fingerprint().is_none());
+}
+
+/// One record of an input, or its end.
+struct Step {
+    taken: Taken,
+    position: Position,
+}
+
+/// What a database takes of a record.
+enum Taken {
+    Document {
+        document: Document,
+        /// The number of its lines, if each of them may be a document.
+        lines: Option<u64>,
+    },
+    Cut(CutDocument),
+    /// It is no document, such as the request in a web archive.
+    PassedOver,
+    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
+    Left(Rejected),
+    Rejected(Rejected),
+    /// The input cannot be read, or not further.
+    Failed {
+        rejected: Rejected,
+        /// Whether that is so as long as its content is the same.
+        is_lasting: bool,
+    },
+    /// The end of the input.
+    End,
+}
+
+/// How records become documents.
+struct Taker {
+    options: ReadOptions,
+    rule: Fingerprinting,
+    on_text: Option<OnText>,
+}
+
+impl Taker {
+    fn step(&self, raw: Raw) -> Step {
+        let position = raw.position.clone();
+        let taken = match raw.content {
+            RawContent::End => Taken::End,
+            RawContent::Failed { is_lasting, .. } => match self.take(raw) {
+                Ok(taken) => taken,
+                Err(rejected) => Taken::Failed {
+                    rejected,
+                    is_lasting,
+                },
+            },
+            _ => {
+                let is_last_line = position.is_last_line;
+                let is_in_character = is_last_line && ends_in_character(&raw.content);
+                match self.take(raw) {
+                    Ok(taken) => taken,
+                    Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
+                        Taken::Left(rejected)
+                    }
+                    Err(rejected) => Taken::Rejected(rejected),
+                }
+            }
+        };
+        Step { taken, position }
+    }
+
+    fn take(&self, raw: Raw) -> Result<Taken, Rejected> {
+        let Some(record) = Record::parse(raw, &self.options)? else {
+            return Ok(Taken::PassedOver);
+        };
+        let on_text = self.on_text.as_ref();
+        if record.is_cut() {
+            return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
+        }
+        let lines = record.lines_of_list();
+        let document = document_of(record, self.rule, on_text)?;
+        Ok(Taken::Document { document, lines })
+    }
+}
+
+/// Whether a content ends within a character of UTF-8.
+fn ends_in_character(content: &RawContent) -> bool {
+    let RawContent::Bytes(bytes) = content else {
+        return false;
+    };
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
+/// packed, which one thread has to do, does not keep the others waiting. The last thing that is sent is an empty chunk
+/// or an error.
+fn read_ahead(mut records: Records, taker: Taker) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
+    let chunks = sent_ahead(move || records.next_raw_chunk())?;
+    sent_ahead(move || {
+        // The last thing it sends is an empty chunk or an error, unless it panics.
+        let chunk = chunks
+            .recv()
+            .expect("the thread that reads the input goes on to its end")?;
+        Ok(parallel::map_each(chunk, |raw| taker.step(raw)))
+    })
+}
+
+/// Makes chunks on another thread, a few ahead, up to an empty one or an error.
+fn sent_ahead<T: Send + 'static>(
+    mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
+) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
+    let (sender, receiver) = mpsc::sync_channel(2);
+    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
+    thread::Builder::new()
+        .name("simdb-read".to_owned())
+        .spawn(move || {
+            loop {
+                let chunk = next();
+                let has_ended = chunk.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(chunk).is_err() || has_ended {
+                    break;
+                }
+            }
+        })
+        .map_err(Error::no_thread)?;
+    Ok(receiver)
 }

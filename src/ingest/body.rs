@@ -11,7 +11,6 @@ use flate2::bufread::{DeflateDecoder, GzDecoder};
 
 use super::format::is_no_text;
 use super::rejected::Reason;
-use super::warc_page::Head;
 
 /// The most times that a page may be packed.
 const MOST_LAYERS: usize = 8;
@@ -29,20 +28,20 @@ enum Packed {
     Zstd,
 }
 
-/// The page in a body. At most `most` bytes are unpacked.
+/// The page in a body, of which the head says how it was transferred and packed. At most `most` bytes are unpacked.
 pub(super) fn page<'b>(
-    head: &Head<'_>,
     sent: &'b [u8],
+    transfer: &[String],
+    encodings: &[String],
     most: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
-    let transfer = head.words("transfer-encoding");
     let is_chunked = transfer.iter().any(|word| word.contains("chunked"));
     let mut page = match joined_chunks(sent, is_chunked) {
         Some(joined) => Cow::Owned(joined),
         None => Cow::Borrowed(sent),
     };
     let mut said = Vec::new();
-    for word in head.words("content-encoding").iter().chain(&transfer) {
+    for word in encodings.iter().chain(transfer) {
         said.extend(Packed::from_word(word));
     }
     for _ in 0..MOST_LAYERS {
@@ -391,11 +390,29 @@ mod tests {
 
     /// The page in a body that was sent with these fields.
     fn page_of(fields: &str, sent: &[u8]) -> Result<Vec<u8>, String> {
-        let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
-        let head = Head::split(head.as_bytes()).expect("it is a head").0;
-        page(&head, sent, MOST)
-            .map(Cow::into_owned)
-            .map_err(|reason| reason.to_string())
+        let words = |name: &str| {
+            let mut words = Vec::new();
+            for line in fields.lines() {
+                if let Some((field, value)) = line.split_once(':')
+                    && field.eq_ignore_ascii_case(name)
+                {
+                    words.extend(
+                        value
+                            .split(',')
+                            .map(|word| word.trim().to_ascii_lowercase()),
+                    );
+                }
+            }
+            words
+        };
+        page(
+            sent,
+            &words("transfer-encoding"),
+            &words("content-encoding"),
+            MOST,
+        )
+        .map(Cow::into_owned)
+        .map_err(|reason| reason.to_string())
     }
 
     /// A page of some thousand bytes, of words that do not repeat.

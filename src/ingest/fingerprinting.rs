@@ -1,5 +1,7 @@
 //! From contents to fingerprints, and which contents a database takes.
 
+use std::borrow::Cow;
+
 use super::parsed::Content;
 use super::rejected::Reason;
 use crate::error::Error;
@@ -71,20 +73,20 @@ impl Fingerprinting {
         self
     }
 
-    /// The text of a page, as the scheme reads it, and the visible text if fingerprints are made elsewhere.
-    pub(super) fn text_of_html(self, html: &str) -> String {
-        match self.fingerprinter {
-            Some(fingerprinter) => fingerprinter.text_of_html(html),
-            None => visible_text(html, Syntax::from_beginning(html)),
-        }
-    }
-
-    /// The same of a page that is XHTML by its type.
-    pub(super) fn text_of_xhtml(self, page: &str) -> String {
-        match self.fingerprinter {
-            Some(fingerprinter) => fingerprinter.text_of_xhtml(page),
-            None => visible_text(page, Syntax::Xhtml),
-        }
+    /// The text of a content: of a page, what the scheme reads, and the visible text if fingerprints are made elsewhere.
+    /// `None` if the content has a fingerprint or features in place of a text.
+    pub(super) fn text_of(self, content: &Content) -> Option<Cow<'_, str>> {
+        let text = match (content, self.fingerprinter) {
+            (Content::Text(text), _) => return Some(Cow::Borrowed(text)),
+            (Content::Html(html), Some(made)) => made.text_of_html(html),
+            (Content::Html(html), None) => visible_text(html, Syntax::from_beginning(html)),
+            (Content::Xhtml(page), Some(made)) => made.text_of_xhtml(page),
+            (Content::Xhtml(page), None) => visible_text(page, Syntax::Xhtml),
+            (Content::Fingerprint(..) | Content::Features(_) | Content::TooShort, _) => {
+                return None;
+            }
+        };
+        Some(Cow::Owned(text))
     }
 
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
@@ -127,7 +129,7 @@ impl Fingerprinting {
                 Ok(fingerprinter.fingerprint_and_sketch_html(html))
             }
             (Content::Xhtml(page), Some(fingerprinter)) => {
-                Ok(fingerprinter.fingerprint_and_sketch(&self.text_of_xhtml(page)))
+                Ok(fingerprinter.fingerprint_and_sketch(&fingerprinter.text_of_xhtml(page)))
             }
         }
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use encoding_rs::Encoding;
 
 use super::encoding::{UTF_8_MARK, wide_without_mark};
-use super::unreadable::{first_line, is_fingerprints, kind_of_json, kind_of_many};
+use super::unreadable::kind_of_many;
 use crate::error::{Error, Result, path_name};
 
 /// How an input is cut into records.
@@ -64,19 +64,18 @@ const XHTML_NAMES: &[&str] = &[".xhtml", ".xht"];
 /// The endings of the names of plain texts, which may begin like pages.
 const TEXT_NAMES: &[&str] = &[".txt", ".md"];
 
-/// Whether a file is HTML by its name.
-pub(super) fn is_html(path: &Path) -> bool {
-    name_ends(&plain_name(path), HTML_NAMES)
-}
-
-/// Whether a file is XHTML by its name.
-pub(super) fn is_xhtml(path: &Path) -> bool {
-    name_ends(&plain_name(path), XHTML_NAMES)
-}
-
-/// Whether a file is a plain text by its name.
-pub(super) fn is_text(path: &Path) -> bool {
-    name_ends(&plain_name(path), TEXT_NAMES)
+/// Whether a file is a page or a plain text by its name.
+pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
+    let name = plain_name(path);
+    if name_ends(&name, XHTML_NAMES) {
+        Some(Kind::Xhtml)
+    } else if name_ends(&name, HTML_NAMES) {
+        Some(Kind::Html)
+    } else if name_ends(&name, TEXT_NAMES) {
+        Some(Kind::Text)
+    } else {
+        None
+    }
 }
 
 /// Detects the format by the name of the input and its first bytes.
@@ -279,6 +278,39 @@ pub(super) fn is_no_text(byte: u8) -> bool {
     matches!(byte, 0..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f)
 }
 
+fn first_line(bytes: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// Whether the first line is a key, a tab and a fingerprint. Such a line is hardly ever a text.
+fn is_fingerprints(beginning: &[u8]) -> bool {
+    let line = first_line(beginning);
+    let Some(tab) = memchr::memchr(b'\t', line) else {
+        return false;
+    };
+    let digits = line[tab + 1..].trim_ascii();
+    tab > 0 && digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.
+fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
+    match beginning {
+        [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[', ..]) => {
+            Some("is one JSON array, not an object per line; cut it with `jq -c '.[]'`")
+        }
+        [b'{', rest @ ..] => {
+            let line = first_line(rest);
+            let more = rest.get(line.len() + 1..).unwrap_or_default();
+            let is_spread =
+                line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
+            is_spread
+                .then_some("has JSON objects over several lines; put each on a line with `jq -c .`")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,5 +368,19 @@ mod tests {
         ));
         assert!(is_mostly_binary(b"words\0of\0a\0record\x01\x02"));
         assert!(!is_mostly_binary(b""));
+    }
+
+    #[test]
+    fn only_a_key_and_sixteen_digits_are_taken_for_a_fingerprint() {
+        assert!(is_fingerprints(b"a\t0123456789abcdef\r\nb\ttext"));
+        assert!(!is_fingerprints(b"a\t0123456789abcde\n"));
+        assert!(!is_fingerprints(b"0123456789abcdef\n"));
+    }
+
+    #[test]
+    fn json_of_one_object_per_line_is_not_refused() {
+        assert_eq!(kind_of_json(b"{\"id\": 1}\n{\n"), None);
+        assert!(kind_of_json(b"[\n {\"id\": 1}]").is_some());
+        assert!(kind_of_json(b"{\r\n  \"id\": 1\n}").is_some());
     }
 }

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use super::batches::Batches;
 use super::fingerprinting::Fingerprinting;
-use super::records::{Records, read_ahead};
+use super::record::OnText;
+use super::records::Records;
 use super::rejected::Rejected;
-use super::resuming::{Naming, Reread, Sources};
+use super::resuming::{Reread, Sources};
 use super::stored_bytes::Stop;
-use super::units::OnText;
 use crate::database::{Database, Policy, Verdict};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -37,7 +37,11 @@ pub(super) struct Settings {
 pub struct Ingest<'d> {
     database: &'d Database,
     settings: Settings,
-    naming: Naming,
+    /// The name of the only input.
+    source_name: Option<Vec<u8>>,
+    reread: Reread,
+    /// Whether an input is known again of which every record was rejected.
+    knows_rejected: bool,
     scheme: Option<Scheme>,
     on_text: Option<OnText>,
 }
@@ -54,7 +58,9 @@ impl<'d> Ingest<'d> {
                 asks: true,
                 stop: Stop::default(),
             },
-            naming: Naming::default(),
+            source_name: None,
+            reread: Reread::default(),
+            knows_rejected: false,
             scheme: None,
             on_text: None,
         }
@@ -119,7 +125,7 @@ impl<'d> Ingest<'d> {
     /// do not count before their turn has come again.
     #[must_use]
     pub fn reread(mut self, reread: Reread) -> Self {
-        self.naming.reread = reread;
+        self.reread = reread;
         self
     }
 
@@ -130,13 +136,13 @@ impl<'d> Ingest<'d> {
     /// passed over.
     #[must_use]
     pub fn source_name(mut self, name: impl Into<Vec<u8>>) -> Self {
-        self.naming.name = Some(name.into());
+        self.source_name = Some(name.into());
         self
     }
 
     /// An input is known again even if every record of it was rejected. Otherwise such an input counts as not read.
     pub(crate) fn knows_rejected(mut self) -> Self {
-        self.naming.knows_rejected = true;
+        self.knows_rejected = true;
         self
     }
 
@@ -175,8 +181,17 @@ impl<'d> Ingest<'d> {
     /// grows with the batch: for each record a document, and matches up to the limit of the policy.
     pub fn run(
         &self,
-        mut records: Records,
+        records: Records,
         mut observe: impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Ingested> {
+        self.run_until_error(records, &mut |event| Error::if_broken(observe(event)))
+    }
+
+    /// As [`run`](Self::run). An error of `report` ends the ingestion.
+    fn run_until_error(
+        &self,
+        mut records: Records,
+        report: &mut dyn FnMut(Event<'_>) -> Result<()>,
     ) -> Result<Ingested> {
         // Before anything is read of the inputs.
         self.database.store.ensure_usable()?;
@@ -194,30 +209,18 @@ impl<'d> Ingest<'d> {
             .needs_sketches(needs_sketches)
             .stores(true);
         records.begin_again();
-        let (sources, resumptions) = Sources::plan(self.database, records.inputs(), &self.naming)?;
-        let mut batches = Batches::new(
-            self.database,
-            &self.settings,
-            records.unit(),
-            sources,
-            |event: Event<'_>| Error::if_broken(observe(event)),
-            began,
-        );
-        let taken = batches
-            .report_sources(records.paths(), &resumptions)
-            .and_then(|()| read_ahead(records, rule, self.on_text.clone()))
-            .and_then(|chunks| batches.take_all(&chunks));
-        match taken {
-            // Where `observe` has ended it, what is not committed is not stored.
-            Ok(()) | Err(Error::Interrupted) => Ok(batches.ingested()),
-            // The records before the error are good.
-            Err(error @ Error::Input { .. }) => match batches.commit() {
-                Ok(()) | Err(Error::Interrupted) => Err(error),
-                Err(failed) => Err(failed),
-            },
-            // If the database failed, nothing more is committed.
-            Err(error) => Err(error),
+        if let Some(name) = &self.source_name {
+            records.set_name(name)?;
         }
+        let (sources, resumptions) = Sources::plan(
+            self.database,
+            &mut records,
+            self.reread,
+            self.knows_rejected,
+        )?;
+        let unit = records.options().unit;
+        let batches = Batches::new(self.database, &self.settings, unit, sources, report, began);
+        batches.run(records, rule, self.on_text.clone(), &resumptions)
     }
 }
 

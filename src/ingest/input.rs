@@ -7,24 +7,21 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use super::format::InputFormat;
-use super::opening::{Opened, OpenedFile, cannot_read, is_of_content, is_stdin, reason_of};
-use super::options::ReadOptions;
-use super::rejected::Offset;
-use super::stamp::stamp_at_end;
-use super::stored_bytes::Pipe;
-use super::unpacked::{Packing, Unpacked};
-use super::warc::{Cutter, WarcHeader, line_ends};
+use super::numbered_key::RecordId;
+use super::opening::{Opened, Opener, cannot_read, is_of_content, is_stdin, reason_of};
+use super::rejected::{Offset, Reason, Rejected};
+use super::stored_bytes::Stored;
+use super::unpacked::Packing;
+use super::warc;
 use crate::error::Result;
-use crate::source::{Identity, Place, Reached, Sample, Stamp};
+use crate::source::{Identity, Place, Reached, Sample, SourceRecord};
 
 /// An open input. Cuts it into raw records.
-pub(super) struct Input {
+pub(crate) struct Input {
     origin: Arc<Origin>,
-    reader: Unpacked,
-    format: InputFormat,
+    /// The input, and the place up to which it was used.
+    opened: Opened,
     max_record_bytes: usize,
-    /// The unpacked bytes that were used, as the reader counts them.
-    used: u64,
     /// The lines and the records before the next one.
     lines: u64,
     records: u64,
@@ -36,56 +33,61 @@ pub(super) struct Input {
     last_line: Option<Mark>,
     /// Whether the next record was read before as such a line.
     is_again: bool,
-    /// The pipe that it comes from, if it is known.
-    pipe: Option<Pipe>,
-    /// The file, if it is one.
-    file: Option<OpenedFile>,
+}
+
+/// The place behind what was read of an input before, and by what the input is known again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Behind {
+    pub(super) place: Place,
+    pub(super) identity: Identity,
+    /// Whether the record there was read too, as a last line without a line end.
+    pub(super) is_again: bool,
+}
+
+/// A place behind a record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    place: Place,
+    /// The last bytes of the record before it.
+    last: Sample,
 }
 
 impl Input {
-    /// An input that was opened at the place behind `mark`.
-    pub(super) fn new(
+    /// Opens an input at its beginning, or behind what was read before. Reads `stdin` in place of the standard input of
+    /// the process.
+    pub(super) fn open(
         index: usize,
-        path: &Path,
-        opened: Opened,
-        mark: Mark,
-        options: &ReadOptions,
-    ) -> Self {
-        let Opened {
-            content,
-            format,
-            first,
-            length,
-            offset,
-            is_same: _,
-            pipe,
-            file,
-        } = opened;
-        let stamp = file.as_ref().map(|file| file.stamp);
-        let is_of_rows = content.is_of_rows();
-        Self {
-            origin: Arc::new(Origin {
-                index,
-                path: path.into(),
-                length,
-                first,
-                stamp,
-            }),
-            reader: content,
-            format,
-            max_record_bytes: options.max_record_bytes,
-            // Of a corpus that is cleaned every byte counts, and none is read again.
-            may_grow: length.is_some() && !options.numbered && !is_of_rows,
+        opener: Opener<'_>,
+        stdin: Option<Stored>,
+        behind: Option<Behind>,
+    ) -> Result<Self> {
+        let opened = opener.open(stdin, behind)?;
+        let Behind {
+            place,
+            identity,
+            is_again,
+        } = behind.unwrap_or_default();
+        let origin = Origin {
+            index,
+            path: opener.path.into(),
+            identity: opened.identity(),
+        };
+        let is_file = origin.is_file();
+        // Of a corpus that is cleaned every byte counts, and none is read again.
+        let may_grow =
+            is_file && !opener.options.numbered && !opened.content.packing().is_of_rows();
+        Ok(Self {
+            origin: Arc::new(origin),
+            opened,
+            max_record_bytes: opener.options.max_record_bytes,
+            may_grow,
             last_line: None,
-            is_again: false,
-            used: offset,
-            lines: mark.place.line,
-            records: mark.place.records,
-            last: mark.last,
+            is_again,
+            lines: place.line,
+            records: place.records,
+            last: identity.last,
             ended: false,
-            pipe,
-            file,
-        }
+        })
     }
 
     /// The next record. Behind the last one the end, or why the input cannot be read further, and then `None`.
@@ -94,38 +96,32 @@ impl Input {
             return None;
         }
         let before = self.mark();
-        match self.read_next() {
+        Some(match self.read_next() {
             Ok((line, offset, Some(content))) => {
                 self.records += 1;
-                let is_again = mem::take(&mut self.is_again);
-                Some(Raw {
-                    is_again,
-                    ..self.raw(line, offset, content)
-                })
+                let mark = self.last_line.unwrap_or_else(|| self.mark());
+                self.raw(mark, line, offset, content)
             }
             Ok((_, _, None)) => {
                 self.end();
-                Some(self.raw(None, None, RawContent::End))
+                let mark = self.last_line.unwrap_or_else(|| self.mark());
+                self.raw(mark, None, None, RawContent::End)
             }
             Err(source) => {
                 self.ended = true;
                 let line = self.has_lines().then_some(before.place.line + 1);
-                let reason = reason_of(line, &source);
-                let failed = Failed {
-                    reason,
+                let content = RawContent::Failed {
+                    reason: reason_of(line, &source),
                     is_lasting: is_of_content(&source),
                 };
-                Some(Raw {
-                    mark: before,
-                    ..self.raw(line, None, RawContent::Failed(failed))
-                })
+                self.raw(before, line, None, content)
             }
-        }
+        })
     }
 
     /// Reads the next record: its line, if it is one, and where it begins, if it is not.
     fn read_next(&mut self) -> io::Result<(Option<u64>, Option<Offset>, Option<RawContent>)> {
-        Ok(match self.format {
+        Ok(match self.opened.format {
             InputFormat::Text => (None, None, self.read_all()?),
             InputFormat::Warc => {
                 let (content, offset) = self.read_warc()?.unzip();
@@ -138,29 +134,35 @@ impl Input {
         })
     }
 
-    fn raw(&mut self, line: Option<u64>, offset: Option<Offset>, content: RawContent) -> Raw {
-        let mark = self.last_line.unwrap_or_else(|| self.mark());
-        let is_last_line = self.last_line.is_some() && !matches!(content, RawContent::End);
-        Raw {
+    fn raw(
+        &mut self,
+        mark: Mark,
+        line: Option<u64>,
+        offset: Option<Offset>,
+        content: RawContent,
+    ) -> Raw {
+        let position = Position {
+            input: self.origin.clone(),
             line,
             offset,
-            is_last_line,
-            ..Raw::new(self.origin.clone(), self.format, content, mark)
+            mark,
+            is_last_line: self.last_line.is_some(),
+            is_again: mem::take(&mut self.is_again),
+        };
+        Raw {
+            position,
+            format: self.opened.format,
+            content,
         }
     }
 
-    /// The next record was read before, as a last line without a line end.
-    pub(super) fn set_again(&mut self) {
-        self.is_again = true;
-    }
-
     fn has_lines(&self) -> bool {
-        !matches!(self.format, InputFormat::Text | InputFormat::Warc)
+        !matches!(self.opened.format, InputFormat::Text | InputFormat::Warc)
     }
 
     /// The place behind what was used.
     fn mark(&mut self) -> Mark {
-        let (raw_offset, skip) = self.reader.place_of(self.used);
+        let (raw_offset, skip) = self.opened.content.place_of(self.opened.offset);
         let place = Place {
             raw_offset,
             skip,
@@ -176,36 +178,23 @@ impl Input {
     /// Notes that the input has ended, its length, and by what it is known again.
     fn end(&mut self) {
         self.ended = true;
-        if self.origin.length.is_some() {
-            let Origin {
-                index,
-                ref path,
-                first,
-                ..
-            } = *self.origin;
-            let length = self.reader.stored_offset();
-            let stamp = match &self.file {
-                Some(file) => stamp_at_end(&file.file, length, file.stamp, &file.whole),
-                None => None,
-            };
+        if self.origin.is_file() {
             self.origin = Arc::new(Origin {
-                index,
-                path: path.clone(),
-                first,
-                length: Some(length),
-                stamp,
+                index: self.origin.index,
+                path: self.origin.path.clone(),
+                identity: self.opened.identity_at_end(),
             });
         }
     }
 
     /// How the input is cut into records, and how it is packed.
     pub(super) fn kind(&self) -> (InputFormat, Packing) {
-        (self.format, self.reader.packing())
+        (self.opened.format, self.opened.content.packing())
     }
 
     /// The line of the next record. In a web archive, its number among the records.
-    pub(super) fn next_number(&self) -> u64 {
-        if self.format == InputFormat::Warc {
+    pub(crate) fn next_number(&self) -> u64 {
+        if self.opened.format == InputFormat::Warc {
             self.records + 1
         } else {
             self.lines + 1
@@ -213,19 +202,19 @@ impl Input {
     }
 
     /// The place before the next record.
-    pub(super) fn place(&mut self) -> Place {
+    pub(crate) fn place(&mut self) -> Place {
         self.mark().place
     }
 
     /// Whether a byte order mark was passed over before the next record.
-    pub(super) fn is_behind_byte_order_mark(&self) -> bool {
-        self.used == 3 && self.lines == 0 && self.records == 0
+    pub(crate) fn is_behind_byte_order_mark(&self) -> bool {
+        self.opened.offset == 3 && self.lines == 0 && self.records == 0
     }
 
     /// Copies the next line as it is, or the next record of a web archive with the empty lines around it. False at the
     /// end of the input. A line or record may have any length.
-    pub(super) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
-        let line = (self.format != InputFormat::Warc).then_some(self.lines + 1);
+    pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
+        let line = (self.opened.format != InputFormat::Warc).then_some(self.lines + 1);
         let copied = match line {
             Some(_) => self.copy_line(to),
             None => self.copy_warc(to),
@@ -236,15 +225,15 @@ impl Input {
     fn copy_line(&mut self, to: &mut dyn Write) -> io::Result<bool> {
         let mut has_any = false;
         loop {
-            let buffer = match self.reader.fill_buf() {
+            let buffer = match self.opened.content.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 buffer => buffer?,
             };
             let found = memchr::memchr(b'\n', buffer);
             let used = found.map_or(buffer.len(), |at| at + 1);
             to.write_all(&buffer[..used])?;
-            self.reader.consume(used);
-            self.used += used as u64;
+            self.opened.content.consume(used);
+            self.opened.offset += used as u64;
             has_any |= used > 0;
             if used == 0 || found.is_some() {
                 self.lines += u64::from(has_any);
@@ -254,30 +243,24 @@ impl Input {
     }
 
     fn copy_warc(&mut self, to: &mut dyn Write) -> io::Result<bool> {
-        let mut cutter = Cutter::new(&mut self.reader, self.max_record_bytes, Some(to));
-        let cut = cutter.next_record()?;
-        // The empty lines behind a record belong to it. What else is behind is met again.
-        let behind = cutter.pass_over_blank_lines();
-        if self.reader.failure().is_none() {
-            behind?;
-        }
-        self.used = self.reader.offset();
-        self.records += u64::from(cut.is_some());
-        Ok(cut.is_some())
+        let has_any = warc::copy_record(&mut self.opened.content, self.max_record_bytes, to)?;
+        self.opened.offset = self.opened.content.offset();
+        self.records += u64::from(has_any);
+        Ok(has_any)
     }
 
     /// Whether reading the next record may have to wait for whoever writes the input, because not all of it is here.
     pub(super) fn would_wait(&self) -> bool {
-        if self.ended || self.origin.length.is_some() {
+        if self.ended || self.origin.is_file() {
             return false;
         }
-        let here = self.reader.buffered();
-        let has_record = match self.format {
+        let here = self.opened.content.buffered();
+        let has_record = match self.opened.format {
             InputFormat::Text => false,
-            InputFormat::Warc => holds_warc_record(here),
+            InputFormat::Warc => warc::holds_record(here),
             _ => memchr::memchr(b'\n', here).is_some(),
         };
-        !has_record && !self.pipe.as_ref().is_some_and(Pipe::holds_much)
+        !has_record && !self.opened.holds_much()
     }
 
     /// Reads the whole input as one record. `None` if there is no document, and after the first time.
@@ -287,15 +270,16 @@ impl Input {
         }
         let mut bytes = Vec::new();
         let limit = self.max_record_bytes as u64;
-        self.reader
+        self.opened
+            .content
             .by_ref()
             .take(limit.saturating_add(1))
             .read_to_end(&mut bytes)?;
-        self.used += bytes.len() as u64;
+        self.opened.offset += bytes.len() as u64;
         self.last = Sample::last_of(&bytes);
         if bytes.len() as u64 > limit {
-            let rest = io::copy(&mut self.reader, &mut io::sink())?;
-            self.used += rest;
+            let rest = io::copy(&mut self.opened.content, &mut io::sink())?;
+            self.opened.offset += rest;
             self.last = Sample::default();
             return Ok(Some(RawContent::TooLong(bytes.len() as u64 + rest)));
         }
@@ -306,18 +290,13 @@ impl Input {
 
     /// Reads the next record of a web archive, and where it begins.
     fn read_warc(&mut self) -> io::Result<Option<(RawContent, Offset)>> {
-        let mut cutter = Cutter::new(&mut self.reader, self.max_record_bytes, None);
-        let Some(cut) = cutter.next_record()? else {
-            return Ok(None);
-        };
-        let offset = match (cut.damage, self.reader.part_of(cut.at)) {
-            (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
-            (None, (_, unpacked)) => Offset::Unpacked(unpacked),
-        };
-        self.used = self.reader.offset();
-        // Its place is known again by the part of the archive, or by what is before it in the archive.
-        self.last = Sample::default();
-        Ok(Some((cut.content, offset)))
+        let next = warc::next_record(&mut self.opened.content, self.max_record_bytes)?;
+        if next.is_some() {
+            self.opened.offset = self.opened.content.offset();
+            // Its place is known again by the part of the archive, or by what is before it in the archive.
+            self.last = Sample::default();
+        }
+        Ok(next)
     }
 
     /// Reads the next line that is not empty, without its line end. `None` at the end of the input.
@@ -332,7 +311,7 @@ impl Input {
                 self.last_line = Some(self.mark());
             }
             self.lines += 1;
-            self.used += length;
+            self.opened.offset += length;
             self.last = Sample::last_of(&line);
             if line.is_empty() {
                 return Ok(Some(RawContent::TooLong(length)));
@@ -358,7 +337,7 @@ impl Input {
         let most = (self.max_record_bytes as u64).saturating_add(2);
         let mut length = 0;
         loop {
-            let buffer = match self.reader.fill_buf() {
+            let buffer = match self.opened.content.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 buffer => buffer?,
             };
@@ -370,20 +349,12 @@ impl Input {
             } else {
                 *line = Vec::new();
             }
-            self.reader.consume(used);
+            self.opened.content.consume(used);
             if used == 0 || found.is_some() {
                 return Ok((length, found.is_some()));
             }
         }
     }
-}
-
-/// Whether bytes hold a whole record of a web archive, and the beginning of what is behind it.
-fn holds_warc_record(bytes: &[u8]) -> bool {
-    let (header, body) = WarcHeader::split(&bytes[line_ends(bytes)..]);
-    header
-        .length()
-        .is_some_and(|length| body.len() as u64 > length)
 }
 
 impl fmt::Debug for Input {
@@ -398,20 +369,10 @@ impl fmt::Debug for Input {
 /// A record as it was read, and where it is in its input.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
-    pub(super) input: Arc<Origin>,
-    /// From 1; `None` where the whole input is the record.
-    pub(super) line: Option<u64>,
-    /// Where it begins, if it is not a line.
-    pub(super) offset: Option<Offset>,
+    pub(super) position: Position,
     /// Never [`InputFormat::Auto`].
     pub(super) format: InputFormat,
     pub(super) content: RawContent,
-    /// Where the input goes on behind it. Of a last line without a line end, the place before it.
-    pub(super) mark: Mark,
-    /// Whether it is the last line of a file, and has no line end. Perhaps it is not written to its end yet.
-    pub(super) is_last_line: bool,
-    /// Whether it was read before, when it was such a line.
-    pub(super) is_again: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -425,136 +386,130 @@ pub(super) enum RawContent {
     /// Something that cannot be read as a record, and why.
     Broken(Cow<'static, str>),
     /// No record, but the input cannot be read, or not further. The input has ended.
-    Failed(Failed),
+    Failed {
+        reason: String,
+        /// Whether the reason is in the content, so that reading the same content again would fail again.
+        is_lasting: bool,
+    },
     /// No record, but the end of the input.
     End,
 }
 
-/// Why an input cannot be read, or not further.
-#[derive(Clone, Debug)]
-pub(super) struct Failed {
-    pub(super) reason: String,
-    /// Whether the reason is in the content, so that reading the same content again would fail again.
-    pub(super) is_lasting: bool,
+impl Raw {
+    /// What stands for an input that cannot be opened, or a record of line 7 in a test.
+    pub(super) fn new(
+        index: usize,
+        path: &Path,
+        line: Option<u64>,
+        format: InputFormat,
+        content: RawContent,
+    ) -> Self {
+        let origin = Origin {
+            index,
+            path: path.into(),
+            identity: Identity::default(),
+        };
+        let position = Position {
+            input: Arc::new(origin),
+            line,
+            offset: None,
+            mark: Mark::default(),
+            is_last_line: false,
+            is_again: false,
+        };
+        Self {
+            position,
+            format,
+            content,
+        }
+    }
 }
 
 /// The input that a record comes from.
 #[derive(Debug)]
-pub(super) struct Origin {
+struct Origin {
     /// Its index among the inputs.
-    pub(super) index: usize,
-    pub(super) path: Arc<Path>,
-    /// The length of the input as it is stored. `None` if it is not known.
-    length: Option<u64>,
-    /// Its first bytes.
-    first: Sample,
-    /// By what it is known again as it is stored. `None` if it is no file.
-    stamp: Option<Stamp>,
+    index: usize,
+    path: Arc<Path>,
+    /// By what it is known again, apart from the last bytes that were read.
+    identity: Identity,
 }
 
 impl Origin {
-    /// By what it is known again, once it was read up to a mark.
-    pub(super) fn identity_at(&self, mark: Mark) -> Identity {
+    /// Whether it is a file, which can be read again.
+    fn is_file(&self) -> bool {
+        self.identity.length.is_some()
+    }
+}
+
+/// Where a record is, and the place behind it.
+#[derive(Clone, Debug)]
+pub(super) struct Position {
+    input: Arc<Origin>,
+    /// From 1; `None` where the whole input is the record.
+    line: Option<u64>,
+    /// Where it begins, if it is not a line.
+    offset: Option<Offset>,
+    /// Where the input goes on behind it. Of a last line without a line end, the place before it.
+    mark: Mark,
+    /// Whether it is the last line of a file, and has no line end. Perhaps it is not written to its end yet.
+    pub(super) is_last_line: bool,
+    /// Whether it was read before, when it was such a line.
+    pub(super) is_again: bool,
+}
+
+impl Position {
+    /// The index of the input.
+    pub(super) fn index(&self) -> usize {
+        self.input.index
+    }
+
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.input.path
+    }
+
+    /// The input, and the line of the record or its number among the records.
+    pub(super) fn id(&self) -> RecordId {
+        RecordId {
+            input: self.input.index as u32,
+            number: self.line.unwrap_or(self.mark.place.records),
+        }
+    }
+
+    /// By what the input is known again, once it was read up to here.
+    fn identity(&self) -> Identity {
         Identity {
-            length: self.length,
-            first: self.first,
-            last: mark.last,
-            stamp: self.stamp,
+            last: self.mark.last,
+            ..self.input.identity
+        }
+    }
+
+    /// Notes in the record of the source that it was read up to here.
+    pub(super) fn note_in(&self, record: &mut SourceRecord) {
+        record.place = self.mark.place;
+        record.identity = self.identity();
+    }
+
+    /// How far the source, of this name, has been read behind the record.
+    pub(super) fn reached(&self, name: Arc<[u8]>, ended: bool) -> Reached {
+        Reached::new(name, self.mark.place, self.identity(), ended)
+    }
+
+    /// That the record cannot be taken. `id` is its place, if the inputs are read with numbers.
+    pub(super) fn rejected(&self, reason: Reason, id: Option<RecordId>) -> Rejected {
+        Rejected {
+            path: self.input.path.clone(),
+            line: self.line,
+            offset: self.offset,
+            reason,
+            id: id.map(Box::new),
         }
     }
 }
 
-/// A place behind a record.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mark {
-    pub(super) place: Place,
-    /// The last bytes of the record before it.
-    pub(super) last: Sample,
-}
-
-impl Raw {
-    /// A record of line 7 of an input called `in`.
-    #[cfg(test)]
-    pub(super) fn of_line_7(format: InputFormat, content: RawContent) -> Self {
-        let input = Origin {
-            index: 0,
-            path: Path::new("in").into(),
-            length: None,
-            first: Sample::default(),
-            stamp: None,
-        };
-        let (line, mark) = (Some(7), Mark::default());
-        Self {
-            line,
-            ..Self::new(Arc::new(input), format, content, mark)
-        }
-    }
-
-    /// The memory that the content takes (bytes).
-    pub(super) fn bytes(&self) -> usize {
-        match &self.content {
-            RawContent::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        }
-    }
-
-    /// What stands for an input that cannot be opened.
-    pub(super) fn of_failed(index: usize, path: &Path, failed: Failed) -> Self {
-        let input = Origin {
-            index,
-            path: path.into(),
-            length: None,
-            first: Sample::default(),
-            stamp: None,
-        };
-        let content = RawContent::Failed(failed);
-        let (format, mark) = (InputFormat::Text, Mark::default());
-        Self::new(Arc::new(input), format, content, mark)
-    }
-
-    pub(super) fn new(
-        input: Arc<Origin>,
-        format: InputFormat,
-        content: RawContent,
-        mark: Mark,
-    ) -> Self {
-        let (line, offset) = (None, None);
-        Self {
-            input,
-            line,
-            offset,
-            format,
-            content,
-            mark,
-            is_last_line: false,
-            is_again: false,
-        }
-    }
-
-    /// How far its source, of this name, has been read behind it.
-    pub(super) fn reached(&self, name: Arc<[u8]>) -> Reached {
-        let identity = self.input.identity_at(self.mark);
-        Reached::new(name, self.mark.place, identity, self.is_end())
-    }
-
-    /// Whether the content ends within a character of UTF-8.
-    pub(super) fn ends_in_character(&self) -> bool {
-        let RawContent::Bytes(bytes) = &self.content else {
-            return false;
-        };
-        std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        matches!(self.content, RawContent::Failed(_))
-    }
-
-    /// Whether it would fail again as long as the content is the same.
-    pub(super) fn has_failed_for_good(&self) -> bool {
-        matches!(&self.content, RawContent::Failed(failed) if failed.is_lasting)
-    }
-
-    pub(super) fn is_end(&self) -> bool {
-        matches!(self.content, RawContent::End)
+impl PartialEq for Position {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { line, offset, .. } = self;
+        self.input.path == other.input.path && *line == other.line && *offset == other.offset
     }
 }

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::options::ReadOptions;
-use super::parsed::{Content, Parsed, Parts, utf8};
+use super::parsed::{Content, Parsed, utf8};
 use super::rejected::Reason;
 use crate::document::Document;
 use crate::sketch::Sketch;
@@ -27,11 +27,8 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
     let content = fields.content()?.ok_or_else(|| Reason::NoContent {
         fields: names_of(text),
     })?;
-    Ok(Parsed {
-        key: fields.key(options)?,
-        content,
-        parts: fields.parts(options)?,
-    })
+    let key = fields.key(options)?;
+    fields.parsed(key, content, options)
 }
 
 /// Why a line is no record of JSON.
@@ -270,7 +267,13 @@ impl Fields {
         Ok(Some(sketch))
     }
 
-    fn parts(&self, options: &ReadOptions) -> Result<Parts, Reason> {
+    /// The record of this key and this content, with all other fields.
+    fn parsed(
+        &self,
+        key: Option<Vec<u8>>,
+        content: Content,
+        options: &ReadOptions,
+    ) -> Result<Parsed, Reason> {
         let payload = match text_of("payload_base64", self.payload_base64.as_ref())? {
             Some(encoded) => from_base64("payload_base64", encoded)?,
             None => text_of("payload", self.payload.as_ref())?
@@ -302,7 +305,9 @@ impl Fields {
             .as_ref()
             .and_then(Value::as_str)
             .map(str::to_owned);
-        Ok(Parts {
+        Ok(Parsed {
+            key,
+            content,
             seen,
             rank,
             scope,
@@ -510,9 +515,7 @@ mod tests {
 
     #[test]
     fn times_ranks_and_payloads_are_read_in_every_form() -> Result<(), Reason> {
-        let parts = |fields: &str| {
-            json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#)).map(|parsed| parsed.parts)
-        };
+        let parts = |fields: &str| json(&format!(r#"{{"id":1,"text":"t",{fields}}}"#));
         assert_eq!(parts(r#""seen":-5"#)?.seen, Some(-5));
         assert_eq!(parts(r#""seen":1700000000.75"#)?.seen, Some(1_700_000_000));
         assert!(parts(r#""seen":1e300"#).is_err());

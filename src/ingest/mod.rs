@@ -35,13 +35,12 @@ mod fingerprinting;
 mod format;
 mod ingestion;
 mod input;
-mod input_queue;
 mod json;
+mod numbered_key;
 mod opening;
 mod options;
 mod page;
 mod parsed;
-mod part;
 mod prescan;
 mod record;
 mod records;
@@ -49,30 +48,36 @@ mod rejected;
 mod resuming;
 mod stamp;
 mod stored_bytes;
-mod units;
+mod stored_records;
 mod unpacked;
+#[cfg(test)]
+mod unpacked_tests;
 mod unreadable;
 mod warc;
 mod warc_page;
+mod zstd_frame;
 
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};
 pub use options::ReadOptions;
-pub use record::Record;
+pub use record::{Record, Units};
 pub use records::{ReadRecord, Records};
 pub use rejected::{Offset, Reason, Rejected};
 pub use resuming::Reread;
 pub use stored_bytes::Progress;
-pub use units::Units;
 
 pub use crate::source::Totals;
 
-#[cfg(feature = "cli")]
-pub(crate) use opening::unpacked;
-pub(crate) use record::{NumberedKey, RecordId};
-pub(crate) use records::StoredRecords;
-pub(crate) use stored_bytes::Stop;
-pub(crate) use unpacked::Packing;
+pub(crate) use {
+    input::Input,
+    numbered_key::{NumberedKey, RecordId},
+    stored_bytes::Stop,
+    stored_records::StoredRecords,
+    unpacked::Packing,
+};
 #[cfg(feature = "eval")]
 pub(crate) use {opening::lines_of, record::Page};
+
+#[cfg(feature = "cli")]
+pub(crate) use opening::unpacked;

@@ -1,19 +1,20 @@
 //! Opening an input, at its beginning or where an earlier reading has stopped. Checks that it can be read, skips the
 //! byte order mark, detects the format, and tells whether the content is still the same.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use super::encoding::UTF_8_MARK;
 use super::format::{InputFormat, detect, not_readable};
+use super::input::Behind;
 use super::options::ReadOptions;
-use super::stamp::{Whole, stamp_of};
-use super::stored_bytes::{Pipe, Progress, Stored};
-use super::unpacked::Unpacked;
+use super::stamp::OpenedFile;
+use super::stored_bytes::{Progress, Stored};
+use super::unpacked::{Packing, Unpacked};
 use super::unreadable::{kind_of, kind_of_wide_lines};
 use crate::error::{Error, Result, path_name};
-use crate::source::{Identity, Place, Sample, Stamp};
+use crate::source::{Identity, Place, Sample};
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
@@ -96,40 +97,15 @@ pub(super) fn is_of_content(source: &io::Error) -> bool {
 pub(super) struct Opened {
     pub(super) content: Unpacked,
     pub(super) format: InputFormat,
-    pub(super) first: Sample,
-    /// The length of the input as it is stored. `None` if it is not known.
-    pub(super) length: Option<u64>,
     /// The unpacked bytes before the place, as `content` counts them.
     pub(super) offset: u64,
-    /// Whether the content is that of the earlier reading.
-    pub(super) is_same: bool,
+    first: Sample,
+    /// The length of the input as it is stored. `None` if it is not known.
+    length: Option<u64>,
     /// The pipe that it comes from, if it is known.
-    pub(super) pipe: Option<Pipe>,
+    pipe: Option<Pipe>,
     /// The file, if it is one.
-    pub(super) file: Option<OpenedFile>,
-}
-
-/// A file that is read.
-pub(super) struct OpenedFile {
-    pub(super) file: File,
-    /// What it was when it was opened.
-    pub(super) stamp: Stamp,
-    /// What was read of it from its beginning.
-    pub(super) whole: Whole,
-}
-
-impl OpenedFile {
-    /// `None` if it is no file.
-    fn new(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
-        if !metadata.is_file() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            stamp: stamp_of(file, metadata)?,
-            file: file.try_clone()?,
-            whole: Whole::default(),
-        }))
-    }
+    file: Option<OpenedFile>,
 }
 
 impl Opened {
@@ -137,13 +113,79 @@ impl Opened {
         Self {
             content,
             format: InputFormat::Auto,
+            offset: 0,
             first: Sample::default(),
             length: None,
-            offset: 0,
-            is_same: true,
             pipe: None,
             file: None,
         }
+    }
+
+    /// By what the input is known again, before anything is read of it.
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            length: self.length,
+            first: self.first,
+            last: Sample::default(),
+            stamp: self.file.as_ref().map(OpenedFile::stamp),
+        }
+    }
+
+    /// By what the input is known again that was read to its end.
+    pub(super) fn identity_at_end(&self) -> Identity {
+        let length = self.content.stored_offset();
+        let stamp = match &self.file {
+            Some(file) => file.stamp_at_end(length),
+            None => None,
+        };
+        Identity {
+            length: Some(length),
+            stamp,
+            ..self.identity()
+        }
+    }
+
+    /// Whether the pipe that it comes from holds so much that more will not have to be waited for.
+    pub(super) fn holds_much(&self) -> bool {
+        self.pipe.as_ref().is_some_and(Pipe::holds_much)
+    }
+}
+
+/// A pipe, asked for how much it holds while another handle of it is read.
+struct Pipe(File);
+
+impl Pipe {
+    /// Whoever writes so much at once will hardly stop in the middle of a record. A pipe of Linux holds four times
+    /// that.
+    #[cfg(unix)]
+    const MUCH: u64 = 16 << 10;
+
+    /// `None` if the file is none, or if that cannot be told here.
+    fn new(file: &File) -> Option<Self> {
+        if file.metadata().ok()?.is_file() {
+            return None;
+        }
+        file.try_clone().ok().map(Self)
+    }
+
+    /// The standard input of the process.
+    fn standard_input() -> Option<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsFd as _;
+            let handle = io::stdin().as_fd().try_clone_to_owned().ok()?;
+            Some(Self(handle.into()))
+        }
+        #[cfg(not(unix))]
+        None
+    }
+
+    /// Whether so much is there that more will not have to be waited for.
+    fn holds_much(&self) -> bool {
+        #[cfg(unix)]
+        return rustix::io::ioctl_fionread(&self.0).is_ok_and(|bytes| bytes >= Self::MUCH);
+        #[cfg(not(unix))]
+        false
     }
 }
 
@@ -156,52 +198,58 @@ pub(super) struct Opener<'o> {
 }
 
 impl Opener<'_> {
-    /// Opens the input at its beginning, or takes `stdin` if it is standard input.
-    pub(super) fn open(self, stdin: impl FnOnce() -> Stored) -> Result<Opened> {
+    /// Opens the input at its beginning, or behind what was read before. Reads `stdin` in place of the standard input of
+    /// the process.
+    pub(super) fn open(self, stdin: Option<Stored>, behind: Option<Behind>) -> Result<Opened> {
+        let least = behind.map_or(0, |behind| behind.identity.first.length);
         let (mut opened, beginning) = self
-            .open_to_look(stdin, 0)
+            .open_to_look(stdin, usize::from(least))
             .map_err(cannot_open(self.path))?;
         opened.format = self.format(&opened.content, &beginning)?;
-        // A whole file says its encoding by its mark.
-        if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
-            opened.offset = UTF_8_MARK.len() as u64;
-            opened
-                .content
-                .pass_over(opened.offset, 0)
-                .map_err(cannot_open(self.path))?;
-        }
+        let placed = match behind {
+            None => self.skip_mark(&mut opened, &beginning),
+            Some(behind) => self.go_behind(&mut opened, &beginning, behind),
+        };
+        placed.map_err(cannot_open(self.path))?;
         Ok(opened)
     }
 
-    /// Opens the input where an earlier reading has stopped.
-    pub(super) fn open_at(
-        self,
-        stdin: impl FnOnce() -> Stored,
-        place: Place,
-        identity: &Identity,
-    ) -> Result<Opened> {
-        let first_bytes = usize::from(identity.first.length);
-        let last_bytes = usize::from(identity.last.length);
-        let (mut opened, beginning) = self
-            .open_to_look(stdin, first_bytes)
-            .map_err(cannot_open(self.path))?;
-        opened.format = self.format(&opened.content, &beginning)?;
-        let first = beginning.get(..first_bytes).map(Sample::first_of);
-        opened.is_same = first == Some(identity.first);
-        if !opened.is_same {
-            return Ok(opened);
+    /// Passes over the byte order mark. A whole file says its encoding by it.
+    fn skip_mark(self, opened: &mut Opened, beginning: &[u8]) -> io::Result<()> {
+        if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
+            opened.offset = UTF_8_MARK.len() as u64;
+            opened.content.pass_over(opened.offset, 0)?;
         }
-        opened.first = identity.first;
-        let kept = self
-            .go_to(&mut opened, place, last_bytes)
-            .map_err(cannot_open(self.path))?;
-        if let Some(kept) = kept
-            // Of some records nothing is kept.
-            && last_bytes > 0
-        {
-            opened.is_same = Sample::last_of(&kept) == identity.last;
+        Ok(())
+    }
+
+    /// Goes to the place where an earlier reading has stopped. An error if the content is not that of then.
+    fn go_behind(self, opened: &mut Opened, beginning: &[u8], behind: Behind) -> io::Result<()> {
+        let Behind {
+            place, identity, ..
+        } = behind;
+        let first = beginning
+            .get(..usize::from(identity.first.length))
+            .map(Sample::first_of);
+        let mut is_same = first == Some(identity.first);
+        if is_same {
+            opened.first = identity.first;
+            let last_bytes = usize::from(identity.last.length);
+            let kept = self.go_to(opened, place, last_bytes)?;
+            if let Some(kept) = kept
+                // Of some records nothing is kept.
+                && last_bytes > 0
+            {
+                is_same = Sample::last_of(&kept) == identity.last;
+            }
         }
-        Ok(opened)
+        if is_same {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "it is not what was read before, or ends before the place up to which that was read; `--restart` reads it \
+             from its beginning",
+        ))
     }
 
     /// Goes to a place, and returns the `keep` bytes before it. `None` if they are not all in the packed part of the
@@ -216,7 +264,7 @@ impl Opener<'_> {
             return opened.content.pass_over(opened.offset, keep).map(Some);
         }
         let mut file = self.options.stop.open(&self.options.place_of(self.path))?;
-        if opened.content.is_of_rows() {
+        if opened.content.packing().is_of_rows() {
             let rows = self.rows(&mut file)?.ok_or(io::ErrorKind::InvalidData)?;
             opened.content = Unpacked::from_rows(rows, file.metadata()?.len());
             opened.offset = skip;
@@ -224,7 +272,7 @@ impl Opener<'_> {
         }
         // In a packed input, the bytes before the place may be in an earlier part.
         let mut back = keep as u64;
-        if opened.content.is_packed() {
+        if opened.content.packing() != Packing::None {
             back = 0;
         }
         let from = raw_offset.saturating_sub(back);
@@ -240,7 +288,7 @@ impl Opener<'_> {
 
     fn format(self, content: &Unpacked, beginning: &[u8]) -> Result<InputFormat> {
         let path = self.path;
-        if content.is_of_rows() {
+        if content.packing().is_of_rows() {
             return match self.options.format {
                 InputFormat::Auto | InputFormat::Jsonl => Ok(InputFormat::Jsonl),
                 _ => Err(not_readable(
@@ -277,11 +325,11 @@ impl Opener<'_> {
     /// Opens the input and looks at its beginning: at least `least` bytes, unless it ends before.
     fn open_to_look(
         self,
-        stdin: impl FnOnce() -> Stored,
+        stdin: Option<Stored>,
         mut least: usize,
     ) -> io::Result<(Opened, Vec<u8>)> {
         let mut opened = if is_stdin(self.path) {
-            Opened::new(Unpacked::new(self.progress.count(stdin()), false)?)
+            self.open_stdin(stdin)?
         } else {
             self.open_file()?
         };
@@ -299,6 +347,19 @@ impl Opener<'_> {
         };
         opened.first = Sample::first_of(&beginning);
         Ok((opened, beginning))
+    }
+
+    /// Opens what is given as standard input, or that of the process.
+    fn open_stdin(self, given: Option<Stored>) -> io::Result<Opened> {
+        let (stored, pipe) = match given {
+            Some(given) => (given, None),
+            None => (self.options.stop.standard_input(), Pipe::standard_input()),
+        };
+        let content = Unpacked::new(self.progress.count(stored), false)?;
+        Ok(Opened {
+            pipe,
+            ..Opened::new(content)
+        })
     }
 
     /// Whether the input is a web archive by its name, or by what the caller says.
@@ -331,7 +392,7 @@ impl Opener<'_> {
         let pipe = Pipe::new(&file);
         let mut stored = self.progress.count(self.options.stop.content(file));
         if let Some(known) = &known {
-            stored = known.whole.count(stored);
+            stored = known.hash(stored);
         }
         let mut content = Unpacked::new(stored, length.is_some())?;
         let has_packed_name =
@@ -401,6 +462,6 @@ pub(crate) fn lines_of(path: &Path) -> Result<impl Iterator<Item = io::Result<St
         options: &options,
         progress: &Progress::new(None),
     };
-    let opened = opener.open(|| Box::new(io::stdin()))?;
+    let opened = opener.open(None, None)?;
     Ok(io::BufRead::lines(io::BufReader::new(opened.content)))
 }

@@ -15,7 +15,7 @@ pub struct ReadOptions {
     pub(super) key_field: Option<String>,
     pub(super) html_field: Option<String>,
     pub(super) text_field: Option<String>,
-    pub(super) unit: Unit,
+    pub(crate) unit: Unit,
     pub(super) globs: Vec<String>,
     /// Whether documents are named by the places of their records.
     pub(super) numbered: bool,
@@ -186,11 +186,6 @@ impl ReadOptions {
     /// Whether a field of this name is not read.
     pub(super) fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|ignored| ignored == name)
-    }
-
-    /// What of a record gets a fingerprint of its own.
-    pub(crate) fn unit_of_records(&self) -> Unit {
-        self.unit
     }
 
     /// Where the file of an input is.

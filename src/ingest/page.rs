@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::encoding::decoded;
-use super::format::{Kind, is_html, is_mostly_binary, is_text, is_xhtml, kind_of_bytes};
+use super::format::{Kind, is_mostly_binary, kind_by_name, kind_of_bytes};
 use super::parsed::Content;
 use super::rejected::Reason;
 use super::unreadable::kind_of;
@@ -44,14 +44,11 @@ enum SaidKind {
 impl Said {
     /// What the name of a file says.
     pub(super) fn from_name(path: &Path) -> Self {
-        let kind = if is_xhtml(path) {
-            SaidKind::Xhtml
-        } else if is_html(path) {
-            SaidKind::Html
-        } else if is_text(path) {
-            SaidKind::Text
-        } else {
-            SaidKind::Unknown
+        let kind = match kind_by_name(path) {
+            Some(Kind::Xhtml) => SaidKind::Xhtml,
+            Some(Kind::Html) => SaidKind::Html,
+            Some(_) => SaidKind::Text,
+            None => SaidKind::Unknown,
         };
         Self {
             kind: Some(kind),

@@ -4,10 +4,13 @@
 use std::path::Path;
 
 use super::format::InputFormat;
+use super::input::Position;
+use super::json::parse_json;
 use super::options::ReadOptions;
 use super::page::{Said, content};
 use super::rejected::Reason;
 use super::unreadable::kind_of_many;
+use super::warc_page::parse_warc;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
 
@@ -16,7 +19,27 @@ use crate::sketch::Sketch;
 pub(super) struct Parsed {
     pub(super) key: Option<Vec<u8>>,
     pub(super) content: Content,
-    pub(super) parts: Parts,
+    pub(super) seen: Option<i64>,
+    pub(super) rank: Vec<i64>,
+    pub(super) scope: String,
+    pub(super) payload: Vec<u8>,
+    /// Documents that are known to belong together. Only an evaluation reads it.
+    pub(super) group: Option<String>,
+}
+
+impl Parsed {
+    /// A record that has nothing else.
+    pub(super) fn new(key: Option<Vec<u8>>, content: Content) -> Self {
+        Self {
+            key,
+            content,
+            seen: None,
+            rank: Vec::new(),
+            scope: String::new(),
+            payload: Vec::new(),
+            group: None,
+        }
+    }
 }
 
 /// What a fingerprint is made from.
@@ -33,15 +56,41 @@ pub(super) enum Content {
     TooShort,
 }
 
-/// The other fields of a record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) seen: Option<i64>,
-    pub(super) rank: Vec<i64>,
-    pub(super) scope: String,
-    pub(super) payload: Vec<u8>,
-    /// Documents that are known to belong together. Only an evaluation reads it.
-    pub(super) group: Option<String>,
+/// The content of a raw record of this format, which is never [`InputFormat::Auto`]. `None` if it is no document.
+pub(super) fn parse(
+    bytes: &[u8],
+    format: InputFormat,
+    position: &Position,
+    options: &ReadOptions,
+) -> Result<Option<Parsed>, Reason> {
+    let path = position.path();
+    match format {
+        InputFormat::Warc => {
+            return parse_warc(bytes, options.max_record_bytes, !options.ignores("seen"));
+        }
+        InputFormat::Text | InputFormat::Auto => return parse_text(path, bytes, options).map(Some),
+        _ => {}
+    }
+    let line = without_marks(bytes);
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let parsed = match format {
+        InputFormat::Jsonl => parse_json(line, options),
+        InputFormat::Tsv => parse_tsv(line),
+        InputFormat::Fingerprints => parse_fingerprint(line),
+        _ => parse_line(path, position.id().number, line),
+    };
+    parsed.map(Some)
+}
+
+/// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
+/// own before a line.
+fn without_marks(mut line: &[u8]) -> &[u8] {
+    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
+        line = rest;
+    }
+    line
 }
 
 pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
@@ -51,33 +100,21 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Reason> {
 }
 
 /// The record of a whole file.
-pub(super) fn parse_text(
-    path: &Path,
-    bytes: &[u8],
-    options: &ReadOptions,
-) -> Result<Parsed, Reason> {
+fn parse_text(path: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     // The beginning of the file has not shown all of it.
     if let (InputFormat::Auto, Some(found)) = (options.format, kind_of_many(bytes)) {
         return Err(Reason::ManyDocuments { found });
     }
     let content =
         content(bytes, &Said::from_name(path))?.ok_or(Reason::NoContent { fields: Vec::new() })?;
-    Ok(Parsed {
-        key: Some(key_of(path)),
-        content,
-        parts: Parts::default(),
-    })
+    Ok(Parsed::new(Some(key_of(path)), content))
 }
 
 /// The record of a line. Its key is that of the file with a colon and the number of the line.
-pub(super) fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
+fn parse_line(path: &Path, number: u64, line: &[u8]) -> Result<Parsed, Reason> {
     let content = Content::Text(utf8(line)?.to_owned());
     let key = [&*key_of(path), b":", number.to_string().as_bytes()].concat();
-    Ok(Parsed {
-        key: Some(key),
-        content,
-        parts: Parts::default(),
-    })
+    Ok(Parsed::new(Some(key), content))
 }
 
 /// The path as the system has it. On Unix it need not be UTF-8.
@@ -85,28 +122,20 @@ fn key_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_encoded_bytes().to_vec()
 }
 
-pub(super) fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
+fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, text) = split_at_tab(line)?;
     let text = unescape(text);
     let content = Content::Text(utf8(&text)?.to_owned());
-    Ok(Parsed {
-        key: Some(unescape(key)),
-        content,
-        parts: Parts::default(),
-    })
+    Ok(Parsed::new(Some(unescape(key)), content))
 }
 
-pub(super) fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
+fn parse_fingerprint(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, digits) = split_at_tab(line)?;
     let fingerprint = String::from_utf8_lossy(digits.trim_ascii())
         .parse()
         .map_err(Reason::Document)?;
     let content = Content::Fingerprint(fingerprint, None);
-    Ok(Parsed {
-        key: Some(unescape(key)),
-        content,
-        parts: Parts::default(),
-    })
+    Ok(Parsed::new(Some(unescape(key)), content))
 }
 
 fn split_at_tab(line: &[u8]) -> Result<(&[u8], &[u8]), Reason> {

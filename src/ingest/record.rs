@@ -1,37 +1,36 @@
-//! From raw records to records, and from records to documents. Documents may be named by the places of their
-//! records, so that records of one key stay apart.
+//! Records: parsed from raw ones, cut into units, and made into documents. The key of the document of a unit tells its
+//! place.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::fmt;
+use std::iter::Enumerate;
+use std::ops::Range;
 use std::sync::Arc;
+use std::vec::IntoIter;
 
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::fingerprinting::{Fingerprinting, Judged};
 use super::format::InputFormat;
-use super::input::{Raw, RawContent};
-use super::json::parse_json;
+use super::input::{Position, Raw, RawContent};
+use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
-use super::parsed::{Content, Parsed, Parts, parse_fingerprint, parse_line, parse_text, parse_tsv};
-use super::rejected::{Offset, Reason, Rejected};
+use super::parsed::{Content, Parsed, parse};
+use super::rejected::{Reason, Rejected};
 use super::unreadable::lines_of_list;
-use super::warc_page::parse_warc;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::text::Unit;
+use crate::text::{Syntax, Unit, visible_paragraphs};
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    path: Arc<Path>,
-    line: Option<u64>,
-    offset: Option<Offset>,
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) content: Content,
-    pub(super) parts: Parts,
+    position: Position,
+    parsed: Parsed,
     /// What of it gets a fingerprint of its own.
-    pub(super) unit: Unit,
+    unit: Unit,
     /// Its place, if its document is named by that.
     id: Option<RecordId>,
     /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say
@@ -53,20 +52,11 @@ impl Record {
     /// Parses a raw record. `None` if it is no document, such as the request in a web archive.
     pub(super) fn parse(raw: Raw, options: &ReadOptions) -> Result<Option<Self>, Rejected> {
         let Raw {
-            input,
-            line,
-            offset,
+            position,
             format,
             content,
-            mark,
-            ..
         } = raw;
-        let path = input.path.clone();
-        let number = line.unwrap_or(mark.place.records);
-        let id = options.numbered.then_some(RecordId {
-            input: input.index as u32,
-            number,
-        });
+        let id = options.numbered.then(|| position.id());
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong {
                 bytes,
@@ -75,76 +65,40 @@ impl Record {
             RawContent::Broken(problem) => Err(Reason::Warc {
                 problem: problem.into_owned(),
             }),
-            RawContent::Failed(failed) => Err(Reason::Input {
-                problem: failed.reason,
-            }),
-            RawContent::PassedOver => return Ok(None),
+            RawContent::Failed { reason, .. } => Err(Reason::Input { problem: reason }),
+            RawContent::PassedOver => Ok(None),
             RawContent::End => unreachable!("the end of an input is no record"),
-            RawContent::Bytes(bytes) if line.is_some() => match without_marks(&bytes) {
-                [] => return Ok(None),
-                line => match format {
-                    InputFormat::Jsonl => parse_json(line, options),
-                    InputFormat::Tsv => parse_tsv(line),
-                    InputFormat::Fingerprints => parse_fingerprint(line),
-                    InputFormat::Lines => parse_line(&path, number, line),
-                    InputFormat::Warc | InputFormat::Text | InputFormat::Auto => {
-                        unreachable!("it is not cut into lines")
-                    }
-                },
-            },
-            RawContent::Bytes(bytes) => match format {
-                InputFormat::Warc => {
-                    match parse_warc(&bytes, options.max_record_bytes, !options.ignores("seen")) {
-                        Ok(Some(parsed)) => Ok(parsed),
-                        Ok(None) => return Ok(None),
-                        Err(reason) => Err(reason),
-                    }
-                }
-                _ => parse_text(&path, &bytes, options),
-            },
+            RawContent::Bytes(bytes) => parse(&bytes, format, &position, options),
         };
         match parsed {
-            Ok(Parsed {
-                key,
-                content,
-                parts,
-            }) => {
-                let is_taken_whole =
-                    format == InputFormat::Text && options.format == InputFormat::Auto;
-                let unit = options.unit;
-                Ok(Some(Self {
-                    path,
-                    line,
-                    offset,
-                    key,
-                    content,
-                    parts,
-                    unit,
-                    id,
-                    is_taken_whole,
-                }))
-            }
-            Err(reason) => Err(Rejected {
-                path,
-                line,
-                offset,
-                reason,
-                id: id.map(Box::new),
-            }),
+            Ok(None) => Ok(None),
+            Ok(Some(parsed)) => Ok(Some(Self {
+                position,
+                parsed,
+                unit: options.unit,
+                id,
+                is_taken_whole: format == InputFormat::Text && options.format == InputFormat::Auto,
+            })),
+            Err(reason) => Err(position.rejected(reason, id)),
         }
     }
 
     /// The key, if the record has one.
     pub fn key(&self) -> Option<&[u8]> {
-        self.key.as_deref()
+        self.parsed.key.as_deref()
     }
 
     /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
     pub(super) fn lines_of_list(&self) -> Option<u64> {
-        match &self.content {
+        match &self.parsed.content {
             Content::Text(text) if self.is_taken_whole => lines_of_list(text),
             _ => None,
         }
+    }
+
+    /// Whether each of its units is a document.
+    pub(super) fn is_cut(&self) -> bool {
+        self.unit != Unit::Document
     }
 
     /// Its place, if the inputs are read with numbers.
@@ -156,7 +110,7 @@ impl Record {
     /// marked as too short, or it would be rejected.
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
         self.document_with(None).ok()?;
-        match self.content {
+        match self.parsed.content {
             Content::Fingerprint(..) => Some(true),
             Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => {
                 Some(false)
@@ -176,27 +130,20 @@ impl Record {
         &self,
         rule: Fingerprinting,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Rejected> {
-        rule.judge(&self.content)
+        rule.judge(&self.parsed.content)
             .map_err(|reason| self.rejected(reason))
     }
 
     /// The text of the record, from which `rule` makes its fingerprint: of HTML, what the scheme reads. `None` if the
     /// record brings a fingerprint or features in place of a text.
     pub fn text(&self, rule: Fingerprinting) -> Option<Cow<'_, str>> {
-        match &self.content {
-            Content::Text(text) => Some(Cow::Borrowed(text)),
-            Content::Html(html) => Some(Cow::Owned(rule.text_of_html(html))),
-            Content::Xhtml(page) => Some(Cow::Owned(rule.text_of_xhtml(page))),
-            Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => None,
-        }
+        rule.text_of(&self.parsed.content)
     }
 
     /// The same record, with its text in place of HTML.
-    pub(super) fn into_plain(mut self, rule: Fingerprinting) -> Self {
-        match &self.content {
-            Content::Html(html) => self.content = Content::Text(rule.text_of_html(html)),
-            Content::Xhtml(page) => self.content = Content::Text(rule.text_of_xhtml(page)),
-            _ => {}
+    fn into_plain(mut self, rule: Fingerprinting) -> Self {
+        if let Some(Cow::Owned(text)) = rule.text_of(&self.parsed.content) {
+            self.parsed.content = Content::Text(text);
         }
         self
     }
@@ -211,9 +158,9 @@ impl Record {
         self.document(rule)
     }
 
-    pub(super) fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
+    fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule
-            .judge(&self.content)
+            .judge(&self.parsed.content)
             .and_then(|judged| self.document_with(judged));
         made.map_err(|reason| self.rejected(reason))
     }
@@ -225,47 +172,39 @@ impl Record {
     /// [`Reason::NoKey`]; [`Reason::NoContent`] if the record has a fingerprint in place of a text.
     #[cfg(feature = "eval")]
     pub(crate) fn into_page(self) -> Result<(Vec<u8>, Option<String>, Page), Rejected> {
-        let Some(key) = self.key.clone() else {
+        let Some(key) = self.parsed.key.clone() else {
             return Err(self.rejected(Reason::NoKey));
         };
-        match self.content {
-            Content::Text(text) => Ok((key, self.parts.group, Page::Text(text))),
-            Content::Html(html) => Ok((key, self.parts.group, Page::Html(html))),
-            Content::Xhtml(page) => Ok((key, self.parts.group, Page::Xhtml(page))),
+        match self.parsed.content {
+            Content::Text(text) => Ok((key, self.parsed.group, Page::Text(text))),
+            Content::Html(html) => Ok((key, self.parsed.group, Page::Html(html))),
+            Content::Xhtml(page) => Ok((key, self.parsed.group, Page::Xhtml(page))),
             Content::Fingerprint(..) | Content::Features(_) | Content::TooShort => {
                 Err(self.rejected(Reason::NoContent { fields: Vec::new() }))
             }
         }
     }
 
-    pub(super) fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
+    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
         let key = match self.id {
-            None => Cow::Borrowed(self.key.as_deref().ok_or(Reason::NoKey)?),
+            None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let mut numbered = NumberedKey {
-                    id,
-                    text: None,
-                    key: self.key.as_deref(),
+                let text = match judged {
+                    Some(_) => None,
+                    None => self.hash_of_text(),
                 };
-                if judged.is_none() {
-                    numbered.text = self.hash_of_text();
-                }
-                if numbered
-                    .key
-                    .is_some_and(|key| key.len() > NumberedKey::MAX_KEY_BYTES)
-                {
-                    numbered.key = None;
-                }
+                let key = self.parsed.key.as_deref();
+                let numbered = NumberedKey { id, text, key };
                 Cow::Owned(numbered.to_bytes())
             }
         };
-        let Parts {
+        let Parsed {
             seen,
             rank,
             scope,
             payload,
-            group: _,
-        } = &self.parts;
+            ..
+        } = &self.parsed;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
             .with_rank(rank.as_slice())
@@ -280,7 +219,7 @@ impl Record {
 
     /// The hash of a text as it came.
     fn hash_of_text(&self) -> Option<u128> {
-        match &self.content {
+        match &self.parsed.content {
             Content::Text(text) => Some(xxh3_128_with_seed(text.as_bytes(), 0)),
             Content::Html(html) => Some(xxh3_128_with_seed(html.as_bytes(), 1)),
             Content::Xhtml(page) => Some(xxh3_128_with_seed(page.as_bytes(), 2)),
@@ -288,146 +227,276 @@ impl Record {
         }
     }
 
-    pub(super) fn rejected(&self, reason: Reason) -> Rejected {
-        Rejected {
-            path: self.path.clone(),
-            line: self.line,
-            offset: self.offset,
-            reason,
-            id: self.id.map(Box::new),
+    fn rejected(&self, reason: Reason) -> Rejected {
+        self.position.rejected(reason, self.id)
+    }
+}
+
+/// The units of a record, in order: records of one paragraph or one sentence, or the whole record. The key of a
+/// paragraph or a sentence is that of the record, `#`, and its number, from 1.
+pub struct Units(State);
+
+enum State {
+    Whole(Option<Box<Record>>),
+    Cut {
+        /// The record without its text.
+        record: Box<Record>,
+        text: String,
+        ranges: Enumerate<IntoIter<Range<usize>>>,
+    },
+}
+
+/// The most paragraphs or sentences of a record. It bounds the memory that a hostile record takes.
+const MOST_UNITS: usize = 1 << 20;
+
+impl Record {
+    /// Cuts the record into the units that [`ReadOptions::unit`](super::ReadOptions::unit) names.
+    ///
+    /// # Errors
+    ///
+    /// For paragraphs and sentences: [`Reason::NothingToCut`] if the record brings no text, and
+    /// [`Reason::TooManyUnits`] if it has more than 1,048,576 units.
+    pub fn into_units(mut self) -> Result<Units, Rejected> {
+        let unit = self.unit;
+        if unit == Unit::Document {
+            return Ok(Units(State::Whole(Some(Box::new(self)))));
         }
-    }
-}
-
-/// A line without the byte order marks before it. Where files were put together that begin with one, each leaves its
-/// own before a line.
-fn without_marks(mut line: &[u8]) -> &[u8] {
-    while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
-        line = rest;
-    }
-    line
-}
-
-/// Where a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RecordId {
-    /// The index of its input.
-    pub(crate) input: u32,
-    /// Its line, from 1. Of an input that is not cut into lines, its number among the records.
-    pub(crate) number: u64,
-}
-
-/// What the key of a numbered document says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NumberedKey<'k> {
-    pub(crate) id: RecordId,
-    /// The hash of a text that is too short to judge. By it, texts that are the same are found.
-    pub(crate) text: Option<u128>,
-    /// The key that the record itself has, unless it has more than [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES).
-    pub(crate) key: Option<&'k [u8]>,
-}
-
-const HAS_KEY: u8 = 1;
-const HAS_TEXT: u8 = 2;
-
-impl RecordId {
-    /// The size of the bytes of a place.
-    pub(crate) const BYTES: usize = 12;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.input.to_le_bytes());
-        bytes[4..].copy_from_slice(&self.number.to_le_bytes());
-        bytes
-    }
-
-    pub(crate) fn of_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        let (input, number) = bytes.split_at(4);
-        let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
-            unreachable!("they have four and eight bytes")
+        // The text is not copied for each unit.
+        let text = match std::mem::replace(&mut self.parsed.content, Content::TooShort) {
+            Content::Text(text) => text,
+            Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
+            Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
+            _ => return Err(self.rejected(Reason::NothingToCut { unit })),
         };
-        Self {
-            input: u32::from_le_bytes(input),
-            number: u64::from_le_bytes(number),
+        let ranges = unit.ranges(&text, MOST_UNITS + 1);
+        if ranges.len() > MOST_UNITS {
+            return Err(self.rejected(Reason::TooManyUnits {
+                unit,
+                max_units: MOST_UNITS,
+            }));
+        }
+        Ok(Units(State::Cut {
+            record: Box::new(self),
+            text,
+            ranges: ranges.into_iter().enumerate(),
+        }))
+    }
+}
+
+impl Iterator for Units {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        match &mut self.0 {
+            State::Whole(record) => record.take().map(|record| *record),
+            State::Cut {
+                record,
+                text,
+                ranges,
+            } => {
+                let (index, range) = ranges.next()?;
+                let key = unit_key(record.key().unwrap_or_default(), index + 1);
+                let mut unit = (**record).clone();
+                unit.parsed.key = Some(key);
+                unit.parsed.content = Content::Text(text[range].to_owned());
+                Some(unit)
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            State::Whole(record) => record.iter().size_hint(),
+            State::Cut { ranges, .. } => ranges.size_hint(),
         }
     }
 }
 
-impl<'k> NumberedKey<'k> {
-    /// The longest key for which there is room behind the rest.
-    const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
+impl ExactSizeIterator for Units {}
 
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let mut flags = 0;
-        if self.key.is_some() {
-            flags |= HAS_KEY;
-        }
-        if self.text.is_some() {
-            flags |= HAS_TEXT;
-        }
-        let mut bytes = self.id.to_bytes().to_vec();
-        bytes.push(flags);
-        if let Some(text) = self.text {
-            bytes.extend(text.to_le_bytes());
-        }
-        bytes.extend(self.key.unwrap_or_default());
-        bytes
+impl fmt::Debug for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Units")
+            .field("left", &self.len())
+            .finish_non_exhaustive()
     }
+}
 
-    /// What the bytes say. `None` if they are not those of such a key.
-    pub(crate) fn of_bytes(bytes: &'k [u8]) -> Option<Self> {
-        let (id, rest) = bytes.split_first_chunk()?;
-        let (&flags, mut rest) = rest.split_first()?;
-        let mut text = None;
-        if flags & HAS_TEXT != 0 {
-            let (hash, key) = rest.split_first_chunk()?;
-            text = Some(u128::from_le_bytes(*hash));
-            rest = key;
+/// The key of the unit with this number of the document with this key.
+fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
+    [key, b"#", number.to_string().as_bytes()].concat()
+}
+
+/// A record that was cut into units.
+pub(super) struct CutDocument {
+    /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
+    /// find the old units of a document that comes again with fewer, because units that are too short, or
+    /// were skipped, leave gaps in the numbers.
+    pub(super) head: Document,
+    /// The number of units.
+    pub(super) count: usize,
+    /// The units that are not too short to judge, without payload.
+    pub(super) judged: Vec<Document>,
+    /// The payload of each unit. It is here once, because it can be large.
+    pub(super) payload: Vec<u8>,
+}
+
+/// Sees each document with its text, on any thread.
+#[derive(Clone)]
+pub(super) struct OnText(Arc<SeeText>);
+
+type SeeText = dyn Fn(&Document, &str) + Send + Sync;
+
+impl OnText {
+    pub(super) fn new(function: impl Fn(&Document, &str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+}
+
+impl fmt::Debug for OnText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnText(..)")
+    }
+}
+
+/// The document of a record, or of a unit of one. `on_text` sees it with its text.
+pub(super) fn document_of(
+    record: Record,
+    rule: Fingerprinting,
+    on_text: Option<&OnText>,
+) -> Result<Document, Rejected> {
+    let Some(on_text) = on_text else {
+        return record.into_document(rule);
+    };
+    // A page is read once, for its fingerprint and its text.
+    let record = record.into_plain(rule);
+    let document = record.document(rule)?;
+    if let Some(text) = record.text(rule) {
+        (on_text.0)(&document, &text);
+    }
+    Ok(document)
+}
+
+impl CutDocument {
+    /// Cuts a record. `on_text` sees each unit with its text.
+    pub(super) fn new(
+        mut record: Record,
+        rule: Fingerprinting,
+        on_text: Option<&OnText>,
+    ) -> Result<Self, Rejected> {
+        // Checks the payload too, and finds the time that all units have.
+        let whole = record
+            .document_with(None)
+            .map_err(|reason| record.rejected(reason))?;
+        record.parsed.seen = Some(whole.seen());
+        record.parsed.payload.clear();
+        let units = record.into_units()?;
+        let count = units.len();
+        let mut judged = Vec::new();
+        for unit in units {
+            let document = document_of(unit, rule, on_text)?;
+            if document.fingerprint().is_some() {
+                judged.push(document);
+            }
         }
-        Some(Self {
-            id: RecordId::of_bytes(id),
-            text,
-            key: (flags & HAS_KEY != 0).then_some(rest),
+        let head = Document::new(unit_key(whole.key(), 0), None)
+            .with_seen(whole.seen())
+            .with_scope(whole.scope())
+            .with_payload(json!({ "units": count }).to_string());
+        Ok(Self {
+            head,
+            count,
+            judged,
+            payload: whole.payload().to_vec(),
         })
     }
 }
 
+/// The keys of the units that the document of this head can have, apart from the head.
+pub(super) fn keys_of(head: &Document) -> impl Iterator<Item = Vec<u8>> {
+    let payload: Value = serde_json::from_slice(head.payload()).unwrap_or_default();
+    let count = payload["units"].as_u64().unwrap_or_default();
+    // Someone else may have written the payload.
+    let count = usize::try_from(count).unwrap_or(MOST_UNITS).min(MOST_UNITS);
+    let key = head.key().strip_suffix(b"#0").unwrap_or_default().to_vec();
+    (1..=count).map(move |number| unit_key(&key, number))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn a_rejected_record_is_named_by_its_input_and_line() {
         let content = RawContent::Bytes(b"{\"id\":1}".to_vec());
-        let raw = Raw::of_line_7(InputFormat::Jsonl, content);
+        let raw = Raw::new(0, Path::new("in"), Some(7), InputFormat::Jsonl, content);
         let rejected = Record::parse(raw, &ReadOptions::new())
             .err()
             .map(|rejected| rejected.to_string());
         assert!(rejected.is_some_and(|message| message.starts_with("in, line 7: the record has no content")));
     }
 
+    fn units(line: &str, unit: Unit) -> Result<Vec<(String, Content)>, String> {
+        let content = RawContent::Bytes(line.as_bytes().to_vec());
+        let raw = Raw::new(0, Path::new("in"), Some(7), InputFormat::Jsonl, content);
+        let record = Record::parse(raw, &ReadOptions::new().unit(unit))
+            .map_err(|rejected| rejected.to_string())?;
+        let record = record.expect("a line is a record");
+        let units = record
+            .into_units()
+            .map_err(|rejected| rejected.to_string())?;
+        let key =
+            |unit: &Record| String::from_utf8_lossy(unit.key().unwrap_or_default()).into_owned();
+        Ok(units
+            .map(|unit| (key(&unit), unit.parsed.content))
+            .collect())
+    }
+
     #[test]
-    fn keys_are_read_as_they_were_made() {
-        for (input, number) in [
-            (0, 1),
-            (0, 255),
-            (0, 256),
-            (1, 1),
-            (256, 0),
-            (u32::MAX, u64::MAX),
+    fn keys_tell_the_place() {
+        let text = |key: &str, text: &str| (key.to_owned(), Content::Text(text.to_owned()));
+        let line = r#"{"id":"a","text":"One two. Three?\n\nFour"}"#;
+        assert_eq!(
+            units(line, Unit::Document),
+            Ok(vec![text("a", "One two. Three?\n\nFour")])
+        );
+        assert_eq!(
+            units(line, Unit::Paragraph),
+            Ok(vec![text("a#1", "One two. Three?"), text("a#2", "Four")])
+        );
+        let sentences = vec![
+            text("a#1", "One two."),
+            text("a#2", "Three?"),
+            text("a#3", "Four"),
+        ];
+        assert_eq!(units(line, Unit::Sentence), Ok(sentences.clone()));
+        let page = r#"{"id":"a","html":"<p>One two. Three?</p>\n<script>x.</script><div>Four"}"#;
+        assert_eq!(units(page, Unit::Sentence), Ok(sentences));
+        assert_eq!(
+            units(r#"{"text":"One."}"#, Unit::Sentence),
+            Ok(vec![text("#1", "One.")])
+        );
+    }
+
+    #[test]
+    fn only_texts_are_cut() {
+        for line in [
+            r#"{"id":1,"fingerprint":"00000000000000ff"}"#,
+            r#"{"id":1,"too_short":true}"#,
         ] {
-            let id = RecordId { input, number };
-            for (text, key) in [
-                (None, None),
-                (None, Some(&b""[..])),
-                (Some(7), None),
-                (Some(u128::MAX), Some(b"k")),
-            ] {
-                let numbered = NumberedKey { id, text, key };
-                let bytes = numbered.to_bytes();
-                assert_eq!(NumberedKey::of_bytes(&bytes), Some(numbered));
-            }
+            let reason = units(line, Unit::Sentence).err().unwrap_or_default();
+            assert!(
+                reason.starts_with("in, line 7: the record brings no text"),
+                "{reason}"
+            );
         }
-        assert_eq!(NumberedKey::of_bytes(b"short"), None);
+        let many = format!(r#"{{"id":1,"text":"{}"}}"#, "A. ".repeat(MOST_UNITS + 1));
+        let reason = units(&many, Unit::Sentence).err().unwrap_or_default();
+        assert!(
+            reason.contains("has more than 1048576 units (sentence)"),
+            "{reason}"
+        );
     }
 }

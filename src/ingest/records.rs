@@ -1,39 +1,73 @@
-//! The records of inputs: read in chunks, of which all cores parse and fingerprint the records, or copied as they are
-//! stored, neither parsed nor changed.
+//! The records of inputs, read in chunks, one input after the other. All cores parse them.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::{mem, thread};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, fs, mem};
 
-use super::fingerprinting::Fingerprinting;
+use super::directories::with_files_of_directories;
 use super::format::{InputFormat, not_readable};
 use super::ingestion::Resumed;
-use super::input::{Input, Mark, Origin, Raw};
-use super::input_queue::Inputs;
-use super::opening::{cannot_read, is_stdin};
+use super::input::{Behind, Input, Raw, RawContent};
+use super::opening::{Opener, STDIN, cannot_read, is_stdin, readable_bytes, reason_of};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::rejected::Rejected;
 use super::resuming;
-use super::stamp::Standing;
-use super::stored_bytes::Progress;
-use super::units::{CutDocument, OnText, document_of};
-use super::unpacked::Packing;
+use super::stamp::{Standing, standing_of};
+use super::stored_bytes::{Progress, Stored};
 use crate::database::Snapshot;
-use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::source::{Identity, Place, Reached, Sample, Source};
+use crate::source::{Reached, Source};
 use crate::text::{Scheme, Unit};
 
 /// The records of some inputs, in order.
 #[derive(Debug)]
 pub struct Records {
-    inputs: Inputs,
+    paths: Vec<PathBuf>,
+    /// Where the reading of each input begins.
+    begins: Vec<Begin>,
+    /// The index of the first input that was not opened yet.
+    next: usize,
+    current: Option<Input>,
+    /// The error that ended the reading, and is none of an input. It is returned after the records that were read
+    /// before it.
+    failed: Option<Error>,
+    options: ReadOptions,
+    progress: Progress,
+    stdin: Stdin,
+    /// The names of the sources, once they are asked for.
+    names: Option<Names>,
     /// Records read ahead to find a suitable scheme.
     ahead: VecDeque<Raw>,
+}
+
+/// What is read as standard input: that of the process, if nothing else is given.
+struct Stdin(Option<Stored>);
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stdin").finish_non_exhaustive()
+    }
+}
+
+/// The names of the sources, in the order of the inputs. `None` for an input that cannot be known again.
+type Names = Arc<[Option<Arc<[u8]>>]>;
+
+/// Where the reading of an input begins.
+#[derive(Clone, Debug)]
+enum Begin {
+    Start,
+    Behind(Behind),
+    /// It is not read.
+    End,
+    /// It cannot be read, perhaps as long as its content is the same.
+    Failed {
+        reason: String,
+        is_lasting: bool,
+    },
 }
 
 /// The largest number of records in a chunk: as many as a batch has by default.
@@ -51,9 +85,51 @@ impl Records {
         paths: impl IntoIterator<Item = impl Into<PathBuf>>,
         options: ReadOptions,
     ) -> Result<Self> {
-        let paths = paths.into_iter().map(Into::into).collect();
+        let paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
+        Self::open_paths(paths, options)
+    }
+
+    /// Looks which inputs can be read. None is read yet.
+    fn open_paths(paths: Vec<PathBuf>, options: ReadOptions) -> Result<Self> {
+        if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
+            return Err(Error::Input {
+                source_name: STDIN.to_owned(),
+                line: None,
+                reason: "standard input can be read only once".to_owned(),
+            });
+        }
+        let found = with_files_of_directories(paths, &options)?;
+        let mut paths = Vec::with_capacity(found.len());
+        let mut begins = Vec::with_capacity(found.len());
+        let mut total = Some(0);
+        for (path, problem) in found {
+            let bytes = match problem {
+                Some(problem) => Err(problem),
+                None if is_stdin(&path) => Ok(None),
+                None => readable_bytes(&path, &options).map_err(reason_of_input),
+            };
+            begins.push(match bytes {
+                Ok(bytes) => {
+                    total = total.zip(bytes).map(|(total, bytes)| total + bytes);
+                    Begin::Start
+                }
+                Err(reason) => Begin::Failed {
+                    reason,
+                    is_lasting: false,
+                },
+            });
+            paths.push(path);
+        }
         Ok(Self {
-            inputs: Inputs::open(paths, options)?,
+            paths,
+            begins,
+            next: 0,
+            current: None,
+            failed: None,
+            options,
+            progress: Progress::new(total),
+            stdin: Stdin(None),
+            names: None,
             ahead: VecDeque::new(),
         })
     }
@@ -61,29 +137,33 @@ impl Records {
     /// Reads `-` from `input` instead of the standard input of the process.
     #[must_use]
     pub fn standard_input(mut self, input: impl Read + Send + 'static) -> Self {
-        self.inputs.set_standard_input(Box::new(input));
+        self.stdin.0 = Some(Box::new(input));
         self
     }
 
     /// Refuses inputs of which one cannot be opened. Otherwise that is told when its turn comes.
     #[cfg(feature = "cli")]
     pub(crate) fn ensure_readable(&self) -> Result<()> {
-        self.inputs.ensure_readable()
+        for (path, begin) in self.paths.iter().zip(&self.begins) {
+            if let Begin::Failed { reason, .. } = begin {
+                return Err(not_readable(path, reason));
+            }
+        }
+        Ok(())
     }
 
-    /// What gets a fingerprint of its own.
-    pub(super) fn unit(&self) -> Unit {
-        self.inputs.options().unit
+    pub(super) fn options(&self) -> &ReadOptions {
+        &self.options
     }
 
     /// The paths of the inputs: those that were given, with the files of directories in their place.
     pub fn paths(&self) -> &[PathBuf] {
-        self.inputs.paths()
+        &self.paths
     }
 
     /// The progress of reading: bytes read, and bytes in all.
     pub fn progress(&self) -> Progress {
-        self.inputs.progress()
+        self.progress.clone()
     }
 
     /// The scheme that suits the inputs, judged by the first good record. It is [`Scheme::External`] if that
@@ -94,7 +174,7 @@ impl Records {
     ///
     /// [`Error::Interrupted`] if the reading was [stopped](ReadOptions::stop_when).
     pub fn suitable_scheme(&mut self) -> Result<Scheme> {
-        if self.inputs.options().format == InputFormat::Fingerprints {
+        if self.options.format == InputFormat::Fingerprints {
             return Ok(Scheme::External);
         }
         // After this many bad records, a good one is hardly to be expected.
@@ -102,16 +182,16 @@ impl Records {
         const MOST_BYTES: usize = 64 << 20;
         let mut bytes = 0;
         while self.ahead.len() < MOST_RECORDS && bytes < MOST_BYTES {
-            let Some(raw) = self.inputs.next_chunk(1)?.pop() else {
+            let Some(raw) = self.read(1)?.pop() else {
                 break;
             };
-            bytes += raw.bytes();
+            bytes += bytes_of(&raw);
             self.ahead.push_back(raw.clone());
-            if raw.is_end() {
+            if is_end(&raw) {
                 continue;
             }
             // A bad record is reported later, by `next_chunk`.
-            let Ok(Some(record)) = Record::parse(raw, self.inputs.options()) else {
+            let Ok(Some(record)) = Record::parse(raw, &self.options) else {
                 continue;
             };
             match record.brings_fingerprint() {
@@ -120,7 +200,7 @@ impl Records {
                 None => {}
             }
         }
-        Ok(match self.unit() {
+        Ok(match self.options.unit {
             Unit::Document => Scheme::default(),
             Unit::Paragraph | Unit::Sentence => Scheme::MinwiseShort1,
         })
@@ -138,10 +218,10 @@ impl Records {
         turn: impl Fn(Record) -> Result<T, E> + Sync,
     ) -> Result<Vec<Result<T, E>>> {
         loop {
-            let mut raw = self.next_raw()?;
+            let mut raw = self.next_raw_chunk()?;
             let has_ended = raw.is_empty();
-            raw.retain(|raw| !raw.is_end());
-            let options = self.inputs.options();
+            raw.retain(|raw| !is_end(raw));
+            let options = &self.options;
             let turned = parallel::map_each(raw, |raw| parse(raw, options, &turn).transpose());
             let turned: Vec<_> = turned.into_iter().flatten().collect();
             if has_ended || !turned.is_empty() {
@@ -162,7 +242,7 @@ impl Records {
     /// [`Snapshot::source`](crate::Snapshot::source).
     pub fn resume(&mut self, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
         self.begin_again();
-        resuming::resume(&mut self.inputs, snapshot)
+        resuming::resume(self, snapshot)
     }
 
     /// As [`next_chunk`](Self::next_chunk), with the place behind each record, and with the ends of inputs.
@@ -174,16 +254,19 @@ impl Records {
         &mut self,
         turn: impl Fn(Record) -> Result<T, E> + Sync,
     ) -> Result<Vec<ReadRecord<T, E>>> {
-        let raw = self.next_raw()?;
-        let names = self.inputs.names();
-        let options = self.inputs.options();
+        let raw = self.next_raw_chunk()?;
+        let names = self.names();
+        let options = &self.options;
         Ok(parallel::map_each(raw, |raw| {
-            let reached = match &names[raw.input.index] {
+            let has_ended = is_end(&raw);
+            let reached = match &names[raw.position.index()] {
                 // What cannot be read further was read up to the record before.
-                Some(name) if !raw.has_failed() => Some(raw.reached(name.clone())),
+                Some(name) if !has_failed(&raw) => {
+                    Some(raw.position.reached(name.clone(), has_ended))
+                }
                 _ => None,
             };
-            let record = if raw.is_end() {
+            let record = if has_ended {
                 None
             } else {
                 parse(raw, options, &turn).transpose()
@@ -192,25 +275,293 @@ impl Records {
         }))
     }
 
+    /// The names of the sources: the absolute paths of files. `None` for an input that cannot be known again, or not be
+    /// read.
+    pub(super) fn names(&mut self) -> Names {
+        if let Some(names) = &self.names {
+            return names.clone();
+        }
+        let names: Names = (0..self.paths.len())
+            .map(|index| self.name_of(index))
+            .collect();
+        self.names.insert(names).clone()
+    }
+
+    fn name_of(&mut self, index: usize) -> Option<Arc<[u8]>> {
+        let path = &self.paths[index];
+        if is_stdin(path) || self.problem(index).is_some() {
+            return None;
+        }
+        let reason = match readable_bytes(path, &self.options) {
+            Ok(None) => return None,
+            // By whatever links it is reached.
+            Ok(Some(_)) => match fs::canonicalize(self.options.place_of(path)) {
+                Ok(absolute) => {
+                    return Some(absolute.into_os_string().into_encoded_bytes().into());
+                }
+                Err(source) => reason_of(None, &source),
+            },
+            Err(error) => reason_of_input(error),
+        };
+        self.fail(index, reason, false);
+        None
+    }
+
+    /// Why an input cannot be read, if that is known before it is opened.
+    fn problem(&self, index: usize) -> Option<&str> {
+        match &self.begins[index] {
+            Begin::Failed { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// An input cannot be read, perhaps as long as its content is the same.
+    pub(super) fn fail(&mut self, index: usize, reason: String, is_lasting: bool) {
+        self.begins[index] = Begin::Failed { reason, is_lasting };
+    }
+
+    /// Opens all inputs, leaves out those that cannot be read, and returns their errors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`] if the reading was stopped.
+    pub(super) fn without_unreadable(&mut self) -> Result<Vec<(PathBuf, Error)>> {
+        for index in 0..self.paths.len() {
+            if self.name_of(index).is_none() {
+                continue;
+            }
+            if let Err(error) = self.open_input(index, None) {
+                match self.or_stopped(error) {
+                    Error::Input { reason, .. } => self.fail(index, reason, false),
+                    error => return Err(error),
+                }
+            }
+        }
+        Ok(self.without_failed())
+    }
+
+    fn without_failed(&mut self) -> Vec<(PathBuf, Error)> {
+        let mut failed = Vec::new();
+        let begins = mem::take(&mut self.begins);
+        for (path, begin) in mem::take(&mut self.paths).into_iter().zip(begins) {
+            if let Begin::Failed { reason, .. } = &begin {
+                let error = not_readable(&path, reason);
+                failed.push((path, error));
+            } else {
+                self.paths.push(path);
+                self.begins.push(begin);
+            }
+        }
+        self.names = None;
+        self.next = 0;
+        self.progress.begin_again();
+        failed
+    }
+
+    /// Gives the only input a name.
+    pub(super) fn set_name(&mut self, name: &[u8]) -> Result<()> {
+        let [_] = self.paths[..] else {
+            let reason =
+                "a name for the source is for one input; name the others by their paths".to_owned();
+            // Safe to show: bytes that are not UTF-8 are escaped.
+            let source_name = name.escape_ascii().to_string();
+            return Err(Error::Input {
+                source_name,
+                line: None,
+                reason,
+            });
+        };
+        self.names = Some([Some(name.into())].into());
+        Ok(())
+    }
+
+    /// Compares a file with what was read of it before. Other inputs are compared when they are read.
+    pub(super) fn standing(&self, index: usize, source: &Source) -> Result<Standing> {
+        let path = &self.paths[index];
+        if is_stdin(path) || readable_bytes(path, &self.options)?.is_none() {
+            return Ok(Standing::Unknown);
+        }
+        let standing = standing_of(path, &self.options, &source.identity(), source.has_ended());
+        standing.map_err(|source| self.or_stopped(cannot_read(path, None, &source)))
+    }
+
+    /// Sets where the reading of an input begins: as `resumed` says of what was read before.
+    pub(super) fn begin(&mut self, index: usize, resumed: Resumed, stored: Option<&Source>) {
+        match (resumed, stored) {
+            (Resumed::PassedOver | Resumed::Repeated, _) => self.begins[index] = Begin::End,
+            (Resumed::Failed, Some(stored)) => {
+                let reason = stored.failed().unwrap_or_default();
+                self.fail(index, reason.to_owned(), true);
+            }
+            (Resumed::Continued | Resumed::Grown, Some(stored)) => {
+                self.begins[index] = Begin::Behind(Behind {
+                    place: stored.place(),
+                    identity: stored.identity(),
+                    is_again: stored.record.last_line.documents > 0,
+                });
+            }
+            _ => {}
+        }
+    }
+
     /// Goes back to the beginning of the inputs, if anything was read to find a suitable scheme. A pipe cannot be read
     /// again, so there what was read is kept.
     pub(super) fn begin_again(&mut self) {
-        if !self.ahead.is_empty() && self.inputs.begin_again() {
-            self.ahead.clear();
-        }
-    }
-
-    /// The inputs, before anything of them is read.
-    pub(super) fn inputs(&mut self) -> &mut Inputs {
-        &mut self.inputs
-    }
-
-    fn next_raw(&mut self) -> Result<Vec<Raw>> {
         if self.ahead.is_empty() {
-            return self.inputs.next_chunk(CHUNK_LENGTH);
+            return;
+        }
+        for path in &self.paths[..self.next] {
+            // What cannot be read is met again.
+            if is_stdin(path) || matches!(readable_bytes(path, &self.options), Ok(None)) {
+                return;
+            }
+        }
+        self.progress.begin_again();
+        self.next = 0;
+        self.current = None;
+        self.failed = None;
+        self.ahead.clear();
+    }
+
+    /// Reads the next records. Empty at the end. The end of an input counts as a record.
+    pub(super) fn next_raw_chunk(&mut self) -> Result<Vec<Raw>> {
+        if self.ahead.is_empty() {
+            return self.read(CHUNK_LENGTH);
         }
         Ok(mem::take(&mut self.ahead).into())
     }
+
+    /// Reads the next records, at least one and at most `limit`. Stops where it would have to wait for more
+    /// input, and at about 4 MiB.
+    fn read(&mut self, limit: usize) -> Result<Vec<Raw>> {
+        const CHUNK_BYTES: usize = 4 << 20;
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        while chunk.len() < limit && bytes < CHUNK_BYTES {
+            let next = match self.failed.take() {
+                Some(error) => Err(error),
+                None => self.next_raw(),
+            };
+            let raw = match next {
+                Ok(Some(raw)) => raw,
+                Ok(None) => break,
+                Err(error) if chunk.is_empty() => return Err(self.or_stopped(error)),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            };
+            bytes += bytes_of(&raw);
+            chunk.push(raw);
+            if self.current.as_ref().is_some_and(Input::would_wait) {
+                break;
+            }
+        }
+        Ok(chunk)
+    }
+
+    /// Why reading has failed: if it was stopped, nothing else counts.
+    fn or_stopped(&self, error: Error) -> Error {
+        if self.options.stop.is_asked() {
+            Error::Interrupted
+        } else {
+            error
+        }
+    }
+
+    fn next_raw(&mut self) -> Result<Option<Raw>> {
+        loop {
+            if let Some(input) = &mut self.current {
+                match input.next_raw() {
+                    // If the reading was stopped, nothing else counts.
+                    Some(raw) if has_failed(&raw) && self.options.stop.is_asked() => {
+                        return Err(Error::Interrupted);
+                    }
+                    Some(raw) => return Ok(Some(raw)),
+                    None => self.current = None,
+                }
+            }
+            if self.next == self.paths.len() {
+                return Ok(None);
+            }
+            match self.open_next() {
+                Ok(opened) => self.current = opened,
+                Err(Error::Input { .. }) if self.options.stop.is_asked() => {
+                    return Err(Error::Interrupted);
+                }
+                Err(Error::Input { reason, .. }) => return Ok(Some(self.not_opened(reason))),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What stands for the input that was to be opened last.
+    fn not_opened(&self, reason: String) -> Raw {
+        let index = self.next - 1;
+        let is_lasting = match self.begins[index] {
+            Begin::Failed { is_lasting, .. } => is_lasting,
+            _ => false,
+        };
+        let content = RawContent::Failed { reason, is_lasting };
+        Raw::new(index, &self.paths[index], None, InputFormat::Text, content)
+    }
+
+    /// Opens an input, unless it is passed over. It begins behind what was read of it, if that is given.
+    pub(super) fn open_input(
+        &mut self,
+        index: usize,
+        behind: Option<Behind>,
+    ) -> Result<Option<Input>> {
+        if let Some(behind) = behind {
+            self.begins[index] = Begin::Behind(behind);
+        }
+        self.next = index;
+        self.open_next()
+    }
+
+    /// Opens the next input, unless it is passed over.
+    fn open_next(&mut self) -> Result<Option<Input>> {
+        let index = self.next;
+        self.next += 1;
+        let path = &self.paths[index];
+        let behind = match &self.begins[index] {
+            Begin::Start => None,
+            Begin::Behind(behind) => Some(*behind),
+            Begin::Failed { reason, .. } => return Err(not_readable(path, reason)),
+            Begin::End => {
+                let bytes = readable_bytes(path, &self.options)?;
+                self.progress.pass_over(bytes.unwrap_or_default());
+                return Ok(None);
+            }
+        };
+        let stdin = if is_stdin(path) {
+            self.stdin.0.take()
+        } else {
+            None
+        };
+        let opener = Opener {
+            path,
+            options: &self.options,
+            progress: &self.progress,
+        };
+        Input::open(index, opener, stdin, behind).map(Some)
+    }
+}
+
+/// The memory that the content of a record takes (bytes).
+fn bytes_of(raw: &Raw) -> usize {
+    match &raw.content {
+        RawContent::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+fn is_end(raw: &Raw) -> bool {
+    matches!(raw.content, RawContent::End)
+}
+
+fn has_failed(raw: &Raw) -> bool {
+    matches!(raw.content, RawContent::Failed { .. })
 }
 
 /// A record of an input, or its end, and the place behind it.
@@ -237,273 +588,11 @@ fn parse<T, E: From<Rejected>>(
     }
 }
 
-/// One record of an input, or its end.
-pub(super) struct Step {
-    pub(super) taken: Taken,
-    pub(super) input: Arc<Origin>,
-    /// Where the input goes on behind it.
-    pub(super) mark: Mark,
-    /// As those of [`Raw`].
-    pub(super) is_last_line: bool,
-    pub(super) is_again: bool,
-}
-
-/// What a database takes of a record.
-pub(super) enum Taken {
-    Document {
-        document: Document,
-        /// The number of its lines, if each of them may be a document.
-        lines: Option<u64>,
-    },
-    Cut(CutDocument),
-    /// It is no document, such as the request in a web archive.
-    PassedOver,
-    /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
-    Left(Rejected),
-    Rejected(Rejected),
-    /// The input cannot be read, or not further.
-    Failed {
-        rejected: Rejected,
-        /// Whether that is so as long as its content is the same.
-        is_lasting: bool,
-    },
-    /// The end of the input.
-    End,
-}
-
-/// How records become documents.
-struct Taker {
-    options: ReadOptions,
-    rule: Fingerprinting,
-    on_text: Option<OnText>,
-}
-
-impl Taker {
-    fn step(&self, raw: Raw) -> Step {
-        let input = raw.input.clone();
-        let mark = raw.mark;
-        let is_last_line = raw.is_last_line;
-        let is_again = raw.is_again;
-        let is_lasting = raw.has_failed_for_good();
-        let is_in_character = is_last_line && raw.ends_in_character();
-        let taken = if raw.is_end() {
-            Taken::End
-        } else {
-            match self.take(raw) {
-                Ok(taken) => taken,
-                Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
-                    Taken::Left(rejected)
-                }
-                Err(rejected) if rejected.is_input() => Taken::Failed {
-                    rejected,
-                    is_lasting,
-                },
-                Err(rejected) => Taken::Rejected(rejected),
-            }
-        };
-        Step {
-            taken,
-            input,
-            mark,
-            is_last_line,
-            is_again,
-        }
-    }
-
-    fn take(&self, raw: Raw) -> Result<Taken, Rejected> {
-        let Some(record) = Record::parse(raw, &self.options)? else {
-            return Ok(Taken::PassedOver);
-        };
-        let on_text = self.on_text.as_ref();
-        if record.unit != Unit::Document {
-            return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
-        }
-        let lines = record.lines_of_list();
-        let document = document_of(record, self.rule, on_text)?;
-        Ok(Taken::Document { document, lines })
-    }
-}
-
-/// Reads on another thread, and parses and fingerprints on yet another, each a few chunks ahead. So to unpack what is
-/// packed, which one thread has to do, does not keep the others waiting. The last thing that is sent is an empty chunk
-/// or an error.
-pub(super) fn read_ahead(
-    mut records: Records,
-    rule: Fingerprinting,
-    on_text: Option<OnText>,
-) -> Result<mpsc::Receiver<Result<Vec<Step>>>> {
-    let options = records.inputs.options().clone();
-    let taker = Taker {
-        options,
-        rule,
-        on_text,
-    };
-    let chunks = sent_ahead(move || records.next_raw())?;
-    sent_ahead(move || {
-        // The last thing it sends is an empty chunk or an error, unless it panics.
-        let chunk = chunks
-            .recv()
-            .expect("the thread that reads the input goes on to its end")?;
-        Ok(parallel::map_each(chunk, |raw| taker.step(raw)))
-    })
-}
-
-/// Makes chunks on another thread, a few ahead, up to an empty one or an error.
-fn sent_ahead<T: Send + 'static>(
-    mut next: impl FnMut() -> Result<Vec<T>> + Send + 'static,
-) -> Result<mpsc::Receiver<Result<Vec<T>>>> {
-    let (sender, receiver) = mpsc::sync_channel(2);
-    // The thread is not joined. It may wait for standard input for ever after the receiver is dropped.
-    thread::Builder::new()
-        .name("simdb-read".to_owned())
-        .spawn(move || {
-            loop {
-                let chunk = next();
-                let has_ended = chunk.as_ref().map_or(true, Vec::is_empty);
-                if sender.send(chunk).is_err() || has_ended {
-                    break;
-                }
-            }
-        })
-        .map_err(Error::no_thread)?;
-    Ok(receiver)
-}
-
-/// Inputs that were read before, and are read again to be copied.
-pub(crate) struct StoredRecords {
-    inputs: Inputs,
-    current: Option<Input>,
-    failed: Vec<(PathBuf, Error)>,
-}
-
-impl StoredRecords {
-    /// # Errors
-    ///
-    /// [`Error::Input`] for an input that cannot be read twice.
-    pub(crate) fn open(
-        paths: impl IntoIterator<Item = PathBuf>,
-        options: ReadOptions,
-    ) -> Result<Self> {
-        let mut inputs = Inputs::open(paths.into_iter().collect(), options)?;
-        let failed = inputs.without_unreadable()?;
-        let names = inputs.names();
-        for (path, name) in inputs.paths().iter().zip(names.iter()) {
-            if name.is_none() {
-                return Err(not_readable(
-                    path,
-                    "it can be read only once, but has to be read twice; write it to a file first",
-                ));
-            }
-        }
-        Ok(Self {
-            inputs,
-            current: None,
-            failed,
-        })
-    }
-
-    /// The inputs that cannot be read, and why. They are left out.
-    pub(crate) fn failed(&self) -> &[(PathBuf, Error)] {
-        &self.failed
-    }
-
-    /// Refuses to go on if there is nothing that can be read.
-    pub(crate) fn ensure_any(&mut self) -> Result<()> {
-        if self.inputs.paths().is_empty() && !self.failed.is_empty() {
-            return Err(self.failed.remove(0).1);
-        }
-        Ok(())
-    }
-
-    /// The paths of the inputs, with the files of directories in their place.
-    pub(crate) fn paths(&self) -> &[PathBuf] {
-        self.inputs.paths()
-    }
-
-    /// Where the file of an input is.
-    pub(crate) fn place_of(&self, index: usize) -> PathBuf {
-        self.inputs
-            .options()
-            .place_of(&self.paths()[index])
-            .into_owned()
-    }
-
-    /// By what a database knows the inputs again.
-    pub(crate) fn names(&mut self) -> Result<Vec<Vec<u8>>> {
-        let names = self.inputs.names();
-        let mut known = Vec::with_capacity(names.len());
-        for name in &*names {
-            known.push(name.as_deref().unwrap_or_default().to_vec());
-        }
-        Ok(known)
-    }
-
-    /// The progress of reading from the beginning.
-    pub(crate) fn begin_again(&self) -> Progress {
-        let progress = self.inputs.progress();
-        progress.begin_again();
-        progress
-    }
-
-    /// How an input is cut into records, and how it is packed.
-    pub(crate) fn kind_of(&mut self, index: usize) -> Result<(InputFormat, Packing)> {
-        Ok(match self.inputs.open_input(index)? {
-            Some(input) => input.kind(),
-            None => Default::default(),
-        })
-    }
-
-    /// Opens an input at a place between two records. True if a byte order mark stands before its first one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Input`] if it cannot be read, or is not as the source says that it was.
-    pub(crate) fn begin(&mut self, index: usize, place: Place, source: &Source) -> Result<bool> {
-        self.ensure_same(index, source)?;
-        if place != Place::default() {
-            let last = Sample::default();
-            let identity = Identity {
-                last,
-                ..source.identity()
-            };
-            self.inputs.begin_at(index, Mark { place, last }, identity);
-        }
-        self.current = self.inputs.open_input(index)?;
-        let input = self.current.as_ref();
-        Ok(input.is_some_and(Input::is_behind_byte_order_mark))
-    }
-
-    /// The line of the next record. In a web archive, its number among the records.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.current.as_ref().map_or(0, Input::next_number)
-    }
-
-    /// Copies the next record as it is. False at the end.
-    pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
-        match &mut self.current {
-            Some(input) => input.copy_next(to),
-            None => Ok(false),
-        }
-    }
-
-    /// The place before the next record.
-    pub(crate) fn place(&mut self) -> Place {
-        self.current
-            .as_mut()
-            .map_or_else(Place::default, Input::place)
-    }
-
-    /// Refuses an input that has changed since it was read.
-    pub(crate) fn ensure_same(&self, index: usize, source: &Source) -> Result<()> {
-        if self.inputs.standing(index, source)? == Standing::Same {
-            return Ok(());
-        }
-        let path: &Path = &self.paths()[index];
-        let changed = std::io::Error::other(
-            "it has changed since it was read; the same command begins anew when its folder of work is deleted",
-        );
-        debug_assert!(!is_stdin(path));
-        Err(cannot_read(path, None, &changed))
+/// The reason of an error of an input.
+fn reason_of_input(error: Error) -> String {
+    match error {
+        Error::Input { reason, .. } => reason,
+        other => other.to_string(),
     }
 }
 

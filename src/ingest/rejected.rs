@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::record::RecordId;
+use super::numbered_key::RecordId;
 use crate::error::{Error, path_name};
 use crate::text::{Scheme, Unit};
 
@@ -67,20 +67,22 @@ impl Rejected {
             _ => false,
         }
     }
+}
 
+impl From<&Rejected> for Error {
     /// The error of an ingestion that ends at this record.
-    pub(super) fn to_error(&self) -> Error {
-        Error::Input {
-            source_name: path_name(&self.path),
-            line: self.line,
-            reason: self.reason.to_string(),
+    fn from(rejected: &Rejected) -> Self {
+        Self::Input {
+            source_name: path_name(&rejected.path),
+            line: rejected.line,
+            reason: rejected.reason.to_string(),
         }
     }
 }
 
 impl From<Rejected> for Error {
     fn from(rejected: Rejected) -> Self {
-        rejected.to_error()
+        Self::from(&rejected)
     }
 }
 

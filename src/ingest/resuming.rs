@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::ingestion::Resumed;
-use super::input::{Mark, Origin};
-use super::input_queue::Inputs;
+use super::ingestion::{Ingested, Resumed};
+use super::input::Position;
+use super::records::Records;
 use super::stamp::Standing;
 use crate::database::{Database, Snapshot, WriteTxn};
 use crate::error::{Error, Result};
@@ -29,16 +29,6 @@ pub enum Reread {
     All,
 }
 
-/// How the inputs of an ingestion are known again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Naming {
-    /// The name of the only input.
-    pub(super) name: Option<Vec<u8>>,
-    pub(super) reread: Reread,
-    /// Whether an input is known again of which every record was rejected.
-    pub(super) knows_rejected: bool,
-}
-
 /// The sources of one ingestion, in the order of the inputs.
 pub(super) struct Sources {
     /// `None` for an input whose place is not kept, since it cannot be known again.
@@ -49,7 +39,7 @@ pub(super) struct Sources {
     is_stored: Vec<bool>,
     /// Those that are to be committed.
     changed: BTreeSet<usize>,
-    /// As that of [`Naming`].
+    /// Whether an input is known again of which every record was rejected.
     knows_rejected: bool,
     /// The documents that earlier readings have stored, of the sources that are read again.
     ignored: Arc<Ignored>,
@@ -65,17 +55,6 @@ const DAY_SECONDS: i64 = 86_400;
 /// The most bytes that are kept of the reason why an input cannot be read.
 const MOST_REASON_BYTES: usize = 1_000;
 
-/// What was read of an input since it was noted last.
-#[derive(Default)]
-pub(super) struct Noted {
-    pub(super) totals: Totals,
-    /// The numbers that its documents got.
-    pub(super) numbers: Range<u64>,
-    pub(super) has_ended: bool,
-    /// Whether it is a last line that has no line end.
-    pub(super) is_last_line: bool,
-}
-
 /// A run: all ingestions of the same inputs that follow each other until they are read.
 struct Run {
     number: u64,
@@ -86,33 +65,24 @@ struct Run {
     repeated: Vec<bool>,
 }
 
-/// How an input is read that was read before.
-#[derive(Clone, Copy)]
-pub(super) struct Resumption {
-    pub(super) index: usize,
-    pub(super) resumed: Resumed,
-}
-
 impl Sources {
-    /// Decides for each input where its reading begins, and sets that in `inputs`. Returns how those are read that were
-    /// read before.
+    /// Decides for each input where its reading begins, and sets that in `records`. Returns how those are read that were
+    /// read before, by their indices.
     pub(super) fn plan(
         database: &Database,
-        inputs: &mut Inputs,
-        naming: &Naming,
-    ) -> Result<(Self, Vec<Resumption>)> {
-        if let Some(name) = &naming.name {
-            inputs.set_name(name)?;
-        }
-        let names = inputs.names();
+        records: &mut Records,
+        reread: Reread,
+        knows_rejected: bool,
+    ) -> Result<(Self, Vec<(usize, Resumed)>)> {
+        let names = records.names();
         let stored = stored_sources(database, &names)?;
-        let run = Run::new(&names, &stored, naming.reread);
+        let run = Run::new(&names, &stored, reread);
         let mut sources = Self {
             sources: vec![None; names.len()],
             is_read: vec![true; names.len()],
             is_stored: stored.iter().map(Option::is_some).collect(),
             changed: BTreeSet::new(),
-            knows_rejected: naming.knows_rejected,
+            knows_rejected,
             ignored: Arc::default(),
             unknown: Totals::default(),
             unchanged: 0,
@@ -121,15 +91,15 @@ impl Sources {
         let mut resumptions = Vec::new();
         for (index, stored) in stored.iter().enumerate() {
             let Some(name) = &names[index] else { continue };
-            let resumed = match run.resume(inputs, index, stored.as_ref()) {
+            let resumed = match run.resume(records, index, stored.as_ref()) {
                 Err(Error::Input { reason, .. }) => {
-                    inputs.fail(index, reason, false);
+                    records.fail(index, reason, false);
                     continue;
                 }
                 resumed => resumed?,
             };
             if !matches!(resumed, Resumed::New | Resumed::Failed) {
-                resumptions.push(Resumption { index, resumed });
+                resumptions.push((index, resumed));
             }
             sources.is_read[index] = !matches!(
                 resumed,
@@ -141,7 +111,7 @@ impl Sources {
                 continue;
             }
 
-            let mut record = run.begin(inputs, index, stored.as_ref(), resumed);
+            let mut record = run.begin(records, index, stored.as_ref(), resumed);
             if resumed == Resumed::Again
                 && let Some(stored) = stored
             {
@@ -172,18 +142,18 @@ impl Sources {
         self.ignored.clone()
     }
 
-    /// The number of inputs that are not read, since they are the same, or are given twice.
-    pub(super) fn unchanged(&self) -> u64 {
-        self.unchanged
-    }
-
-    /// What all inputs hold: what was read of them now and before.
-    pub(super) fn in_all(&self) -> Totals {
-        let mut totals = self.unknown;
+    /// What was done: what was read `now`, what all inputs hold, and how many could not be read.
+    pub(super) fn ingested(&self, now: Totals, failed: u64) -> Ingested {
+        let mut in_all = self.unknown;
         for source in self.sources.iter().flatten() {
-            totals.add_all(&source.record.totals);
+            in_all.add_all(&source.record.totals);
         }
-        totals
+        Ingested {
+            now,
+            in_all,
+            unchanged: self.unchanged,
+            failed,
+        }
     }
 
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
@@ -197,57 +167,58 @@ impl Sources {
         self.ignored.stored.store(stored, Ordering::Relaxed);
     }
 
-    /// Notes how far an input was read.
-    pub(super) fn note(&mut self, input: &Origin, mark: Mark, noted: Noted) {
-        let Noted {
-            totals,
-            numbers,
-            has_ended,
-            is_last_line,
-        } = noted;
-        let Some(source) = &mut self.sources[input.index] else {
+    /// Notes that an input was read up to a position, and what was read of it since it was noted last: with the numbers
+    /// that its documents got, and whether it has ended.
+    pub(super) fn note(
+        &mut self,
+        position: &Position,
+        totals: Totals,
+        numbers: Range<u64>,
+        has_ended: bool,
+    ) {
+        let index = position.index();
+        let Some(source) = &mut self.sources[index] else {
             return self.unknown.add_all(&totals);
         };
         let record = &mut source.record;
-        record.place = mark.place;
-        record.identity = input.identity_at(mark);
+        position.note_in(record);
         record.ended = has_ended;
         record.totals.add_all(&totals);
-        if is_last_line {
+        if position.is_last_line {
             record.last_line.add_all(&totals);
         }
         record.numbers.add(numbers);
         record.updated = now_seconds();
-        self.changed.insert(input.index);
+        self.changed.insert(index);
         if has_ended {
-            self.go_on_behind(input.index);
+            self.go_on_behind(index);
         }
     }
 
     /// Notes that an input cannot be read further, and why, if that is so as long as its content is the same. Returns
     /// whether that is to be written.
-    pub(super) fn fail(&mut self, input: &Origin, mark: Mark, lasting: Option<&str>) -> bool {
-        let was_read = mem::take(&mut self.is_read[input.index]);
+    pub(super) fn fail(&mut self, position: &Position, lasting: Option<&str>) -> bool {
+        let index = position.index();
+        let was_read = mem::take(&mut self.is_read[index]);
         if !was_read {
             return false;
         }
-        if let Some((source, reason)) = self.sources[input.index].as_mut().zip(lasting) {
+        if let Some((source, reason)) = self.sources[index].as_mut().zip(lasting) {
             let record = &mut source.record;
-            record.place = mark.place;
-            record.identity = input.identity_at(mark);
+            position.note_in(record);
             let mut end = reason.len().min(MOST_REASON_BYTES);
             while !reason.is_char_boundary(end) {
                 end -= 1;
             }
             record.failed = Some(reason[..end].to_owned());
             record.updated = now_seconds();
-            self.changed.insert(input.index);
-        } else if self.is_stored[input.index] {
-            self.changed.insert(input.index);
+            self.changed.insert(index);
+        } else if self.is_stored[index] {
+            self.changed.insert(index);
         }
-        let is_changed = self.changed.contains(&input.index);
+        let is_changed = self.changed.contains(&index);
         if is_changed {
-            self.go_on_behind(input.index);
+            self.go_on_behind(index);
         }
         is_changed
     }
@@ -327,12 +298,12 @@ impl Run {
     /// How an input is read.
     fn resume(
         &self,
-        inputs: &mut Inputs,
+        records: &mut Records,
         index: usize,
         stored: Option<&Source>,
     ) -> Result<Resumed> {
         if self.repeated[index] {
-            inputs.pass_over(index);
+            records.begin(index, Resumed::Repeated, None);
             return Ok(Resumed::Repeated);
         }
         let Some(stored) = stored else {
@@ -348,7 +319,7 @@ impl Run {
         if stored.place() == Place::default() && !stored.has_ended() && !has_failed {
             return Ok(Resumed::New);
         }
-        Ok(match inputs.standing(index, stored)? {
+        Ok(match records.standing(index, stored)? {
             Standing::Same if has_failed => Resumed::Failed,
             _ if has_failed && stored.place() == Place::default() => Resumed::New,
             Standing::Changed => Resumed::Changed,
@@ -361,7 +332,7 @@ impl Run {
     /// Sets where an input begins, and returns the record of its source.
     fn begin(
         &self,
-        inputs: &mut Inputs,
+        records: &mut Records,
         index: usize,
         stored: Option<&Source>,
         resumed: Resumed,
@@ -371,6 +342,7 @@ impl Run {
             command: self.command,
             ..SourceRecord::default()
         };
+        records.begin(index, resumed, stored);
         let Some(stored) = stored else { return new };
         let mut old = stored.record.clone();
         match resumed {
@@ -389,19 +361,12 @@ impl Run {
                 earlier.add_all(&old.numbers);
                 SourceRecord { earlier, ..new }
             }
-            Resumed::PassedOver | Resumed::Repeated => {
-                inputs.pass_over(index);
-                SourceRecord {
-                    earlier: Numbers::default(),
-                    ..old
-                }
-            }
-            Resumed::Failed => {
-                inputs.fail(index, old.failed.clone().unwrap_or_default(), true);
-                old
-            }
+            Resumed::PassedOver | Resumed::Repeated => SourceRecord {
+                earlier: Numbers::default(),
+                ..old
+            },
+            Resumed::Failed => old,
             Resumed::Continued | Resumed::Grown => {
-                inputs.begin_behind(index, stored);
                 // The last line is read once more.
                 old.totals.take_out(&mem::take(&mut old.last_line));
                 SourceRecord {
@@ -417,8 +382,8 @@ impl Run {
 }
 
 /// Goes on where sources were read up to, without a run.
-pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
-    let names = inputs.names();
+pub(super) fn resume(records: &mut Records, snapshot: &Snapshot) -> Result<Vec<Resumed>> {
+    let names = records.names();
     let run = Run {
         number: 0,
         command: 0,
@@ -431,15 +396,15 @@ pub(super) fn resume(inputs: &mut Inputs, snapshot: &Snapshot) -> Result<Vec<Res
             Some(name) => snapshot.source(name)?,
             None => None,
         };
-        let resumed = match run.resume(inputs, index, stored.as_ref()) {
+        let resumed = match run.resume(records, index, stored.as_ref()) {
             Err(Error::Input { reason, .. }) => {
-                inputs.fail(index, reason, false);
+                records.fail(index, reason, false);
                 Resumed::Failed
             }
             Ok(Resumed::Repeated) => Resumed::Repeated,
             resumed => {
                 let resumed = resumed?;
-                run.begin(inputs, index, stored.as_ref(), resumed);
+                run.begin(records, index, stored.as_ref(), resumed);
                 resumed
             }
         };

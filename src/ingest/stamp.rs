@@ -76,32 +76,63 @@ fn nanos_of(time: SystemTime) -> i64 {
     }
 }
 
-/// The stamp of a file that is about to be read from its beginning or from a later place.
-pub(super) fn stamp_of(file: &File, metadata: &Metadata) -> io::Result<Stamp> {
-    Ok(Stamp {
-        samples: samples_of(file, metadata.len())?,
-        whole: None,
-        times: times_of(metadata),
-    })
+/// A file that is read.
+pub(super) struct OpenedFile {
+    file: File,
+    /// What it was when it was opened.
+    stamp: Stamp,
+    /// What was read of it from its beginning.
+    whole: Whole,
 }
 
-/// The stamp of a file that was read to its end, which is at `length`. `before` is what it was when it was opened.
-pub(super) fn stamp_at_end(file: &File, length: u64, before: Stamp, read: &Whole) -> Option<Stamp> {
-    let times = times_of(&file.metadata().ok()?);
-    let whole = read.hash_of(length);
-    let is_same = times.is_some() && times == before.times;
-    let samples = if is_same {
-        before.samples
-    } else {
-        samples_of(file, length).ok()?
-    };
-    // If it was changed while it was read, only the hash of what was read counts.
-    let times = times.filter(|_| is_same || before.times.is_none());
-    Some(Stamp {
-        samples,
-        whole,
-        times,
-    })
+impl OpenedFile {
+    /// A file that is about to be read from its beginning or from a later place. `None` if it is no file.
+    pub(super) fn new(file: &File, metadata: &Metadata) -> io::Result<Option<Self>> {
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let stamp = Stamp {
+            samples: samples_of(file, metadata.len())?,
+            whole: None,
+            times: times_of(metadata),
+        };
+        Ok(Some(Self {
+            file: file.try_clone()?,
+            stamp,
+            whole: Whole::default(),
+        }))
+    }
+
+    /// A reader of the file, of which the hash is taken of what is read through `inner`.
+    pub(super) fn hash(&self, inner: Stored) -> Stored {
+        Box::new(Hashed {
+            inner,
+            whole: self.whole.clone(),
+        })
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// The stamp once it was read to its end, which is at `length`.
+    pub(super) fn stamp_at_end(&self, length: u64) -> Option<Stamp> {
+        let before = self.stamp;
+        let times = times_of(&self.file.metadata().ok()?);
+        let is_same = times.is_some() && times == before.times;
+        let samples = if is_same {
+            before.samples
+        } else {
+            samples_of(&self.file, length).ok()?
+        };
+        // If it was changed while it was read, only the hash of what was read counts.
+        let times = times.filter(|_| is_same || before.times.is_none());
+        Some(Stamp {
+            samples,
+            whole: self.whole.hash_of(length),
+            times,
+        })
+    }
 }
 
 /// How the content of an input stands to what was read of it before.
@@ -157,17 +188,9 @@ pub(super) fn standing_of(
 
 /// The hash of all bytes that were read of a file. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Whole(Arc<Mutex<(Xxh3, u64)>>);
+struct Whole(Arc<Mutex<(Xxh3, u64)>>);
 
 impl Whole {
-    /// A reader that counts in the bytes that are read from `inner`.
-    pub(super) fn count(&self, inner: Stored) -> Stored {
-        Box::new(Hashed {
-            inner,
-            whole: self.clone(),
-        })
-    }
-
     /// The hash, if so many bytes were read.
     fn hash_of(&self, length: u64) -> Option<u64> {
         let whole = self.0.lock();

@@ -260,44 +260,6 @@ impl Stop {
     }
 }
 
-/// A pipe, asked for how much it holds while another handle of it is read.
-pub(super) struct Pipe(File);
-
-impl Pipe {
-    /// Whoever writes so much at once will hardly stop in the middle of a record. A pipe of Linux holds four times
-    /// that.
-    #[cfg(unix)]
-    const MUCH: u64 = 16 << 10;
-
-    /// `None` if the file is none, or if that cannot be told here.
-    pub(super) fn new(file: &File) -> Option<Self> {
-        if file.metadata().ok()?.is_file() {
-            return None;
-        }
-        file.try_clone().ok().map(Self)
-    }
-
-    /// The standard input of the process.
-    pub(super) fn standard_input() -> Option<Self> {
-        #[cfg(unix)]
-        {
-            use std::os::fd::AsFd as _;
-            let handle = io::stdin().as_fd().try_clone_to_owned().ok()?;
-            Some(Self(handle.into()))
-        }
-        #[cfg(not(unix))]
-        None
-    }
-
-    /// Whether so much is there that more will not have to be waited for.
-    pub(super) fn holds_much(&self) -> bool {
-        #[cfg(unix)]
-        return rustix::io::ioctl_fionread(&self.0).is_ok_and(|bytes| bytes >= Self::MUCH);
-        #[cfg(not(unix))]
-        false
-    }
-}
-
 impl PartialEq for Stop {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -1,11 +1,15 @@
-//! From the bytes of an input as it is stored to those of its records: unpacks gzip and zstd. Knows where each packed
-//! part begins, so that reading can begin there. Any number of bytes can be looked at before they are used.
+//! From the bytes of an input as it is stored to those of its records: unpacks members of gzip and frames of zstd, one
+//! after the other. Knows where each part begins, so that reading can begin there, and finds the next one behind damage.
+//! Any number of bytes can be looked at before they are used.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
+use std::mem;
 
-use super::part::{GZIP, Part, ZSTD, is_skippable_frame};
+use flate2::bufread::GzDecoder;
+
 use super::stored_bytes::{Stored, StoredBytes};
+use super::zstd_frame::{Frame, read_dictionary};
 
 /// The bytes of an input, unpacked. A packed input may have many parts, each of which is unpacked on its own.
 ///
@@ -48,12 +52,11 @@ impl Packing {
 }
 
 /// Why an input cannot be read further.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
+struct Failure {
     kind: io::ErrorKind,
-    pub(super) reason: String,
+    reason: String,
     /// The stored offset of the damage, or where the damaged part begins.
-    pub(super) at: u64,
+    at: u64,
     /// Whether the packed data are damaged. Otherwise they could not be had.
     is_damage: bool,
 }
@@ -154,18 +157,13 @@ impl Unpacked {
         }
     }
 
-    pub(super) fn is_packed(&self) -> bool {
-        self.packing != Packing::None
-    }
-
-    /// Whether it is the rows of a Parquet file.
-    pub(super) fn is_of_rows(&self) -> bool {
-        self.packing.is_of_rows()
-    }
-
     /// With what it is packed.
     pub(super) fn packing(&self) -> Packing {
         self.packing
+    }
+
+    fn is_packed(&self) -> bool {
+        self.packing != Packing::None
     }
 
     /// The number of unpacked bytes that were used.
@@ -197,15 +195,20 @@ impl Unpacked {
         Ok(self.buffered())
     }
 
-    /// The next bytes of the part in which the next byte is: at least `least`, unless it ends or fails before.
-    pub(super) fn look_in_part(&mut self, least: usize) -> &[u8] {
+    /// The number of bytes of the part in which the next byte is that can be looked at: at least `least`, unless the
+    /// part ends before. Fails if there are fewer because reading has failed.
+    pub(super) fn look_in_part(&mut self, least: usize) -> io::Result<usize> {
         while self.buffered().len() < least && self.end_of_part().is_none() {
             match self.step() {
                 Ok(Step::Forward) => {}
                 Ok(Step::End) | Err(_) => break,
             }
         }
-        self.buffered_in_part()
+        let length = self.buffered_in_part().len();
+        match self.failure() {
+            Some(error) if length < least && self.end_of_part().is_none() => Err(error),
+            _ => Ok(length),
+        }
     }
 
     /// The bytes of the part in which the next byte is that can be used without reading.
@@ -231,7 +234,7 @@ impl Unpacked {
     }
 
     /// The unpacked offset at which the packed part ends in which the next byte is. `None` if the end was not read yet.
-    pub(super) fn end_of_part(&self) -> Option<u64> {
+    fn end_of_part(&self) -> Option<u64> {
         match self.parts.get(self.next_part()) {
             Some(&(begin, _)) => Some(begin),
             None if matches!(self.part, Part::Between(_)) => Some(self.unpacked),
@@ -272,7 +275,7 @@ impl Unpacked {
         let mut rest = self.buffered()[length..].to_vec();
         let left = rest.len();
         rest.resize(left.max(ROOM), 0);
-        let mut taken = std::mem::replace(&mut self.buffer, rest);
+        let mut taken = mem::replace(&mut self.buffer, rest);
         taken.truncate(self.from + length);
         taken.drain(..self.from);
         taken.shrink_to_fit();
@@ -316,15 +319,17 @@ impl Unpacked {
         self.failed.as_ref().map(Failure::to_error)
     }
 
-    /// Why the input cannot be read further than what is buffered, if it is damaged.
-    pub(super) fn damage(&self) -> Option<&Failure> {
-        self.failed.as_ref().filter(|failure| failure.is_damage)
+    /// The damage for which the input cannot be read further than what is buffered: its reason, and its stored offset or
+    /// that of the damaged part.
+    pub(super) fn damage(&self) -> Option<(&str, u64)> {
+        let failure = self.failed.as_ref().filter(|failure| failure.is_damage)?;
+        Some((&failure.reason, failure.at))
     }
 
     /// Goes on behind damage, at the next packed part that begins as a record of a web archive does. False if there is
     /// none. What is buffered has been used.
     pub(super) fn find_record(&mut self) -> io::Result<bool> {
-        let Some(Failure { at, .. }) = self.damage() else {
+        let Some((_, at)) = self.damage() else {
             return Ok(false);
         };
         // What is no part may have one behind its first byte.
@@ -413,7 +418,10 @@ impl Unpacked {
 
     /// Why a part cannot be read further.
     fn reason_of(&self, error: &io::Error, begins: u64) -> String {
-        if !self.is_packed() || self.is_of_rows() || !is_damage(error) || self.part.cannot_be_had()
+        if !self.is_packed()
+            || self.packing.is_of_rows()
+            || !is_damage(error)
+            || self.part.cannot_be_had()
         {
             return error.to_string();
         }
@@ -474,127 +482,181 @@ impl Read for Unpacked {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::Write as _;
+/// Where the reading of an input stands.
+enum Part {
+    /// In an input that is not packed.
+    Plain(StoredBytes),
+    /// In the rows of a Parquet file of this length (bytes).
+    Rows(Stored, u64),
+    Gzip(Box<GzDecoder<StoredBytes>>),
+    Zstd(Box<Frame>),
+    /// Where a packed part has ended. Another one may follow.
+    Between(StoredBytes),
+    /// Only for a moment.
+    Taken,
+}
 
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
+/// How the bytes at the beginning of a part, or between parts, are to be read.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-    use super::super::part::DICTIONARY;
-    use super::*;
+/// The beginning of a frame of zstd with the dictionary of the frames that follow, as web archives have it.
+const DICTIONARY: &[u8] = &[0x5d, 0x2a, 0x4d, 0x18];
+/// The bytes in which a part is looked for at a time. The first block of a frame has no more than half as many.
+const LOOKED_AT: usize = 512 << 10;
 
-    fn gzip(text: &str) -> io::Result<Vec<u8>> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(text.as_bytes())?;
-        encoder.finish()
+/// Whether bytes begin as a frame of zstd that holds no data.
+fn is_skippable_frame(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
+/// What may stand between parts: zeros, with which tapes fill up the end, and line ends and spaces.
+fn is_padding(byte: u8) -> bool {
+    byte == 0 || byte.is_ascii_whitespace()
+}
+
+impl Part {
+    /// Reads from this part. Zero at its end, and between parts.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stored) => stored.read(buffer),
+            Self::Rows(rows, _) => rows.read(buffer),
+            Self::Gzip(decoder) => decoder.read(buffer),
+            Self::Zstd(frame) => frame.read(buffer),
+            Self::Between(_) | Self::Taken => Ok(0),
+        }
     }
 
-    fn unpacked(stored: &[u8]) -> io::Result<Unpacked> {
-        Unpacked::new(Box::new(io::Cursor::new(stored.to_vec())), true)
+    /// The number of stored bytes that were used.
+    fn stored_offset(&self) -> u64 {
+        match self {
+            Self::Plain(stored) | Self::Between(stored) => stored.at,
+            Self::Gzip(decoder) => decoder.get_ref().at,
+            Self::Zstd(frame) => frame.stored().at,
+            Self::Rows(_, length) => *length,
+            Self::Taken => 0,
+        }
     }
 
-    fn text_of(mut unpacked: Unpacked) -> io::Result<String> {
-        let mut text = String::new();
-        unpacked.read_to_string(&mut text)?;
-        Ok(text)
+    /// Whether the stored bytes themselves cannot be read further.
+    fn cannot_be_had(&self) -> bool {
+        match self {
+            Self::Plain(stored) | Self::Between(stored) => stored.has_failed,
+            Self::Gzip(decoder) => decoder.get_ref().has_failed,
+            Self::Zstd(frame) => frame.stored().has_failed,
+            Self::Rows(..) => true,
+            Self::Taken => false,
+        }
     }
 
-    #[test]
-    fn parts_of_gzip_and_zstd_may_follow_each_other_with_padding() -> io::Result<()> {
-        let skippable = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
-        let one = zstd::encode_all(&b"one "[..], 3)?;
-        let (two, three) = (gzip("two ")?, gzip("three")?);
-        let stored = [&one[..], &skippable, &two, &[0; 600], &three, &[0; 7]].concat();
-        assert_eq!(text_of(unpacked(&stored)?)?, "one two three");
-        assert_eq!(text_of(unpacked(b"plain")?)?, "plain");
-        assert_eq!(text_of(unpacked(b"")?)?, "");
-        Ok(())
+    /// Ends a part, so that another one can follow. What was not read of it is left out.
+    fn end(&mut self) {
+        *self = match mem::replace(self, Self::Taken) {
+            Self::Gzip(decoder) => Self::Between(decoder.into_inner()),
+            Self::Zstd(frame) => Self::Between(frame.into_stored()),
+            Self::Plain(stored) => Self::Between(stored),
+            other => other,
+        };
     }
 
-    #[test]
-    fn reading_begins_again_at_every_place() -> io::Result<()> {
-        let plain = b"one two three".to_vec();
-        let members = [gzip("one ")?, gzip("two ")?, gzip("three")?].concat();
-        let frames = [
-            zstd::encode_all(&b"one "[..], 3)?,
-            zstd::encode_all(&b"two three"[..], 3)?,
-        ]
-        .concat();
-        for stored in [plain, members, frames, gzip("one two three")?] {
-            let mut whole = unpacked(&stored)?;
-            for at in 0..=13 {
-                let (offset, skip) = whole.place_of(at);
-                let rest = io::Cursor::new(stored[offset as usize..].to_vec());
-                let mut again = whole.again_from(Box::new(rest), offset);
-                again.pass_over(skip, 0)?;
-                assert_eq!(text_of(again)?, "one two three"[at as usize..], "byte {at}");
-                whole.pass_over(1, 0)?;
+    /// Begins the next packed part, and returns where. `None` at the end of the input.
+    fn begin(&mut self, dictionary: &mut Vec<u8>) -> io::Result<Option<u64>> {
+        let Self::Between(stored) = self else {
+            return Ok(None);
+        };
+        pass_over_padding(stored, dictionary)?;
+        let at = stored.at;
+        let beginning = stored.peek(16)?;
+        let is_gzip = beginning.starts_with(GZIP);
+        let is_zstd = beginning.starts_with(ZSTD);
+        if beginning.is_empty() {
+            return Ok(None);
+        }
+        if !is_gzip && !is_zstd {
+            let behind = if at > 0 { "behind packed data, " } else { "" };
+            let reason =
+                format!("{behind}at byte {at}, there are bytes that are neither gzip nor zstd");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        stored.keep_from_here();
+        let Self::Between(stored) = mem::replace(self, Self::Taken) else {
+            return Ok(None);
+        };
+        *self = if is_gzip {
+            Self::Gzip(Box::new(GzDecoder::new(stored)))
+        } else {
+            Self::Zstd(Box::new(Frame::new(stored, dictionary)?))
+        };
+        Ok(Some(at))
+    }
+
+    /// Goes back to an offset, and from there to the next part that begins as a record of a web archive does. False if
+    /// there is none.
+    fn find_record(&mut self, from: u64, dictionary: &[u8]) -> io::Result<bool> {
+        self.end();
+        let Self::Between(stored) = self else {
+            return Ok(false);
+        };
+        stored.go_back_to(from);
+        // A decoder that has failed may have used nothing.
+        let ahead = from.saturating_sub(stored.at);
+        io::copy(&mut stored.take(ahead), &mut io::sink())?;
+        loop {
+            let bytes = stored.peek(LOOKED_AT)?;
+            let is_rest = bytes.len() < LOOKED_AT;
+            let mut reach = bytes.len();
+            if !is_rest {
+                reach -= LOOKED_AT / 2;
             }
-            assert_eq!(whole.stored_offset(), stored.len() as u64);
+            let mut places = memchr::memchr2_iter(GZIP[0], ZSTD[0], &bytes[..reach]);
+            let found = places.find(|&at| holds_record(&bytes[at..], dictionary));
+            stored.consume(found.unwrap_or(reach));
+            if found.is_some() || is_rest {
+                return Ok(found.is_some());
+            }
         }
-        Ok(())
     }
+}
 
-    #[test]
-    fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<()> {
-        let dictionary =
-            b"WARC/1.0 WARC-Type: response WARC-Target-URI: https://example.org/".repeat(4);
-        let mut packed = zstd::bulk::Compressor::with_dictionary(3, &dictionary)?;
-        let frame = packed.compress(b"WARC/1.0 WARC-Type: response")?;
-        for stored in [
-            dictionary.clone(),
-            zstd::encode_all(dictionary.as_slice(), 3)?,
-        ] {
-            let length = (stored.len() as u32).to_le_bytes();
-            let whole = [DICTIONARY, &length, &stored, &frame, &frame].concat();
-            let mut all = unpacked(&whole)?;
-            all.pass_over(28, 0)?;
-            assert_eq!(text_of(all)?, "WARC/1.0 WARC-Type: response");
-            let mut all = unpacked(&whole)?;
-            all.pass_over(29, 0)?;
-            let (offset, skip) = all.place_of(28);
-            assert_eq!((offset as usize, skip), (whole.len() - frame.len(), 0));
-            let rest = all.again_from(Box::new(io::Cursor::new(frame.clone())), offset);
-            assert_eq!(text_of(rest)?, "WARC/1.0 WARC-Type: response");
+/// Whether a packed part begins here that holds a record of a web archive.
+fn holds_record(bytes: &[u8], dictionary: &[u8]) -> bool {
+    let mut beginning = [0; 6];
+    let read = if matches!(bytes, [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20) {
+        GzDecoder::new(bytes).read_exact(&mut beginning)
+    } else if bytes.starts_with(ZSTD) {
+        zstd::Decoder::with_dictionary(bytes, dictionary)
+            .and_then(|mut decoder| decoder.read_exact(&mut beginning))
+    } else {
+        return false;
+    };
+    read.is_ok() && beginning.starts_with(b"WARC/") && beginning[5].is_ascii_digit()
+}
+
+/// Passes over what may stand between parts, and over frames without data. Keeps a dictionary.
+fn pass_over_padding(stored: &mut StoredBytes, dictionary: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        let at = stored.at;
+        let beginning = stored.peek(8)?;
+        let padding = beginning
+            .iter()
+            .take_while(|&&byte| is_padding(byte))
+            .count();
+        if padding > 0 {
+            stored.consume(padding);
+        } else if is_skippable_frame(beginning) {
+            let is_dictionary = beginning.starts_with(DICTIONARY) && at == 0;
+            let &[_, _, _, _, a, b, c, d] = beginning
+                .first_chunk()
+                .ok_or(io::ErrorKind::UnexpectedEof)?;
+            let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+            stored.consume(8);
+            if is_dictionary {
+                *dictionary = read_dictionary(stored, length)?;
+            } else if io::copy(&mut stored.take(length), &mut io::sink())? < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        } else {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    #[test]
-    fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Result<()> {
-        let text: String = (0..20_000).map(|number| format!("{number} ")).collect();
-        let (first, second) = (gzip("one ")?, gzip(&text)?);
-        let mut flipped = [first.clone(), second.clone()].concat();
-        let at = first.len() + second.len() - 6;
-        flipped[at] ^= 1;
-        let error = text_of(unpacked(&flipped)?)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        assert!(
-            error.starts_with(&format!(
-                "the packed data that begins at byte {} is damaged",
-                first.len()
-            )),
-            "{error}"
-        );
-        assert!(
-            error.contains("what was unpacked of it before may be damaged too"),
-            "{error}"
-        );
-        let short = [&first[..], &second[..second.len() / 2]].concat();
-        let error = text_of(unpacked(&short)?)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        assert!(error.contains("ends too early"), "{error}");
-        let odd = [&first[..], b"rest"].concat();
-        let error = text_of(unpacked(&odd)?)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        assert!(error.contains("neither gzip nor zstd"), "{error}");
-        Ok(())
     }
 }

@@ -256,39 +256,6 @@ fn wide_text(beginning: &[u8]) -> Option<&'static str> {
     }
 }
 
-pub(super) fn first_line(bytes: &[u8]) -> &[u8] {
-    let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
-    &bytes[..end]
-}
-
-/// Whether the first line is a key, a tab and a fingerprint. Such a line is hardly ever a text.
-pub(super) fn is_fingerprints(beginning: &[u8]) -> bool {
-    let line = first_line(beginning);
-    let Some(tab) = memchr::memchr(b'\t', line) else {
-        return false;
-    };
-    let digits = line[tab + 1..].trim_ascii();
-    tab > 0 && digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit)
-}
-
-/// What is wrong with JSON that is not one object per line. `beginning` has no white space in front.
-pub(super) fn kind_of_json(beginning: &[u8]) -> Option<&'static str> {
-    match beginning {
-        [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'{' | b'[', ..]) => {
-            Some("is one JSON array, not an object per line; cut it with `jq -c '.[]'`")
-        }
-        [b'{', rest @ ..] => {
-            let line = first_line(rest);
-            let more = rest.get(line.len() + 1..).unwrap_or_default();
-            let is_spread =
-                line.trim_ascii().is_empty() && more.trim_ascii_start().starts_with(b"\"");
-            is_spread
-                .then_some("has JSON objects over several lines; put each on a line with `jq -c .`")
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,19 +380,5 @@ mod tests {
         assert!(kind_of_many(format!("{one}\n{one}").replace('\n', "\r\n").as_bytes()).is_some());
         assert_eq!(kind_of_many(b"From here: a\nb\nFrom there: b\nc\n"), None);
         assert_eq!(kind_of_many(b""), None);
-    }
-
-    #[test]
-    fn only_a_key_and_sixteen_digits_are_taken_for_a_fingerprint() {
-        assert!(is_fingerprints(b"a\t0123456789abcdef\r\nb\ttext"));
-        assert!(!is_fingerprints(b"a\t0123456789abcde\n"));
-        assert!(!is_fingerprints(b"0123456789abcdef\n"));
-    }
-
-    #[test]
-    fn json_of_one_object_per_line_is_not_refused() {
-        assert_eq!(kind_of_json(b"{\"id\": 1}\n{\n"), None);
-        assert!(kind_of_json(b"[\n {\"id\": 1}]").is_some());
-        assert!(kind_of_json(b"{\r\n  \"id\": 1\n}").is_some());
     }
 }

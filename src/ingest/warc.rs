@@ -8,6 +8,7 @@
 use std::io::{self, BufRead as _, Write};
 
 use super::input::RawContent;
+use super::rejected::Offset;
 use super::unpacked::Unpacked;
 
 /// The most bytes of a header. Those of records have some hundred.
@@ -42,7 +43,7 @@ impl<'b> WarcHeader<'b> {
     }
 
     /// The length of the record behind the header.
-    pub(super) fn length(&self) -> Option<u64> {
+    fn length(&self) -> Option<u64> {
         self.text("Content-Length")?.parse().ok()
     }
 
@@ -87,13 +88,53 @@ fn record_within(content: &[u8], first: usize) -> Option<usize> {
     None
 }
 
+/// Reads the next record of an archive, and where it begins. `None` at the end. A record of more than `most` bytes is
+/// not held.
+pub(super) fn next_record(
+    content: &mut Unpacked,
+    most: usize,
+) -> io::Result<Option<(RawContent, Offset)>> {
+    let Some(cut) = Cutter::new(content, most, None).next_record()? else {
+        return Ok(None);
+    };
+    let offset = match (cut.damage, content.part_of(cut.at)) {
+        (Some(stored), _) | (None, (stored, 0)) => Offset::Stored(stored),
+        (None, (_, unpacked)) => Offset::Unpacked(unpacked),
+    };
+    Ok(Some((cut.content, offset)))
+}
+
+/// Copies the next record as it is, with the empty lines around it. False at the end.
+pub(super) fn copy_record(
+    content: &mut Unpacked,
+    most: usize,
+    to: &mut dyn Write,
+) -> io::Result<bool> {
+    let mut cutter = Cutter::new(content, most, Some(to));
+    let cut = cutter.next_record()?;
+    // The empty lines behind a record belong to it. What else is behind is met again.
+    let behind = cutter.pass_over_blank_lines();
+    if content.failure().is_none() {
+        behind?;
+    }
+    Ok(cut.is_some())
+}
+
+/// Whether bytes hold a whole record, and the beginning of what is behind it.
+pub(super) fn holds_record(bytes: &[u8]) -> bool {
+    let (header, body) = WarcHeader::split(&bytes[line_ends(bytes)..]);
+    header
+        .length()
+        .is_some_and(|length| body.len() as u64 > length)
+}
+
 /// A record that was cut out.
-pub(super) struct Cut {
-    pub(super) content: RawContent,
+struct Cut {
+    content: RawContent,
     /// Where it begins in the unpacked bytes.
-    pub(super) at: u64,
+    at: u64,
     /// Where the damage is in the stored bytes, if it is no record, but damage between two.
-    pub(super) damage: Option<u64>,
+    damage: Option<u64>,
 }
 
 /// How the bytes behind a record look.
@@ -107,7 +148,7 @@ enum Behind {
 }
 
 /// Cuts records out of an input.
-pub(super) struct Cutter<'c> {
+struct Cutter<'c> {
     content: &'c mut Unpacked,
     /// A record of more bytes is not held.
     most: usize,
@@ -127,11 +168,7 @@ const TOO_EARLY: &str = "the WARC record ends too early";
 const CUT_BY_PART: &str = "the Content-Length of the WARC record is too long: the packed part that holds the record ends before";
 
 impl<'c> Cutter<'c> {
-    pub(super) fn new(
-        content: &'c mut Unpacked,
-        most: usize,
-        to: Option<&'c mut dyn Write>,
-    ) -> Self {
+    fn new(content: &'c mut Unpacked, most: usize, to: Option<&'c mut dyn Write>) -> Self {
         Self {
             content,
             most,
@@ -141,7 +178,7 @@ impl<'c> Cutter<'c> {
     }
 
     /// Reads the next record. `None` at the end. What is damaged counts as one record, if there is a good one behind.
-    pub(super) fn next_record(&mut self) -> io::Result<Option<Cut>> {
+    fn next_record(&mut self) -> io::Result<Option<Cut>> {
         match self.cut() {
             Err(error) if self.content.damage().is_some() => self.pass_over_damage(error),
             cut => cut,
@@ -165,20 +202,20 @@ impl<'c> Cutter<'c> {
 
     /// The damage up to the next record. The error if there is none.
     fn pass_over_damage(&mut self, error: io::Error) -> io::Result<Option<Cut>> {
-        let Some(damage) = self.content.damage().cloned() else {
+        let Some((reason, damage)) = self.content.damage() else {
             return Err(error);
         };
+        let content = RawContent::Broken(reason.to_owned().into());
         let at = self.content.offset();
         let left = self.content.buffered().len();
         self.use_up(left)?;
         if !self.content.find_record()? {
             return Err(error);
         }
-        let content = RawContent::Broken(damage.reason.into());
         Ok(Some(Cut {
             content,
             at,
-            damage: (left == 0).then_some(damage.at),
+            damage: (left == 0).then_some(damage),
         }))
     }
 
@@ -191,7 +228,7 @@ impl<'c> Cutter<'c> {
         Ok(())
     }
 
-    pub(super) fn pass_over_blank_lines(&mut self) -> io::Result<()> {
+    fn pass_over_blank_lines(&mut self) -> io::Result<()> {
         loop {
             let blank = line_ends(self.content.look(1)?);
             if blank == 0 {
@@ -205,23 +242,13 @@ impl<'c> Cutter<'c> {
     /// record.
     fn look(&mut self, least: usize) -> io::Result<&[u8]> {
         if self.is_at_part {
-            let length = self.look_in_part(least)?;
+            let length = self.content.look_in_part(least)?;
             if length >= least || self.is_bounded(length) {
                 return Ok(&self.content.buffered()[..length]);
             }
             self.is_at_part = false;
         }
         self.content.look(least)
-    }
-
-    /// The number of bytes of the part that can be looked at: at least `least`, unless the part ends before. Fails if
-    /// there are fewer because of damage.
-    fn look_in_part(&mut self, least: usize) -> io::Result<usize> {
-        let length = self.content.look_in_part(least).len();
-        match self.content.failure() {
-            Some(error) if length < least && self.content.end_of_part().is_none() => Err(error),
-            _ => Ok(length),
-        }
     }
 
     /// Whether the record ends with the part of this length that it begins, since a record or nothing comes next.
@@ -310,7 +337,7 @@ impl<'c> Cutter<'c> {
         if behind == Behind::Good {
             // If the record is all that the part holds, this reads the checksum of the part.
             if self.is_at_part {
-                self.look_in_part(whole + 5)?;
+                self.content.look_in_part(whole + 5)?;
             }
             return Ok(Ok(whole));
         }
@@ -441,7 +468,7 @@ impl<'c> Cutter<'c> {
 }
 
 /// The number of bytes of line ends with which bytes begin.
-pub(super) fn line_ends(bytes: &[u8]) -> usize {
+fn line_ends(bytes: &[u8]) -> usize {
     bytes
         .iter()
         .take_while(|&&byte| byte == b'\r' || byte == b'\n')

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::body;
 use super::page::{self, Said};
-use super::parsed::{Parsed, Parts};
+use super::parsed::Parsed;
 use super::rejected::Reason;
 use super::warc::WarcHeader;
 
@@ -38,7 +38,12 @@ pub(super) fn parse_warc(
     if !said.is_page() {
         return Ok(None);
     }
-    let page = body::page(&head, sent, most_bytes)?;
+    let page = body::page(
+        sent,
+        &head.words("transfer-encoding"),
+        &head.words("content-encoding"),
+        most_bytes,
+    )?;
     let Some(content) = page::content(&page, &said)? else {
         return Ok(None);
     };
@@ -53,12 +58,8 @@ pub(super) fn parse_warc(
         None
     };
     Ok(Some(Parsed {
-        key,
-        content,
-        parts: Parts {
-            seen,
-            ..Parts::default()
-        },
+        seen,
+        ..Parsed::new(key, content)
     }))
 }
 
@@ -151,7 +152,7 @@ fn number(rest: &mut &str, digits: usize) -> Option<i16> {
 
 /// The head of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Head<'b> {
+struct Head<'b> {
     /// The number that tells what became of the request, such as 200.
     status: u16,
     fields: Vec<(&'b [u8], Cow<'b, [u8]>)>,
@@ -160,7 +161,7 @@ pub(super) struct Head<'b> {
 impl<'b> Head<'b> {
     /// The head at the beginning of bytes, and what is behind it. `None` if no head begins there. The heads of interim
     /// responses, and of the proxy's own, are passed over.
-    pub(super) fn split(mut bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
+    fn split(mut bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         loop {
             let (head, rest) = Self::split_first(bytes)?;
             let next = rest.trim_ascii_start();
@@ -218,7 +219,7 @@ impl<'b> Head<'b> {
     }
 
     /// The words of all fields of this name that are lists, in small letters.
-    pub(super) fn words(&self, name: &str) -> Vec<String> {
+    fn words(&self, name: &str) -> Vec<String> {
         let mut words = Vec::new();
         for value in self.values(name) {
             for word in value.split(',').map(str::trim) {

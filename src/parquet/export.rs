@@ -2,20 +2,26 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow_array::builder::{
+    BinaryBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::output::{Output, existing, write_failed};
-use super::schema::{
-    Columns, FINGERPRINT, Header, ID, KEY, PAYLOAD, SCOPE, SEEN, SHINGLES, SKETCH, Shape,
-};
+use super::schema::{Column, Header};
 use crate::database::Snapshot;
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::{Existing, are_same_file};
-use crate::sketch::SketchSize;
+use crate::fingerprint::Fingerprint;
+use crate::sketch::{Sketch, SketchSize};
 
 /// The most rows of a group, and about the most bytes. Readers take one group at a time, and writers have one in
 /// memory.
@@ -145,7 +151,7 @@ impl<'s> Export<'s> {
             columns.push(documents.cast_signed(), &document);
             documents += 1;
             left_out += u64::from(!self.payloads && !document.payload().is_empty());
-            if columns.rows() >= TOGETHER || columns.bytes() >= BYTES_TOGETHER {
+            if columns.are_full() {
                 let batch = columns.take();
                 output.write(&batch.map_err(write_failed(path))?)?;
                 progress(documents)?;
@@ -169,6 +175,193 @@ enum Written {
     Needs(Shape),
 }
 
+/// Which columns a file has. It is found while the documents are written: most databases need the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Whether some key is not UTF-8. Then keys are BINARY, otherwise STRING.
+    binary_keys: bool,
+    /// The length of the longest rank.
+    ranks: usize,
+    /// Whether some time does not fit into microseconds.
+    far_times: bool,
+    sketches: bool,
+    payloads: bool,
+}
+
+/// The microseconds of a time, if they fit.
+fn micros(seconds: i64) -> Option<i64> {
+    seconds.checked_mul(1_000_000)
+}
+
+impl Shape {
+    fn new(sketches: bool, payloads: bool) -> Self {
+        Self {
+            binary_keys: false,
+            ranks: 0,
+            far_times: false,
+            sketches,
+            payloads,
+        }
+    }
+
+    /// The shape that has room for a document too.
+    fn with(self, document: &Document) -> Self {
+        Self {
+            binary_keys: self.binary_keys || std::str::from_utf8(document.key()).is_err(),
+            ranks: self.ranks.max(document.rank().len()),
+            far_times: self.far_times || micros(document.seen()).is_none(),
+            ..self
+        }
+    }
+
+    fn schema(self) -> SchemaRef {
+        let key = if self.binary_keys {
+            DataType::Binary
+        } else {
+            DataType::Utf8
+        };
+        let mut fields = vec![
+            Field::new(Column::Id.name(), DataType::Int64, false),
+            Field::new(Column::Key.name(), key, false),
+            Field::new(Column::Fingerprint.name(), DataType::Int64, true),
+        ];
+        if self.sketches {
+            fields.push(Field::new(Column::Sketch.name(), DataType::Binary, true));
+            fields.push(Field::new(Column::Shingles.name(), DataType::Int64, true));
+        }
+        fields.push(Field::new(Column::Scope.name(), DataType::Utf8, false));
+        fields.push(Field::new(
+            Column::Seen.name(),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            true,
+        ));
+        if self.far_times {
+            fields.push(Field::new(
+                Column::SeenSeconds.name(),
+                DataType::Int64,
+                true,
+            ));
+        }
+        for rank in &Column::RANKS[..self.ranks] {
+            fields.push(Field::new(rank.name(), DataType::Int64, true));
+        }
+        if self.payloads {
+            fields.push(Field::new(Column::Payload.name(), DataType::Binary, false));
+        }
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Documents that are written together.
+struct Columns {
+    shape: Shape,
+    id: Int64Builder,
+    /// The keys, in the one that the shape asks for.
+    text_key: StringBuilder,
+    binary_key: BinaryBuilder,
+    fingerprint: Int64Builder,
+    sketch: BinaryBuilder,
+    shingles: Int64Builder,
+    scope: StringBuilder,
+    seen: TimestampMicrosecondBuilder,
+    seen_seconds: Int64Builder,
+    ranks: Vec<Int64Builder>,
+    payload: BinaryBuilder,
+    rows: usize,
+    /// Those of keys and payloads.
+    bytes: usize,
+}
+
+impl Columns {
+    fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            id: Int64Builder::new(),
+            text_key: StringBuilder::new(),
+            binary_key: BinaryBuilder::new(),
+            fingerprint: Int64Builder::new(),
+            sketch: BinaryBuilder::new(),
+            shingles: Int64Builder::new(),
+            scope: StringBuilder::new(),
+            seen: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            seen_seconds: Int64Builder::new(),
+            ranks: (0..shape.ranks).map(|_| Int64Builder::new()).collect(),
+            payload: BinaryBuilder::new(),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether so many documents are there as are handed over together.
+    fn are_full(&self) -> bool {
+        self.rows >= TOGETHER || self.bytes >= BYTES_TOGETHER
+    }
+
+    /// Adds a document, for which the shape has room.
+    fn push(&mut self, id: i64, document: &Document) {
+        self.id.append_value(id);
+        match std::str::from_utf8(document.key()) {
+            Ok(key) if !self.shape.binary_keys => self.text_key.append_value(key),
+            _ => self.binary_key.append_value(document.key()),
+        }
+        let fingerprint = document.fingerprint().map(Fingerprint::bits);
+        self.fingerprint
+            .append_option(fingerprint.map(u64::cast_signed));
+        let sketch = document.sketch();
+        self.sketch.append_option(sketch.map(Sketch::as_bytes));
+        let shingles = sketch.map(Sketch::shingles);
+        self.shingles.append_option(shingles.map(i64::from));
+        self.scope.append_value(document.scope());
+        let micros = micros(document.seen());
+        self.seen.append_option(micros);
+        self.seen_seconds
+            .append_option(micros.is_none().then_some(document.seen()));
+        for (index, column) in self.ranks.iter_mut().enumerate() {
+            column.append_option(document.rank().get(index).copied());
+        }
+        if self.shape.payloads {
+            self.payload.append_value(document.payload());
+            self.bytes += document.payload().len();
+        }
+        self.bytes += document.key().len();
+        self.rows += 1;
+    }
+
+    /// The documents as a batch, in the order of the schema. None are left.
+    fn take(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        self.rows = 0;
+        self.bytes = 0;
+        let key: ArrayRef = match self.shape.binary_keys {
+            true => Arc::new(self.binary_key.finish()),
+            false => Arc::new(self.text_key.finish()),
+        };
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(self.id.finish()),
+            key,
+            Arc::new(self.fingerprint.finish()),
+        ];
+        let sketch = self.sketch.finish();
+        let shingles = self.shingles.finish();
+        if self.shape.sketches {
+            columns.push(Arc::new(sketch));
+            columns.push(Arc::new(shingles));
+        }
+        columns.push(Arc::new(self.scope.finish()));
+        columns.push(Arc::new(self.seen.finish()));
+        let seconds = self.seen_seconds.finish();
+        if self.shape.far_times {
+            columns.push(Arc::new(seconds));
+        }
+        for rank in &mut self.ranks {
+            columns.push(Arc::new(rank.finish()));
+        }
+        if self.shape.payloads {
+            columns.push(Arc::new(self.payload.finish()));
+        }
+        RecordBatch::try_new(self.shape.schema(), columns)
+    }
+}
+
 /// How the columns are written.
 fn properties(header: &Header) -> WriterProperties {
     let by_id = SortingColumn {
@@ -185,24 +378,27 @@ fn properties(header: &Header) -> WriterProperties {
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_dictionary_enabled(false)
-        .set_column_dictionary_enabled(ColumnPath::from(SCOPE), true)
+        .set_column_dictionary_enabled(path(Column::Scope), true)
         // Ids and most times grow from row to row.
-        .set_column_encoding(ColumnPath::from(ID), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(ColumnPath::from(SEEN), Encoding::DELTA_BINARY_PACKED)
-        .set_column_encoding(ColumnPath::from(SHINGLES), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(path(Column::Id), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(path(Column::Seen), Encoding::DELTA_BINARY_PACKED)
+        .set_column_encoding(path(Column::Shingles), Encoding::DELTA_BINARY_PACKED)
         // Fingerprints and sketches are as random as can be.
-        .set_column_compression(ColumnPath::from(FINGERPRINT), Compression::UNCOMPRESSED)
-        .set_column_compression(ColumnPath::from(SKETCH), Compression::UNCOMPRESSED)
+        .set_column_compression(path(Column::Fingerprint), Compression::UNCOMPRESSED)
+        .set_column_compression(path(Column::Sketch), Compression::UNCOMPRESSED)
         // A range of rows is looked up by the id.
-        .set_column_statistics_enabled(ColumnPath::from(ID), EnabledStatistics::Page);
-    for name in [SKETCH, PAYLOAD] {
-        properties = properties
-            .set_column_statistics_enabled(ColumnPath::from(name), EnabledStatistics::None);
+        .set_column_statistics_enabled(path(Column::Id), EnabledStatistics::Page);
+    for column in [Column::Sketch, Column::Payload] {
+        properties =
+            properties.set_column_statistics_enabled(path(column), EnabledStatistics::None);
     }
     // Keys and fingerprints are in no order, so only a filter tells in which groups they are not.
-    for name in [KEY, FINGERPRINT] {
-        properties =
-            properties.set_column_bloom_filter_max_ndv(ColumnPath::from(name), GROUP_ROWS as u64);
+    for column in [Column::Key, Column::Fingerprint] {
+        properties = properties.set_column_bloom_filter_max_ndv(path(column), GROUP_ROWS as u64);
     }
     properties.build()
+}
+
+fn path(column: Column) -> ColumnPath {
+    ColumnPath::from(column.name())
 }

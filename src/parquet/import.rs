@@ -10,9 +10,7 @@ use super::inputs::{
     Batches, Kind, bad_input, bytes, ensure_types, files_of, fingerprint, names_of, number, open,
     refused, seconds,
 };
-use super::schema::{
-    FINGERPRINT, Header, KEY, PAYLOAD, RANKS, SCOPE, SEEN, SEEN_SECONDS, SHINGLES, SKETCH,
-};
+use super::schema::{Column, Header};
 use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
@@ -20,19 +18,19 @@ use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
 /// The columns that are read, and what is in them.
-const COLUMNS: [(&str, Kind); 12] = [
-    (KEY, Kind::Bytes),
-    (FINGERPRINT, Kind::Bits),
-    (SKETCH, Kind::Bytes),
-    (SHINGLES, Kind::Number),
-    (SEEN, Kind::Time),
-    (SEEN_SECONDS, Kind::Number),
-    (SCOPE, Kind::Bytes),
-    (RANKS[0], Kind::Number),
-    (RANKS[1], Kind::Number),
-    (RANKS[2], Kind::Number),
-    (RANKS[3], Kind::Number),
-    (PAYLOAD, Kind::Bytes),
+const COLUMNS: [(Column, Kind); 12] = [
+    (Column::Key, Kind::Bytes),
+    (Column::Fingerprint, Kind::Bits),
+    (Column::Sketch, Kind::Bytes),
+    (Column::Shingles, Kind::Number),
+    (Column::Seen, Kind::Time),
+    (Column::SeenSeconds, Kind::Number),
+    (Column::Scope, Kind::Bytes),
+    (Column::Rank1, Kind::Number),
+    (Column::Rank2, Kind::Number),
+    (Column::Rank3, Kind::Number),
+    (Column::Rank4, Kind::Number),
+    (Column::Payload, Kind::Bytes),
 ];
 
 /// The rows that are read together.
@@ -113,15 +111,22 @@ impl Import {
 
     fn add(&mut self, path: &Path) -> Result<()> {
         let builder = open(path)?;
-        for name in [KEY, FINGERPRINT] {
+        for name in [Column::Key.name(), Column::Fingerprint.name()] {
             if builder.schema().field_with_name(name).is_err() {
                 let names = names_of(builder.schema());
                 let reason = format!("it has no column `{name}`; it has {names}");
                 return Err(bad_input(path, reason));
             }
         }
-        ensure_types(builder.schema(), &COLUMNS).map_err(refused(path))?;
-        self.has_sketches |= builder.schema().field_with_name(SKETCH).is_ok();
+        ensure_types(
+            builder.schema(),
+            &COLUMNS.map(|(column, kind)| (column.name(), kind)),
+        )
+        .map_err(refused(path))?;
+        self.has_sketches |= builder
+            .schema()
+            .field_with_name(Column::Sketch.name())
+            .is_ok();
         let metadata = builder.metadata().file_metadata();
         self.rows += u64::try_from(metadata.num_rows()).unwrap_or(0);
         let texts = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
@@ -228,7 +233,10 @@ struct Reading {
 impl Reading {
     fn open(file: ImportFile) -> Result<Self> {
         let builder = open(&file.path)?;
-        let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS.map(|(name, _)| name));
+        let mask = ProjectionMask::columns(
+            builder.parquet_schema(),
+            COLUMNS.map(|(column, _)| column.name()),
+        );
         let batches = Batches::new(
             &file.path,
             builder.with_batch_size(TOGETHER).with_projection(mask),
@@ -290,14 +298,15 @@ impl Iterator for ImportedDocuments {
 /// The scope of all documents of a file in a directory that was given, by the names of the directories in it. The other
 /// columns are refused there: they would be lost.
 fn scope_of(root: &Path, file: &Path) -> Result<Option<String>, String> {
-    for (name, _) in COLUMNS {
-        if name != SCOPE && value_of(name, root, file)?.is_some() {
+    for (column, _) in COLUMNS {
+        let name = column.name();
+        if column != Column::Scope && value_of(name, root, file)?.is_some() {
             return Err(format!(
-                "`{name}` is in the name of its directory, where only `{SCOPE}` is read: write it as a column"
+                "`{name}` is in the name of its directory, where only `scope` is read: write it as a column"
             ));
         }
     }
-    Ok(value_of(SCOPE, root, file)?.map(Option::unwrap_or_default))
+    Ok(value_of(Column::Scope.name(), root, file)?.map(Option::unwrap_or_default))
 }
 
 /// The document of a row, or what is wrong with it. `scope` is that of its file, if it has one.
@@ -307,20 +316,21 @@ fn document(
     scope: Option<&str>,
     stored_in: Option<(Scheme, SketchSize)>,
 ) -> Result<Document, String> {
-    let key = bytes(batch, KEY, row).ok_or("its key is null; a document needs a key")?;
-    let fingerprint = fingerprint(batch, FINGERPRINT, row);
+    let key =
+        bytes(batch, Column::Key.name(), row).ok_or("its key is null; a document needs a key")?;
+    let fingerprint = fingerprint(batch, Column::Fingerprint.name(), row);
     let scope = match scope {
         Some(scope) => Ok(scope),
-        None => std::str::from_utf8(bytes(batch, SCOPE, row).unwrap_or_default()),
+        None => std::str::from_utf8(bytes(batch, Column::Scope.name(), row).unwrap_or_default()),
     };
     let scope = scope.map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch(batch, row)?)
         .with_rank(rank(batch, row)?)
         .with_scope(scope)
-        .with_payload(bytes(batch, PAYLOAD, row).unwrap_or_default());
-    let seen = match seconds(batch, SEEN, row) {
-        None => number(batch, SEEN_SECONDS, row)?,
+        .with_payload(bytes(batch, Column::Payload.name(), row).unwrap_or_default());
+    let seen = match seconds(batch, Column::Seen.name(), row) {
+        None => number(batch, Column::SeenSeconds.name(), row)?,
         seen => seen,
     };
     let document = match seen {
@@ -336,11 +346,11 @@ fn document(
 }
 
 fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
-    let Some(bytes) = bytes(batch, SKETCH, row) else {
+    let Some(bytes) = bytes(batch, Column::Sketch.name(), row) else {
         return Ok(None);
     };
-    let shingles =
-        number(batch, SHINGLES, row)?.ok_or("it has a sketch, but no number of shingles")?;
+    let shingles = number(batch, Column::Shingles.name(), row)?
+        .ok_or("it has a sketch, but no number of shingles")?;
     let shingles = u32::try_from(shingles).map_err(|_| format!("{shingles} shingles cannot be"))?;
     Sketch::new(bytes, shingles)
         .map(Some)
@@ -349,16 +359,16 @@ fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
 
 /// The numbers of a rank: those before the first that is null.
 fn rank(batch: &RecordBatch, row: usize) -> Result<Vec<i64>, String> {
-    let mut numbers = [None; RANKS.len()];
-    for (number_of_rank, name) in numbers.iter_mut().zip(RANKS) {
-        *number_of_rank = number(batch, name, row)?;
+    let mut numbers = [None; Column::RANKS.len()];
+    for (number_of_rank, column) in numbers.iter_mut().zip(Column::RANKS) {
+        *number_of_rank = number(batch, column.name(), row)?;
     }
     let missing = numbers.iter().position(Option::is_none);
     let known = missing.unwrap_or(numbers.len());
     if numbers[known..].iter().any(Option::is_some) {
         return Err(format!(
             "`{}` is null, and a later number of the rank is not",
-            RANKS[known]
+            Column::RANKS[known].name()
         ));
     }
     Ok(numbers.into_iter().flatten().collect())

@@ -8,7 +8,6 @@
 //!
 //! Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, sections 3 and 4.
 
-use super::dialect::{SqlDialect, literal};
 use super::tables::{Compared, cheapest, cut};
 
 /// The sides of a join.
@@ -455,4 +454,171 @@ impl Text<'_> {
 /// The comment before a step.
 fn step(number: u32, text: &str) -> String {
     format!("-- {number}. {text}")
+}
+
+/// A dialect of SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum SqlDialect {
+    /// Apache Spark, 3.4 or later.
+    #[cfg_attr(feature = "cli", value(name = "spark-sql"))]
+    Spark,
+    /// DuckDB, 1.1 or later.
+    #[cfg_attr(feature = "cli", value(name = "duckdb-sql"))]
+    DuckDb,
+}
+
+impl SqlDialect {
+    fn xor(self, a: &str, b: &str) -> String {
+        match self {
+            Self::Spark => format!("{a} ^ {b}"),
+            // There `^` is a power.
+            Self::DuckDb => format!("xor({a}, {b})"),
+        }
+    }
+
+    fn shifted(self, number: &str, bits: u32) -> String {
+        match self {
+            Self::Spark => format!("shiftright({number}, {bits})"),
+            Self::DuckDb => format!("({number} >> {bits})"),
+        }
+    }
+
+    /// A row for each item of a list.
+    fn each(self, items: &[String]) -> String {
+        let items = items.join(",\n        ");
+        match self {
+            Self::Spark => format!("explode(array(\n        {items}))"),
+            Self::DuckDb => format!("unnest([\n        {items}])"),
+        }
+    }
+
+    /// A block of bits and its number, as one value.
+    fn block(self, number: usize, part: &str) -> String {
+        match self {
+            Self::Spark => format!("named_struct('number', {number}, 'part', {part})"),
+            Self::DuckDb => format!("{{'number': {number}, 'part': {part}}}"),
+        }
+    }
+
+    /// Asks for a copy of some rows on each machine, behind SELECT. Without it, Spark would send the other side of a
+    /// join through the network if it does not know how few these are.
+    fn broadcast(self, name: &str) -> String {
+        match self {
+            Self::Spark => format!("/*+ BROADCAST({name}) */ "),
+            // There is one machine.
+            Self::DuckDb => String::new(),
+        }
+    }
+
+    /// Gives a name to the rows of a query. With `once`, DuckDB computes them once. Spark computes them when they are
+    /// asked for, and sees by itself what is asked for twice.
+    fn named(self, name: &str, once: bool, query: &str) -> String {
+        let kind = match (self, once) {
+            (Self::DuckDb, true) => "TABLE",
+            (Self::Spark, _) | (Self::DuckDb, false) => "VIEW",
+        };
+        format!("CREATE OR REPLACE TEMPORARY {kind} {name} AS\n{query};\n")
+    }
+
+    /// The key of a fingerprint in a table: the bits of the mask, gathered at the low end, and above `table_at` the
+    /// number of the table.
+    fn key(self, fingerprint: &str, mask: u64, table: usize, table_at: u32) -> String {
+        let mut parts = Vec::new();
+        for run in runs(mask) {
+            parts.push(match (run.shift, run.mask) {
+                (0, u64::MAX) => fingerprint.to_owned(),
+                (0, mask) => format!("({fingerprint} & {})", literal(mask)),
+                (shift, mask) => {
+                    format!("({} & {})", self.shifted(fingerprint, shift), literal(mask))
+                }
+            });
+        }
+        if table > 0 {
+            parts.push(literal((table as u64) << table_at));
+        }
+        let key = parts.into_iter().reduce(|a, b| self.xor(&a, &b));
+        key.unwrap_or_else(|| "CAST(0 AS BIGINT)".to_owned())
+    }
+}
+
+/// Bits as a number with a sign.
+fn literal(bits: u64) -> String {
+    match bits.cast_signed() {
+        // Read as the minus of a number that is too large.
+        i64::MIN => format!("CAST('{}' AS BIGINT)", i64::MIN),
+        number => number.to_string(),
+    }
+}
+
+/// Bits that a mask has side by side, on their way to the low end: shifted, then masked. A right shift that takes the
+/// sign along does no harm, since the mask comes after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    shift: u32,
+    mask: u64,
+}
+
+/// The runs of a mask. Together they gather its bits at the low end.
+fn runs(mask: u64) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut left = mask;
+    let mut gathered = 0;
+    while left != 0 {
+        let from = left.trailing_zeros();
+        let length = (left >> from).trailing_ones();
+        let run = u64::MAX >> (64 - length);
+        runs.push(Run {
+            shift: from - gathered,
+            mask: run << gathered,
+        });
+        left &= !(run << from);
+        gathered += length;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(i: u64) -> u64 {
+        (i + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    #[test]
+    fn gathered_bits_are_equal_where_the_masked_ones_are() {
+        for seed in 0..2000 {
+            let bits = random(seed);
+            let mask = random(seed + 7) & random(seed + 9);
+            let mut expected = 0;
+            for (to, from) in (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate() {
+                expected |= (bits >> from & 1) << to;
+            }
+            assert_eq!(gathered(bits, mask), expected, "{bits:x} {mask:x}");
+        }
+        assert_eq!(gathered(1 << 63, 1 << 63), 1);
+        assert_eq!(
+            runs(u64::MAX),
+            [Run {
+                shift: 0,
+                mask: u64::MAX
+            }]
+        );
+        assert_eq!(runs(0), []);
+    }
+
+    fn gathered(bits: u64, mask: u64) -> u64 {
+        let mut gathered = 0;
+        for run in runs(mask) {
+            let shifted = (bits.cast_signed() >> run.shift).cast_unsigned() & run.mask;
+            assert_eq!(gathered & shifted, 0);
+            gathered ^= shifted;
+        }
+        gathered
+    }
 }

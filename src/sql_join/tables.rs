@@ -89,7 +89,7 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
 }
 
 /// The bits that the number of a table takes.
-pub(super) fn table_bits(tables: usize) -> u32 {
+fn table_bits(tables: usize) -> u32 {
     usize::BITS - (tables - 1).leading_zeros()
 }
 
@@ -128,33 +128,6 @@ fn grouped_choices(groups: usize, blocks: usize, most: usize) -> Option<Vec<u64>
 /// The bits from one place to another.
 fn ones(from: usize, to: usize) -> u64 {
     (from..to).fold(0, |mask, bit| mask | 1 << bit)
-}
-
-/// Bits that a mask has side by side, on their way to the low end: shifted, then masked. A right shift that takes the
-/// sign along does no harm, since the mask comes after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) shift: u32,
-    pub(super) mask: u64,
-}
-
-/// The runs of a mask. Together they gather its bits at the low end.
-pub(super) fn runs(mask: u64) -> Vec<Run> {
-    let mut runs = Vec::new();
-    let mut left = mask;
-    let mut gathered = 0;
-    while left != 0 {
-        let from = left.trailing_zeros();
-        let length = (left >> from).trailing_ones();
-        let run = u64::MAX >> (64 - length);
-        runs.push(Run {
-            shift: from - gathered,
-            mask: run << gathered,
-        });
-        left &= !(run << from);
-        gathered += length;
-    }
-    runs
 }
 
 /// The bits that a mask has not, dealt out to `distance` + 1 blocks. Of fingerprints that agree on the mask and differ
@@ -244,38 +217,6 @@ mod tests {
             );
         }
         assert_eq!(cheapest(Compared::With(1e6, 10.0), 60), Some(vec![0]));
-    }
-
-    #[test]
-    fn gathered_bits_are_equal_where_the_masked_ones_are() {
-        for seed in 0..2000 {
-            let bits = random(seed);
-            let mask = random(seed + 7) & random(seed + 9);
-            let mut expected = 0;
-            for (to, from) in (0..64).filter(|bit| mask >> bit & 1 == 1).enumerate() {
-                expected |= (bits >> from & 1) << to;
-            }
-            assert_eq!(gathered(bits, mask), expected, "{bits:x} {mask:x}");
-        }
-        assert_eq!(gathered(1 << 63, 1 << 63), 1);
-        assert_eq!(
-            runs(u64::MAX),
-            [Run {
-                shift: 0,
-                mask: u64::MAX
-            }]
-        );
-        assert_eq!(runs(0), []);
-    }
-
-    fn gathered(bits: u64, mask: u64) -> u64 {
-        let mut gathered = 0;
-        for run in runs(mask) {
-            let shifted = (bits.cast_signed() >> run.shift).cast_unsigned() & run.mask;
-            assert_eq!(gathered & shifted, 0);
-            gathered ^= shifted;
-        }
-        gathered
     }
 
     #[test]

@@ -14,11 +14,12 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `read`, `scan`, `scope_names`, `statistics`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `crowds`, `postings`, `read`, `scan`, `scope_names`, `statistics`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
+mod crowds;
 mod dense;
 mod engine;
 mod expiry;
@@ -47,6 +48,7 @@ pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub use checking::{CheckReport, Problem};
+pub(crate) use crowds::Crowds;
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
@@ -64,7 +66,6 @@ pub(crate) use scan::Scan;
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
 pub(crate) use snapshot::StoredSnapshot;
-pub(crate) use sorted_set::Crowds;
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

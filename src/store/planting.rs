@@ -81,7 +81,7 @@ impl Store {
         self.plant(|edit, blocks| {
             let mut sets = edit.state.sets[set].clone();
             let last = sets.levels.last_mut().expect("the set has a level");
-            let name = set.level(last.number);
+            let name = set.level(last.level.number);
             last.level = edit.replace(name, &last.level, last.level.all(), packed, blocks)?;
             edit.state.sets[set] = sets;
             Ok(())

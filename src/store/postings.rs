@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{SetReader, Wanted, read_ranges};
+use crate::store::sorted_set::{Marks, SetReader, read_ranges};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
 pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
@@ -155,14 +155,10 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_unstable_by_key(|&index| *ranges[index].start());
-    let read = order.iter().map(|&index| Wanted {
-        reader,
-        first: *ranges[index].start(),
-        last: *ranges[index].end(),
-    });
+    let read = order.iter().map(|&index| (reader, ranges[index].clone()));
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(read, 1, |position, puts, marks| {
+    let reading = read_ranges(read, Marks::Wanted, 1, |position, puts, marks| {
         let index = order[position];
         for (found, put) in [(puts, true), (marks, false)] {
             let found = found.iter().filter(|row| ranges[index].contains(row));

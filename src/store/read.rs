@@ -16,7 +16,7 @@ use crate::store::file::{
     missing_scope, number_of, permuted,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{SetReader, Wanted, read_puts, shares};
+use crate::store::sorted_set::{Marks, SetReader, read_ranges};
 
 /// The most scopes of a fingerprint whose postings are read by ranges of their own.
 const FEW_SCOPES: usize = 4;
@@ -84,13 +84,12 @@ impl<'a> Reader<'a> {
         probes: &[Probe],
         mut each: impl FnMut(&Probe, Candidates<'_>),
     ) -> Result<u64> {
-        let ranges = probes.iter().map(|probe| Wanted {
-            reader: self.set(permuted(probe.table)),
-            first: probe.first,
-            last: probe.last,
+        let ranges = probes.iter().map(|probe| {
+            let reader = self.set(permuted(probe.table));
+            (reader, probe.first..=probe.last)
         });
         let mut candidates = 0;
-        let read = read_puts(ranges, usize::MAX, |index, puts| {
+        let read = read_ranges(ranges, Marks::Ignored, usize::MAX, |index, puts, _| {
             candidates += puts.len() as u64;
             each(&probes[index], Candidates::new(puts));
         })?;
@@ -111,7 +110,7 @@ impl<'a> Reader<'a> {
     /// The number of levels, and of runs in memory, that are searched for each fingerprint.
     pub(crate) fn sources(self) -> (usize, usize) {
         let table = self.set(permuted(0));
-        (table.set.levels.len(), table.memory_runs().count())
+        (table.set.levels.len(), table.set.runs().count())
     }
 
     /// What the cost of a query depends on. With `read`, blocks are read to measure the part of the skew
@@ -122,10 +121,10 @@ impl<'a> Reader<'a> {
         let rows = self.fingerprints() as f64;
         let mut all_shares = Vec::with_capacity(tables);
         for table in 0..tables {
-            all_shares.push(shares(&self.set(permuted(table)), read)?);
+            all_shares.push(self.set(permuted(table)).shares(read)?);
         }
         let levels = first.set.levels.len();
-        let runs = first.memory_runs().map(|run| run.len() as f64).collect();
+        let runs = first.set.runs().map(|run| run.len() as f64).collect();
         let cache_bytes = self.view.blocks().cache.capacity() as f64;
         Ok(CostModel::stored(
             rows,
@@ -322,11 +321,7 @@ impl<'a> Reader<'a> {
                 return Ok(Some(DocumentNumber(block.get(index).number)));
             }
             // The number lies before all that are recent enough, and perhaps between two blocks.
-            let before = documents
-                .before(position)
-                .map(|before| documents.entry(before, of))
-                .transpose()?;
-            let Some(before) = before.flatten() else {
+            let Some(before) = documents.entry_before(position, of)? else {
                 break;
             };
             last = before.high;

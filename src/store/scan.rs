@@ -1,5 +1,4 @@
-//! Whole tables and all postings, in parts that fit into memory: for a scan, for a join of all fingerprints, and for
-//! what is crowded.
+//! Whole tables and all postings, in parts that fit into memory: for a scan, and for a join of all fingerprints.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +9,7 @@ use crate::plan::{Candidates, Part};
 use crate::store::blocks::Lists;
 use crate::store::file::{POSTINGS, SetRow, all_listed, fingerprint_of, permuted, scope_of};
 use crate::store::numbers::ScopeNumber;
-use crate::store::sorted_set::{Crowds, CrowdsWanted, SetReader, crowds};
+use crate::store::sorted_set::SetReader;
 
 impl<'a> Reader<'a> {
     /// All fingerprints, in parts.
@@ -98,49 +97,10 @@ impl<'a> Reader<'a> {
         Ok(often)
     }
 
-    /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
-    pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
-        let wanted = CrowdsWanted {
-            bits: 64,
-            most,
-            most_read,
-        };
-        crowds(
-            &self.set(POSTINGS),
-            wanted,
-            // Every document is counted once.
-            |row| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row)),
-            |range| self.documents_of(Fingerprint::from_bits(*range.start())),
-        )
-    }
-
     /// The number of documents of a fingerprint.
     pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
         let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
         Ok(posted.iter().map(|posted| posted.total).sum())
-    }
-
-    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table
-    /// with no more rows than `most_read` is read as a whole.
-    pub(crate) fn fullest_prefixes(
-        self,
-        table: usize,
-        most: usize,
-        most_read: u64,
-    ) -> Result<Crowds> {
-        let bits = self.settings().plan.tables()[table].prefix_bits;
-        let set = self.set(permuted(table));
-        let wanted = CrowdsWanted {
-            bits,
-            most,
-            most_read,
-        };
-        crowds(
-            &set,
-            wanted,
-            |_| true,
-            |range| Ok(set.puts_and_marks(&range)?.0.unsigned_abs()),
-        )
     }
 }
 
@@ -153,10 +113,10 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     pub(super) fn new(table: SetReader<'a, u64>) -> Result<Self> {
-        let parts: Vec<_> = table.parts()?.collect();
+        let parts = table.parts()?.into_iter();
         Ok(Self {
             table,
-            parts: parts.into_iter(),
+            parts,
             rows: Lists::default(),
         })
     }

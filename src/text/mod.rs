@@ -17,7 +17,7 @@ mod measure;
 #[cfg(feature = "text")]
 mod minwise;
 #[cfg(all(test, feature = "text"))]
-mod published_vectors;
+mod published_vectors_tests;
 mod scheme;
 #[cfg(feature = "text")]
 mod simhash;

@@ -7,9 +7,11 @@ mod shingles;
 mod spotsigs;
 mod texts;
 
-pub(super) use fingerprints::Fingerprints;
-pub(super) use i_match::IMatch;
-pub(super) use random_projection::{Henzinger, RandomProjection};
-pub(super) use shingles::{BottomK, Exact, MinwiseHash, Supershingles};
-pub(super) use spotsigs::SpotSigs;
-pub(super) use texts::Texts;
+pub(super) use {
+    fingerprints::Fingerprints,
+    i_match::IMatch,
+    random_projection::{Henzinger, RandomProjection},
+    shingles::{BottomK, Exact, MinwiseHash, Supershingles},
+    spotsigs::SpotSigs,
+    texts::Texts,
+};

@@ -8,27 +8,20 @@
 //! by `find_strays`: blocks that no directory has, chunks that no level has, pages beside the log. They change
 //! no answer now, but a chunk would if the number of its level came back. A compaction leaves them behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::findings::Findings;
-use super::hidden::Hidden;
-use super::product::Secret;
 use super::report::CheckReport;
 use super::tally::{self, Products};
-use super::walk::{CheckProgress, Found, Parts, Ticks, Walk};
-use crate::error::{Error, Result};
+use super::walk::{CheckProgress, Walk};
+use crate::error::Result;
 use crate::store::blocks::Row;
 use crate::store::engine::{ChunkKey, LevelName};
-use crate::store::file::{
-    DOCUMENTS, KEYS, Set, SetRow, View, all_sets, by_row, decode_scope, key_row, number_of,
-};
-use crate::store::numbers::DocumentNumber;
+use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row, decode_scope};
 use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
 const MOST_COLLECTED: u64 = 2 << 20;
-/// The most documents with the same hash of their keys whose keys are compared.
-const MOST_COMPARED: usize = 1 << 12;
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
 /// any other error is returned. What is found is added to a report.
@@ -49,33 +42,32 @@ pub(crate) fn check(
         let documents = view.state().counters.documents;
         return Ok(report.completed(documents, 0, findings));
     }
-    let parts = Parts::new(view)?;
-    let ticks = Ticks::new(progress);
-    let secret = Secret::new();
-    let nothing = Hidden::nothing(tables);
-    let mut walk = Walk {
-        view,
-        parts: &parts,
-        hidden: &nothing,
-        ticks: &ticks,
-    };
-    let (mut products, found) = walk.run(|| Products::new(tables, secret))?;
-    walk.hidden = &found.hidden;
-    if !found.hidden.is_empty() {
+    let mut walk = Walk::new(view, progress)?;
+    let (mut products, mut found) = walk.run(&Products::new(tables))?;
+    std::mem::swap(&mut walk.hidden, &mut found.hidden);
+    if !walk.hidden.is_empty() {
         // Both sides of the comparison leave out what damaged blocks hide.
-        products = walk.run(|| Products::new(tables, secret))?.0;
+        products = walk.run(&products)?.0;
     }
     find_strays(view, &mut findings)?;
     check_scopes(view, &mut findings)?;
     findings.add_failure("sources", view.sources().map(drop))?;
-    check_keys(view, &found, &mut findings)?;
+    found.check_keys(view, &mut findings)?;
     if let Some(empty) = products.differing(MOST_COLLECTED) {
-        let (collected, _) = walk.run(|| empty.emptied())?;
+        let (collected, _) = walk.run(&empty)?;
         tally::add_differences(view, collected, &mut findings);
     }
-    check_counts(view, &found, &products, &mut findings);
-    findings.merge(found.findings);
-    Ok(report.completed(found.documents, found.fingerprints, findings))
+    if walk.hidden.is_empty() {
+        for set in all_sets(tables) {
+            by_row!(set, set => check_directory(view, set, &products, &mut findings));
+        }
+    }
+    if walk.hidden.knows_documents() {
+        found.check_counters(view, &mut findings);
+    }
+    let checked = found.checked;
+    findings.merge(checked.findings);
+    Ok(report.completed(checked.documents, checked.fingerprints, findings))
 }
 
 /// Reads all directories.
@@ -117,7 +109,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
         Ok(())
     });
     findings.add_failure("scopes", read)?;
-    let lost = seen.iter().filter(|seen| !**seen).count() as u64;
+    let lost = seen.iter().filter(|seen| !**seen).count();
     if damaged.is_empty() && lost > 0 {
         findings.add(
             "scopes",
@@ -131,83 +123,15 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Compares the keys of documents whose hashes are equal.
-fn check_keys(view: &View, found: &Found, findings: &mut Findings) -> Result<()> {
-    if found.too_many_repeated {
-        findings.add(
-            "keys",
-            "-",
-            "very many hashes occur twice, so not all keys were compared",
-        );
-    }
-    for &hash in &found.repeated {
-        let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
-        let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else {
-            continue;
-        };
-        if rows.len() == MOST_COMPARED {
-            findings.add(
-                "keys",
-                format!("{hash:016x}"),
-                "very many documents have this hash of their keys",
-            );
-        }
-        let mut keys = BTreeSet::new();
-        for row in rows {
-            let Some(document) = readable(view.document(number_of(row)))? else {
-                continue;
-            };
-            if !keys.insert(document.key().to_vec()) {
-                findings.add(
-                    "keys",
-                    String::from_utf8_lossy(document.key()),
-                    "two documents have this key",
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What was read. `None` if damage kept it from being read. That was found before.
-fn readable<T>(read: Result<T>) -> Result<Option<T>> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Compares the counters with what was counted.
-fn check_counts(view: &View, found: &Found, products: &Products, findings: &mut Findings) {
-    for set in all_sets(view.state().sets.tables()) {
-        by_row!(set, set => check_directory(view, set, found, products, findings));
-    }
-    if !found.hidden.knows_documents() {
-        return;
-    }
-    let counters = view.state().counters;
-    findings.add_difference("meta", "documents", counters.documents, found.documents);
-    findings.add_difference("meta", "too_short", counters.too_short, found.too_short);
-    if found.documents > 0 && !counters.has_numbered(found.last_document) {
-        findings.add(
-            "meta",
-            "next_document",
-            "a document has a number that was never given",
-        );
-    }
-}
-
 /// Compares the rows of a set with the puts and marks that its directories count. Each mark takes away one
 /// put, if rows live once.
 fn check_directory<R: SetRow>(
     view: &View,
     set: Set<R>,
-    found: &Found,
     products: &Products,
     findings: &mut Findings,
 ) {
-    if set.rules.life == Life::Once && found.hidden.is_empty() {
+    if set.rules.life == Life::Once {
         let (puts, marks) = view.state().sets[set].rows();
         let counted = puts.saturating_sub(marks);
         findings.add_difference(
@@ -231,7 +155,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     find_stray_blocks(
         view,
         DOCUMENTS,
-        &[(0, &*state.documents)],
+        &[&*state.documents],
         &mut directories,
         findings,
     )?;
@@ -239,7 +163,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
         by_row!(set, set => {
             let mut levels = Vec::new();
             for set in &state.sets[set].levels {
-                levels.push((set.number, &*set.level));
+                levels.push(&*set.level);
             }
             find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
         });
@@ -284,20 +208,21 @@ fn name_of((id, last): ChunkKey) -> String {
 fn find_stray_blocks<'a, R: Row>(
     view: &View,
     name: LevelName,
-    levels: &[(u8, &'a Level<R>)],
+    levels: &[&'a Level<R>],
     directories: &mut Directories<'a>,
     findings: &mut Findings,
 ) -> Result<()> {
     let table = name.table;
-    for &(number, level) in levels {
-        let ends = move |last| {
-            let last = R::from_number(last);
-            (level.has_chunk(last), level.has_summary(last))
-        };
+    for &level in levels {
+        let number = level.number;
+        let ends = move |last| level.ends_at(R::from_number(last));
         directories.insert(LevelName { table, number }.id(), Box::new(ends));
     }
     let of = view.blocks().of_table(table);
-    let wanted: usize = levels.iter().map(|(_, level)| level.blocks()).sum();
+    let mut wanted = 0;
+    for level in levels {
+        wanted += level.blocks();
+    }
     let mut stray = Vec::new();
     let read = view.tables().block_count(table).and_then(|count| {
         // Blocks that are missing were found when they were read.
@@ -306,9 +231,9 @@ fn find_stray_blocks<'a, R: Row>(
         }
         view.tables().block_keys(table, |number, last| {
             let row = R::from_number(last);
-            let level = levels.iter().find(|(other, _)| *other == number);
+            let level = levels.iter().find(|level| level.number == number);
             // All chunks were read before. So this does not fail.
-            let is_there = level.is_some_and(|(_, level)| {
+            let is_there = level.is_some_and(|level| {
                 level
                     .find(row, of)
                     .and_then(|position| level.entry(position, of))

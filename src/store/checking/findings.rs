@@ -27,7 +27,7 @@ impl Findings {
     }
 
     /// Adds a finding of a part of the file. One that is listed already is not added again.
-    pub(super) fn add_in(&mut self, part: usize, finding: Problem) {
+    fn add_in(&mut self, part: usize, finding: Problem) {
         if self.listed.iter().any(|listed| listed.1 == finding) {
             return;
         }

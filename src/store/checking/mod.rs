@@ -3,7 +3,6 @@
 mod check;
 mod findings;
 mod hidden;
-mod product;
 mod report;
 mod tally;
 mod walk;

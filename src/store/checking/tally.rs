@@ -1,48 +1,38 @@
 //! Tallies: what is made of the rows that sets should have and of those that they do have. The products of
 //! all rows, or the rows of a few buckets themselves. Then it says in words which rows are missing and which are
 //! too many.
+//!
+//! Product: a number that stands for many rows, whatever their order. Equal rows have equal products.
+//!
+//! The field is that of the numbers modulo the prime 2^127 - 1. A row of two words stands for the factor
+//! `r + s * low + high`, with `r` and `s` drawn at random for each check. As polynomials in `r` and `s`,
+//! different factors have no common divisor. So different rows have different polynomials. Two different
+//! polynomials of degree n agree at a random point with a chance of at most n / 2^127 (Schwartz and
+//! Zippel). So if a set of a billion rows is wrong, that stays unnoticed with a chance of at most 2^-97.
+//! This holds for all rows that were chosen before `r` and `s` were drawn.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::MulAssign;
 
 use super::findings::Findings;
-use super::hidden::Hidden;
-use super::product::{BUCKETS, Product, Secret};
-use super::report::Problem;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, Table};
+use crate::store::blocks::Row;
 use crate::store::file::{
-    DEAD, KEYS, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, View, all_sets, by_row,
-    number_of,
+    DEAD, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow, View, all_sets, by_row, number_of,
 };
 use crate::store::numbers::DocumentNumber;
 
 /// Takes rows in any order.
-pub(super) trait Tally: Send {
+pub(super) trait Tally: Send + Sync {
+    /// The same kind of tally, without rows.
+    fn emptied(&self) -> Self;
     /// A row that a set should have.
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R);
     /// Rows that a set has.
     fn store<R: SetRow>(&mut self, set: Set<R>, rows: &[R]);
     /// Adds what another tally took.
     fn merge(&mut self, other: Self);
-}
-
-/// Passes on the rows that a document or a fingerprint puts, as rows that sets should have.
-pub(super) struct Expecting<'t, T> {
-    pub(super) tally: &'t mut T,
-    pub(super) hidden: &'t Hidden,
-}
-
-impl<T: Tally> RowSink for Expecting<'_, T> {
-    type Error = std::convert::Infallible;
-
-    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error> {
-        if self.hidden.is_empty() || !self.hidden.hides_row(set, row) {
-            self.tally.expect(set, row);
-        }
-        Ok(())
-    }
-
-    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<(), Self::Error> {
-        unreachable!("a document that is there marks nothing")
-    }
 }
 
 /// The products of the rows of each bucket of each set.
@@ -64,7 +54,11 @@ struct Both {
 }
 
 impl Products {
-    pub(super) fn new(tables: usize, secret: Secret) -> Self {
+    pub(super) fn new(tables: usize) -> Self {
+        Self::with_secret(tables, Secret::new())
+    }
+
+    fn with_secret(tables: usize, secret: Secret) -> Self {
         Self {
             secret,
             sets: all_sets(tables)
@@ -75,11 +69,11 @@ impl Products {
 
     /// The number of rows that a set has.
     pub(super) fn stored_rows<R: SetRow>(&self, set: Set<R>) -> u64 {
-        self.sets[set]
-            .stored
-            .iter()
-            .map(|product| product.rows)
-            .sum()
+        let mut rows = 0;
+        for product in &self.sets[set].stored {
+            rows += product.rows;
+        }
+        rows
     }
 
     /// An empty collection for the rows of the buckets that differ. It has as many buckets as fit into
@@ -102,8 +96,8 @@ impl Products {
 impl Both {
     fn new() -> Self {
         Self {
-            expected: vec![Product::ONE; BUCKETS],
-            stored: vec![Product::ONE; BUCKETS],
+            expected: vec![Product::default(); BUCKETS],
+            stored: vec![Product::default(); BUCKETS],
         }
     }
 
@@ -129,6 +123,10 @@ impl Both {
 }
 
 impl Tally for Products {
+    fn emptied(&self) -> Self {
+        Self::with_secret(self.sets.tables(), self.secret)
+    }
+
     #[inline]
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
         self.sets[set].expected[self.secret.bucket(row)].add(row, &self.secret);
@@ -153,7 +151,7 @@ impl Tally for Products {
 
 fn add_all(all: &mut [Product], more: &[Product]) {
     for (all, more) in all.iter_mut().zip(more) {
-        all.add_all(more);
+        *all *= *more;
     }
 }
 
@@ -201,9 +199,8 @@ impl<R> Rows<R> {
     }
 }
 
-impl Collected {
-    /// A collection of the same buckets, without rows.
-    pub(super) fn emptied(&self) -> Self {
+impl Tally for Collected {
+    fn emptied(&self) -> Self {
         let sets = self
             .sets
             .iter()
@@ -214,9 +211,7 @@ impl Collected {
             sets,
         }
     }
-}
 
-impl Tally for Collected {
     fn expect<R: SetRow>(&mut self, set: Set<R>, row: R) {
         let rows = &mut self.sets[set];
         if rows.chosen.any() && rows.chosen.buckets[self.secret.bucket(row)] {
@@ -283,7 +278,8 @@ fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findin
         if findings.is_full() {
             findings.count(1);
         } else {
-            findings.add_in(usize::MAX, describe(view, set, row, is_missing));
+            let (key, problem) = describe(view, set, row, is_missing);
+            findings.add(set.table().name, key, problem);
         }
     }
     if chosen.unlisted > 0 {
@@ -296,8 +292,8 @@ fn add_differences_of<R: SetRow>(view: &View, set: Set<R>, rows: Rows<R>, findin
     }
 }
 
-/// A row that is missing or too many, in words.
-fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Problem {
+/// A row that is missing or too many, in words: its key and what is wrong.
+fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> (String, String) {
     let number = number_of(row.number());
     let names = format!(
         "a row names document {}, to which it does not belong",
@@ -328,8 +324,7 @@ fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> Pr
             "the row should not be there".to_owned(),
         )
     };
-    let problem = if is_missing { missing } else { more };
-    Problem::new(set.table().name, key, problem)
+    (key, if is_missing { missing } else { more })
 }
 
 fn table_of<R: SetRow>(view: &View, set: Set<R>) -> Option<&Table> {
@@ -342,6 +337,116 @@ fn key_of(view: &View, number: DocumentNumber) -> Option<String> {
     Some(String::from_utf8_lossy(document.key()).into_owned())
 }
 
+const PRIME: u128 = (1 << 127) - 1;
+
+/// Rows are dealt into this number of buckets, each with a product of its own. So the rows that differ can
+/// be looked for in few of them.
+const BUCKETS: usize = 1024;
+
+/// The random numbers of a check.
+#[derive(Clone, Copy, Debug)]
+struct Secret {
+    r: u128,
+    s: u128,
+    spread: u64,
+}
+
+impl Secret {
+    fn new() -> Self {
+        // The standard library draws the seeds of its hash tables from the system.
+        let state = RandomState::new();
+        let mut words = [0; 5];
+        for (index, word) in words.iter_mut().enumerate() {
+            let mut hasher = state.build_hasher();
+            hasher.write_usize(index);
+            *word = hasher.finish();
+        }
+        let [r_high, r_low, s_high, s_low, spread] = words;
+        Self {
+            r: (u128::from(r_high) << 64 | u128::from(r_low)) & PRIME,
+            s: (u128::from(s_high) << 64 | u128::from(s_low)) & PRIME,
+            spread: spread | 1,
+        }
+    }
+
+    /// The bucket of a row. Neighbouring rows are in different buckets.
+    fn bucket<R: Row>(&self, row: R) -> usize {
+        let (high, low) = words(row);
+        let mixed = (high ^ low.rotate_left(32)).wrapping_mul(self.spread);
+        // The upper half of the product depends on all bits.
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(self.spread);
+        (mixed >> (64 - BUCKETS.ilog2())) as usize
+    }
+}
+
+/// The product of some rows, and their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Product {
+    /// Not above the prime, which stands for 0.
+    value: u128,
+    rows: u64,
+}
+
+impl Default for Product {
+    /// The product of no rows.
+    fn default() -> Self {
+        Self { value: 1, rows: 0 }
+    }
+}
+
+impl MulAssign for Product {
+    /// Adds all rows of another product.
+    fn mul_assign(&mut self, other: Self) {
+        self.value = multiplied(self.value, other.value);
+        self.rows += other.rows;
+    }
+}
+
+impl Product {
+    /// Adds a row.
+    #[inline]
+    fn add<R: Row>(&mut self, row: R, secret: &Secret) {
+        let (high, low) = words(row);
+        let by_high = folded(secret.r + u128::from(high));
+        let by_low = multiplied(secret.s, u128::from(low));
+        let factor = folded(by_high + by_low);
+        self.value = multiplied(self.value, factor);
+        self.rows += 1;
+    }
+}
+
+/// The two words of a row.
+#[inline]
+fn words<R: Row>(row: R) -> (u64, u64) {
+    if R::COLUMNS == 0 {
+        (row.prefix(), 0)
+    } else {
+        (row.prefix(), row.number() as u64)
+    }
+}
+
+/// A number that is equal modulo the prime, and not above the prime unless `number` is the greatest there
+/// is.
+#[inline]
+const fn folded(number: u128) -> u128 {
+    (number & PRIME) + (number >> 127)
+}
+
+/// The product of two numbers that are not above the prime, modulo the prime and not above it.
+#[inline]
+const fn multiplied(a: u128, b: u128) -> u128 {
+    const HALF: u128 = u64::MAX as u128;
+    let a1 = a >> 64;
+    let a0 = a & HALF;
+    let b1 = b >> 64;
+    let b0 = b & HALF;
+    // The upper halves have 63 bits. So no sum below has more than 128 bits.
+    let middle = a0 * b1 + a1 * b0;
+    // 2^127 is 1 modulo the prime.
+    let upper = folded(2 * (a1 * b1) + ((middle << 64) & PRIME));
+    folded(folded(upper + folded(a0 * b0)) + (middle >> 63))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_set_that_differs_shows_one_bucket_at_least_and_counts_the_others() {
-        let mut products = Products::new(2, Secret::new());
+        let mut products = Products::new(2);
         let rows: Vec<u128> = (0..100_000u128).map(|row| row << 64).collect();
         rows.iter().for_each(|&row| products.expect(KEYS, row));
         assert!(
@@ -372,5 +477,68 @@ mod tests {
         products.store(KEYS, &rows);
         assert!(products.differing(0).is_none());
         assert_eq!(products.stored_rows(KEYS), 100_000);
+    }
+}
+
+#[cfg(test)]
+mod product_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The product by the school method, one bit after the other.
+    fn slowly(a: u128, b: u128) -> u128 {
+        let double = |number: u128| (number << 1) % PRIME;
+        (0..127).rev().fold(0, |sum, bit| {
+            let sum = double(sum);
+            if b >> bit & 1 == 1 {
+                (sum + a % PRIME) % PRIME
+            } else {
+                sum
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn products_are_those_of_the_field(a in 0..=PRIME, b in 0..=PRIME) {
+            for (a, b) in [(a, b), (a, PRIME), (PRIME, PRIME), (PRIME - 1, PRIME - 1), (a, u128::from(u64::MAX))] {
+                let product = multiplied(a, b);
+                prop_assert!(product <= PRIME);
+                prop_assert_eq!(product % PRIME, slowly(a, b));
+            }
+        }
+
+        #[test]
+        fn the_order_of_rows_does_not_matter_and_every_bit_does(
+            rows in prop::collection::vec(any::<u128>(), 1..50), at in any::<prop::sample::Index>(), bit in 0..128,
+        ) {
+            let secret = Secret::new();
+            let product = |rows: &[u128]| {
+                let mut product = Product::default();
+                rows.iter().for_each(|&row| product.add(row, &secret));
+                product
+            };
+            let mut other = rows.clone();
+            other.reverse();
+            prop_assert_eq!(product(&rows), product(&other));
+            let mut parts = product(&rows[..rows.len() / 2]);
+            parts *= product(&rows[rows.len() / 2..]);
+            prop_assert_eq!(product(&rows), parts);
+            *at.get_mut(&mut other) ^= 1u128 << bit;
+            prop_assert_ne!(product(&rows), product(&other));
+        }
+    }
+
+    #[test]
+    fn numbers_in_order_fill_all_buckets_alike() {
+        let secret = Secret::new();
+        let mut counts = vec![0u32; BUCKETS];
+        (0..1u64 << 17).for_each(|row| counts[secret.bucket(row)] += 1);
+        let most = counts.iter().max().copied().unwrap_or(0);
+        assert!(
+            most < 128 * 4,
+            "{most} rows in one bucket, where 128 are the mean"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! to one document follow from the document. Rows that all documents of a fingerprint share follow from the
 //! postings, where all documents of a fingerprint stand together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::findings::Findings;
 use super::hidden::Hidden;
-use super::tally::{Expecting, Tally};
+use super::tally::Tally;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -22,37 +22,49 @@ use crate::plan::Table;
 use crate::store::blocks::Problem;
 use crate::store::file::{
     ByRow, Change, DEAD, KEYS, LiveDocuments, Operation, POSTINGS, RowFamily, RowSink, Set, SetRow,
-    View, all_sets, by_row, damaged_document, give_fingerprint_rows,
+    View, all_sets, by_row, damaged_document, give_fingerprint_rows, key_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::Fault;
 
 /// The scopes whose numbers a worker remembers.
 const REMEMBERED_SCOPES: usize = 1 << 12;
 
 /// One pass over a file.
 pub(super) struct Walk<'a> {
-    pub(super) view: &'a View,
-    pub(super) parts: &'a Parts,
+    view: &'a View,
+    parts: Parts,
     /// What an earlier pass found hidden.
-    pub(super) hidden: &'a Hidden,
-    pub(super) ticks: &'a Ticks<'a>,
+    pub(super) hidden: Hidden,
+    ticks: Ticks<'a>,
 }
 
-impl Walk<'_> {
-    /// Goes through the whole file. Each worker has a tally of its own.
-    pub(super) fn run<T: Tally>(&self, tally: impl Fn() -> T + Sync) -> Result<(T, Found)> {
+impl<'a> Walk<'a> {
+    pub(super) fn new(view: &'a View, progress: CheckProgress<'a>) -> Result<Self> {
+        Ok(Self {
+            view,
+            parts: Parts::new(view)?,
+            hidden: Hidden::nothing(view.state().sets.tables()),
+            ticks: Ticks(Mutex::new(TickState {
+                done: 0,
+                all: 0,
+                progress,
+            })),
+        })
+    }
+
+    /// Goes through the whole file. Each worker has a tally of its own, of the kind of an empty one.
+    pub(super) fn run<T: Tally>(&self, empty: &T) -> Result<(T, Found)> {
         self.ticks.expect(self.parts.len());
         let next = AtomicUsize::new(0);
         let workers = parallel::map(parallel::cores(), |_| {
-            let mut worker = Worker::new(self, tally());
+            let mut worker = Worker::new(self, empty.emptied());
             let worked = worker.work(&next);
             if worked.is_err() {
                 next.store(self.parts.len(), Ordering::Relaxed);
             }
             worked.map(|()| worker)
         });
-        let mut all = Worker::new(self, tally());
+        let mut all = Worker::new(self, empty.emptied());
         for worker in workers.into_iter().collect::<Result<Vec<_>>>()? {
             all.tally.merge(worker.tally);
             all.found.merge(worker.found);
@@ -99,6 +111,14 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         }
     }
 
+    /// Takes the rows that a document or a fingerprint puts, as rows that sets should have.
+    fn expecting(&mut self) -> Expecting<'_, T> {
+        Expecting {
+            tally: &mut self.tally,
+            hidden: &self.walk.hidden,
+        }
+    }
+
     /// Takes parts until there are no more.
     fn work(&mut self, next: &AtomicUsize) -> Result<()> {
         while self.part(next.fetch_add(1, Ordering::Relaxed))? {
@@ -109,7 +129,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Goes through a part. False if there is no such part.
     fn part(&mut self, part: usize) -> Result<bool> {
-        let parts = self.walk.parts;
+        let parts = &self.walk.parts;
         let Some(mut index) = part.checked_sub(parts.documents.len()) else {
             return self.documents(part, &parts.documents[part]).map(|()| true);
         };
@@ -137,12 +157,18 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             match read.and_then(|block| ensure_order(block, last)) {
                 Ok(block) => {
                     if let Err(error) = ensure_extent(&block, last) {
-                        self.found.findings.add_error(part, "documents", error)?;
+                        self.found
+                            .checked
+                            .findings
+                            .add_error(part, "documents", error)?;
                     }
                     self.block(part, &block, &mut hidden)?;
                 }
                 Err(error) => {
-                    self.found.findings.add_error(part, "documents", error)?;
+                    self.found
+                        .checked
+                        .findings
+                        .add_error(part, "documents", error)?;
                     hidden.add(next, last);
                 }
             }
@@ -155,13 +181,8 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     }
 
     fn block(&mut self, part: usize, block: &LiveDocuments, hidden: &mut Span) -> Result<()> {
-        let walk = self.walk;
         for number in block.dead() {
-            let mut sink = Expecting {
-                tally: &mut self.tally,
-                hidden: walk.hidden,
-            };
-            let Ok(()) = sink.put(DEAD, number);
+            let Ok(()) = self.expecting().put(DEAD, number);
         }
         for stored in block.iter() {
             let number = DocumentNumber(stored.number);
@@ -170,7 +191,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 .and_then(|document| self.of_the_right_size(document));
             let document = document.map_err(|problem| damaged_document(number, problem));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
-                self.found.findings.add_error(part, "documents", error)?;
+                self.found
+                    .checked
+                    .findings
+                    .add_error(part, "documents", error)?;
                 hidden.add(number.0, number.0);
             }
         }
@@ -190,19 +214,16 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
 
     /// Expects the rows of a document.
     fn document(&mut self, number: DocumentNumber, document: &Document) -> Result<()> {
-        let walk = self.walk;
-        self.found.documents += 1;
+        self.found.checked.documents += 1;
         self.found.too_short += u64::from(document.fingerprint().is_none());
         self.found.last_document = self.found.last_document.max(number);
         let scope = match document.fingerprint() {
             Some(_) => self.scope_number(document.scope())?,
             None => ScopeNumber::EMPTY,
         };
-        let operation = Operation::new(Change::Put, number, document, scope, walk.view.settings());
-        let Ok(()) = operation.give_own_rows(&mut Expecting {
-            tally: &mut self.tally,
-            hidden: walk.hidden,
-        });
+        let settings = self.walk.view.settings();
+        let operation = Operation::new(Change::Put, number, document, scope, settings);
+        let Ok(()) = operation.give_own_rows(&mut self.expecting());
         Ok(())
     }
 
@@ -213,16 +234,10 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         if let Some(&number) = self.scopes.get(name) {
             return Ok(number);
         }
-        let missing = || Error::Damaged {
-            table: "scopes",
-            key: name.to_owned(),
-            problem: "the row of the scope is missing",
+        let Some(number) = self.walk.view.stored_scope_number(name)? else {
+            let problem = "the row of the scope is missing";
+            return Err(Error::damaged("scopes", name, problem));
         };
-        let number = self
-            .walk
-            .view
-            .stored_scope_number(name)?
-            .ok_or_else(missing)?;
         if self.scopes.len() >= REMEMBERED_SCOPES {
             self.scopes.clear();
         }
@@ -237,16 +252,16 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
         range: &RangeInclusive<R>,
     ) -> Result<()> {
         let walk = self.walk;
-        let mut faults = Vec::new();
-        let mut rows = walk.view.set(set).inspect(range, &mut faults)?;
-        let first = faults.iter().map(|fault| fault.first).min();
-        if let Some((first, last)) = first.zip(faults.iter().map(|fault| fault.last).max()) {
+        let mut hidden: Option<(R, R)> = None;
+        let findings = &mut self.found.checked.findings;
+        let reader = walk.view.set(set);
+        let mut rows = reader.inspect(range, &mut |first, last, error| {
+            let before = hidden.unwrap_or((first, last));
+            hidden = Some((before.0.min(first), before.1.max(last)));
+            findings.add_error(part, set.table().name, error)
+        })?;
+        if let Some((first, last)) = hidden {
             self.found.hidden.hide_rows(set, first, last);
-        }
-        for Fault { error, .. } in faults {
-            self.found
-                .findings
-                .add_error(part, set.table().name, error)?;
         }
         if set.is(KEYS) {
             self.hashes(part, &rows);
@@ -284,15 +299,11 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     /// Expects the rows of a fingerprint.
     fn fingerprint(&mut self, bits: u64) {
         let walk = self.walk;
-        self.found.fingerprints += 1;
+        self.found.checked.fingerprints += 1;
         let fingerprint = Fingerprint::from_bits(bits);
         if walk.hidden.is_empty() || !walk.hidden.hides_fingerprint(fingerprint) {
-            let mut sink = Expecting {
-                tally: &mut self.tally,
-                hidden: walk.hidden,
-            };
-            let Ok(()) =
-                give_fingerprint_rows(true, fingerprint, &walk.view.settings().plan, &mut sink);
+            let plan = &walk.view.settings().plan;
+            let Ok(()) = give_fingerprint_rows(true, fingerprint, plan, &mut self.expecting());
         }
     }
 
@@ -310,6 +321,27 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
                 self.found.repeat(first);
             }
         }
+    }
+}
+
+/// Passes on the rows that a document or a fingerprint puts, as rows that sets should have.
+struct Expecting<'t, T> {
+    tally: &'t mut T,
+    hidden: &'t Hidden,
+}
+
+impl<T: Tally> RowSink for Expecting<'_, T> {
+    type Error = std::convert::Infallible;
+
+    fn put<R: SetRow>(&mut self, set: Set<R>, row: R) -> Result<(), Self::Error> {
+        if self.hidden.is_empty() || !self.hidden.hides_row(set, row) {
+            self.tally.expect(set, row);
+        }
+        Ok(())
+    }
+
+    fn mark<R: SetRow>(&mut self, _: Set<R>, _: R) -> Result<(), Self::Error> {
+        unreachable!("a document that is there marks nothing")
     }
 }
 
@@ -355,22 +387,30 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
     }
 }
 
+/// What a check found.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) documents: u64,
+    /// The number of distinct fingerprints of the postings.
+    pub(super) fingerprints: u64,
+    pub(super) findings: Findings,
+}
+
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
 const MOST_REPEATED: usize = 1 << 12;
+/// The most documents with the same hash of their keys whose keys are compared.
+const MOST_COMPARED: usize = 1 << 12;
 
 /// What a pass found besides the rows.
 pub(super) struct Found {
-    pub(super) findings: Findings,
+    pub(super) checked: Checked,
     /// What damaged blocks hide.
     pub(super) hidden: Hidden,
-    pub(super) documents: u64,
-    pub(super) too_short: u64,
-    pub(super) last_document: DocumentNumber,
-    /// The number of distinct fingerprints of the postings.
-    pub(super) fingerprints: u64,
+    too_short: u64,
+    last_document: DocumentNumber,
     /// Hashes that more than one row of the keys has, and whether there are too many to remember.
-    pub(super) repeated: Vec<u64>,
-    pub(super) too_many_repeated: bool,
+    repeated: Vec<u64>,
+    too_many_repeated: bool,
     /// The first and the last hash or fingerprint of each part of the keys and of the postings.
     key_ends: Vec<PartEnds>,
     posting_ends: Vec<PartEnds>,
@@ -380,14 +420,12 @@ pub(super) struct Found {
 type PartEnds = (usize, u64, u64);
 
 impl Found {
-    pub(super) fn new(tables: usize) -> Self {
+    fn new(tables: usize) -> Self {
         Self {
-            findings: Findings::default(),
+            checked: Checked::default(),
             hidden: Hidden::nothing(tables),
-            documents: 0,
             too_short: 0,
             last_document: DocumentNumber::MIN,
-            fingerprints: 0,
             repeated: Vec::new(),
             too_many_repeated: false,
             key_ends: Vec::new(),
@@ -407,19 +445,85 @@ impl Found {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
-        self.findings.merge(other.findings);
+    fn merge(&mut self, other: Self) {
+        self.checked.findings.merge(other.checked.findings);
+        self.checked.documents += other.checked.documents;
+        self.checked.fingerprints += other.checked.fingerprints;
         self.hidden.merge(other.hidden);
-        self.documents += other.documents;
         self.too_short += other.too_short;
         self.last_document = self.last_document.max(other.last_document);
-        self.fingerprints += other.fingerprints;
         for hash in other.repeated {
             self.repeat(hash);
         }
         self.too_many_repeated |= other.too_many_repeated;
         self.key_ends.extend(other.key_ends);
         self.posting_ends.extend(other.posting_ends);
+    }
+
+    /// Compares the keys of documents whose hashes are equal.
+    pub(super) fn check_keys(&self, view: &View, findings: &mut Findings) -> Result<()> {
+        if self.too_many_repeated {
+            findings.add(
+                "keys",
+                "-",
+                "very many hashes occur twice, so not all keys were compared",
+            );
+        }
+        for &hash in &self.repeated {
+            let range = key_row(hash, DocumentNumber::MIN)..=key_row(hash, DocumentNumber::MAX);
+            let Some(rows) = readable(view.set(KEYS).last(&range, MOST_COMPARED))? else {
+                continue;
+            };
+            if rows.len() == MOST_COMPARED {
+                findings.add(
+                    "keys",
+                    format!("{hash:016x}"),
+                    "very many documents have this hash of their keys",
+                );
+            }
+            let mut keys = BTreeSet::new();
+            for row in rows {
+                let Some(document) = readable(view.document(number_of(row)))? else {
+                    continue;
+                };
+                if !keys.insert(document.key().to_vec()) {
+                    findings.add(
+                        "keys",
+                        String::from_utf8_lossy(document.key()),
+                        "two documents have this key",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the counters with what was counted.
+    pub(super) fn check_counters(&self, view: &View, findings: &mut Findings) {
+        let counters = view.state().counters;
+        findings.add_difference(
+            "meta",
+            "documents",
+            counters.documents,
+            self.checked.documents,
+        );
+        findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
+        if self.checked.documents > 0 && !counters.has_numbered(self.last_document) {
+            findings.add(
+                "meta",
+                "next_document",
+                "a document has a number that was never given",
+            );
+        }
+    }
+}
+
+/// What was read. `None` if damage kept it from being read. That was found before.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::Damaged { .. } | Error::Corrupted(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -432,9 +536,9 @@ const BLOCKS_OF_ROWS: usize = 16;
 const BLOCKS_OF_DOCUMENTS: usize = 64;
 
 /// All parts of a file.
-pub(super) struct Parts {
+struct Parts {
     /// Numbers of documents.
-    pub(super) documents: Vec<RangeInclusive<u64>>,
+    documents: Vec<RangeInclusive<u64>>,
     sets: Vec<SetParts>,
 }
 
@@ -448,13 +552,11 @@ impl RowFamily for SetPartsFamily {
 }
 
 impl Parts {
-    pub(super) fn new(view: &View) -> Result<Self> {
+    fn new(view: &View) -> Result<Self> {
         let directory = &view.state().documents;
         let entries = directory.entries(directory.all(), view.document_blocks())?;
-        let ends = entries
-            .skip(BLOCKS_OF_DOCUMENTS - 1)
-            .step_by(BLOCKS_OF_DOCUMENTS)
-            .map(|entry| entry.high);
+        let entries = entries.skip(BLOCKS_OF_DOCUMENTS - 1);
+        let ends = entries.step_by(BLOCKS_OF_DOCUMENTS).map(|entry| entry.high);
         let mut documents = Vec::new();
         let mut first = 0;
         for end in ends.chain(directory.high()) {
@@ -470,7 +572,7 @@ impl Parts {
     }
 
     /// The number of all parts.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         let mut parts = self.documents.len();
         for set in &self.sets {
             parts += by_row!(set, (_, parts) => parts.len());
@@ -484,7 +586,7 @@ fn parts_of<R: SetRow>(view: &View, set: Set<R>) -> Result<(Set<R>, Vec<RangeInc
 }
 
 /// Reports to a caller how many parts are done.
-pub(super) struct Ticks<'a>(Mutex<TickState<'a>>);
+struct Ticks<'a>(Mutex<TickState<'a>>);
 
 struct TickState<'a> {
     done: u64,
@@ -492,15 +594,7 @@ struct TickState<'a> {
     progress: CheckProgress<'a>,
 }
 
-impl<'a> Ticks<'a> {
-    pub(super) fn new(progress: CheckProgress<'a>) -> Self {
-        Self(Mutex::new(TickState {
-            done: 0,
-            all: 0,
-            progress,
-        }))
-    }
-
+impl Ticks<'_> {
     /// Expects more parts.
     fn expect(&self, parts: usize) {
         self.0.lock().all += parts as u64;

@@ -111,10 +111,11 @@ fn sorters(directory: &Path, tables: usize, memory_bytes: usize) -> Sorters {
 impl<'a> Builder<'a> {
     fn new(directory: &Path, settings: &'a Settings, memory_bytes: usize, bulk: Bulk<'a>) -> Self {
         let sorters = sorters(directory, settings.plan.tables().len(), memory_bytes);
+        let documents = DocumentsWriter::new(&bulk);
         Self {
             settings,
             bulk,
-            documents: DocumentsWriter::new(),
+            documents,
             sorters,
             scopes: BTreeMap::new(),
         }

@@ -4,21 +4,17 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::store::blocks::{
-    DocumentBlock, DocumentRef, FileSeed, Packed, Packer, Row, pack_documents, share_of_sum,
+    DocumentBlock, DocumentRef, FileSeed, Packed, Packer, Row, pack_documents,
 };
 use crate::store::engine::{Changes, Engine, LevelChange, LevelName};
 use crate::store::file::{DOCUMENTS, Edit, Set, SetRow, State};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{
-    Chunk, Level, NewBlock, Outline, SetLevel, cut, encode_summary, most_outlines,
-};
+use crate::store::sorted_set::{DirectoryWriter, Level, SetLevel};
 
 /// The bytes of blocks that are written in one transaction of the engine.
 const BYTES_PER_TRANSACTION: usize = 16 << 20;
 /// The bytes of documents that are packed at a time.
 const DOCUMENT_BYTES_AT_A_TIME: usize = 4 << 20;
-/// The entries of a directory that are cut into chunks at a time.
-const ENTRIES_AT_A_TIME: usize = 1 << 12;
 
 /// Writes blocks to a new file, many in one transaction.
 pub(super) struct Bulk<'a> {
@@ -64,83 +60,36 @@ impl<'a> Bulk<'a> {
         let mut change = LevelChange::none(directory.level);
         for block in packed {
             self.waiting += block.bytes.len();
-            directory
-                .waiting
-                .push(self.edit.number_block(block, &mut change));
+            let block = self.edit.number_block(block, &mut change);
+            directory.push(block, &mut change);
+        }
+        for (_, chunk) in &change.chunks.written {
+            self.waiting += chunk.len();
         }
         self.edit.changes.levels.push(change);
-        if directory.waiting.len() >= ENTRIES_AT_A_TIME {
-            self.waiting += directory.write_waiting(&mut self.edit, self.sizes);
-        }
         if self.waiting >= BYTES_PER_TRANSACTION {
             self.flush()?;
         }
         Ok(())
     }
-}
 
-/// The directory of a level. It is written with the blocks, and not kept in memory.
-struct DirectoryWriter<R> {
-    level: LevelName,
-    /// Entries that are in no chunk yet.
-    waiting: Vec<NewBlock<R>>,
-    /// The bytes of the chunks that were written.
-    written: usize,
-    /// The outlines of chunks that are in no summary yet.
-    outlines: Vec<Outline<R>>,
-    /// The sum of the summaries so far.
-    sum: u64,
-}
-
-impl<R: Row> DirectoryWriter<R> {
-    fn new(level: LevelName) -> Self {
-        Self {
-            level,
-            waiting: Vec::new(),
-            written: 0,
-            outlines: Vec::new(),
-            sum: 0,
-        }
+    /// The directory of a level.
+    fn directory<R: Row>(&self, level: LevelName) -> DirectoryWriter<R> {
+        DirectoryWriter::new(level, self.edit.file(), self.sizes.chunk_entries)
     }
 
-    /// Makes the waiting entries part of an edit, and returns the bytes that they take.
-    fn write_waiting(&mut self, edit: &mut Edit, sizes: &Sizes) -> usize {
-        let listed: Vec<_> = self.waiting.iter().map(NewBlock::listed).collect();
-        let before = self.written;
-        let mut change = LevelChange::none(self.level);
-        for part in cut(&listed, sizes.chunk_entries) {
-            let (chunk, last, bytes) = Chunk::new(self.level, edit.file(), part);
-            self.outlines.push(chunk.outline());
-            self.written += bytes.len();
-            change.chunks.written.push((last, bytes));
-        }
-        // The last chunk of the level is in no summary.
-        let most = most_outlines(self.level);
-        let full = self.outlines.len().saturating_sub(1) / most * most;
-        self.summarize(full, &mut change, edit.file());
-        edit.changes.levels.push(change);
-        self.waiting.clear();
-        self.written - before
-    }
-
-    /// Makes the first outlines into summaries.
-    fn summarize(&mut self, outlines: usize, change: &mut LevelChange, file: FileSeed) {
-        let summarized: Vec<_> = self.outlines.drain(..outlines).collect();
-        for part in summarized.chunks(most_outlines(self.level)) {
-            let (last, bytes) = encode_summary(self.level, file, part);
-            self.sum = self.sum.wrapping_add(share_of_sum([bytes.as_slice()]));
-            change.summaries.written.push((last, bytes));
-        }
-    }
-
-    /// Writes the rest. Returns the level, or `None` if it has no blocks.
-    fn finish(mut self, edit: &mut Edit, sizes: &Sizes) -> Option<Arc<Level<R>>> {
-        self.write_waiting(edit, sizes);
-        let mut change = LevelChange::none(self.level);
-        let last = self.outlines.pop();
-        self.summarize(self.outlines.len(), &mut change, edit.file());
-        edit.changes.levels.push(change);
-        last.map(|last| Arc::new(Level::not_kept(self.sum, last)))
+    /// Writes the last blocks of a level and the rest of its directory. Returns the level, or `None` if it has no
+    /// blocks.
+    fn add_last<R: Row>(
+        &mut self,
+        packed: Vec<Packed<R>>,
+        mut directory: DirectoryWriter<R>,
+    ) -> Result<Option<Arc<Level<R>>>> {
+        self.add(packed, &mut directory)?;
+        let mut change = LevelChange::none(directory.level);
+        let level = directory.finish(&mut change);
+        self.edit.changes.levels.push(change);
+        Ok(level.map(Arc::new))
     }
 }
 
@@ -157,7 +106,7 @@ impl<R: SetRow> SetWriter<R> {
         Self {
             set,
             packer,
-            directory: DirectoryWriter::new(set.level(0)),
+            directory: bulk.directory(set.level(0)),
         }
     }
 
@@ -169,11 +118,9 @@ impl<R: SetRow> SetWriter<R> {
     }
 
     /// Writes the rest and the directory.
-    pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
-        bulk.add(self.packer.finish(), &mut self.directory)?;
-        if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
+    pub(super) fn finish(self, bulk: &mut Bulk<'_>) -> Result<()> {
+        if let Some(level) = bulk.add_last(self.packer.finish(), self.directory)? {
             bulk.edit.state.sets[self.set].levels.push(SetLevel {
-                number: 0,
                 next: R::MIN,
                 level,
             });
@@ -189,10 +136,10 @@ pub(super) struct DocumentsWriter {
 }
 
 impl DocumentsWriter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(bulk: &Bulk<'_>) -> Self {
         Self {
             documents: DocumentBlock::default(),
-            directory: DirectoryWriter::new(DOCUMENTS),
+            directory: bulk.directory(DOCUMENTS),
         }
     }
 
@@ -219,15 +166,14 @@ impl DocumentsWriter {
     }
 
     /// Writes the rest and the directory.
-    pub(super) fn finish(mut self, bulk: &mut Bulk<'_>) -> Result<()> {
+    pub(super) fn finish(self, bulk: &mut Bulk<'_>) -> Result<()> {
         let documents: Vec<DocumentRef<'_>> = self.documents.documents().collect();
         let packed = pack_documents(
             &documents,
             bulk.sizes.document_block_bytes,
             bulk.edit.file(),
         );
-        bulk.add(packed, &mut self.directory)?;
-        if let Some(level) = self.directory.finish(&mut bulk.edit, bulk.sizes) {
+        if let Some(level) = bulk.add_last(packed, self.directory)? {
             bulk.edit.state.documents = level;
         }
         Ok(())

@@ -173,7 +173,7 @@ impl Copy<'_> {
 
     /// Writes the documents that are not dead.
     fn write_documents(&self, bulk: &mut Bulk<'_>, counter: &mut Counter<'_>) -> Result<()> {
-        let mut writer = DocumentsWriter::new();
+        let mut writer = DocumentsWriter::new(bulk);
         let mut next = 0;
         while let Some(stored) = self.view.stored_documents(next)? {
             next = stored.last() + 1;

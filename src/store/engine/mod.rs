@@ -20,6 +20,8 @@ pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 pub(crate) use spill::{BlockBytes, SpillFile, SpilledBytes};
+#[cfg(test)]
+pub(crate) use tables::Replaced;
 pub(crate) use tables::{
-    BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, RemovedBlocks, Replaced,
+    BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, RemovedBlocks,
 };

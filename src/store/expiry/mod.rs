@@ -1,6 +1,5 @@
 //! Expiry: removing many documents at once, by time and by scope, in bounded steps.
 
-mod batch;
 mod expire;
 mod selection;
 

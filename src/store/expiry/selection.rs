@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::store::blocks::{BlockId, DocumentBlock, DocumentRef, Extent, Lists, scope_bit};
 use crate::store::file::{DEAD, POSTINGS, View, damaged_document, number_of, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::Position;
+use crate::store::sorted_set::{Position, SetLevel};
 
 /// Which documents are to go: those that meet all conditions that are given.
 #[derive(Clone, Debug)]
@@ -44,23 +44,13 @@ pub(super) struct SelectedBlock {
     pub(super) high: u64,
     block: Arc<DocumentBlock>,
     /// The numbers of those of its documents that are dead.
-    dead: Vec<u64>,
+    pub(super) dead: Vec<u64>,
 }
 
 impl SelectedBlock {
-    /// All its documents.
-    pub(super) fn documents(&self) -> impl Iterator<Item = DocumentRef<'_>> {
-        self.block.documents()
-    }
-
     /// The number of its documents, dead or not.
     pub(super) fn len(&self) -> usize {
         self.block.len()
-    }
-
-    /// The number of its dead documents.
-    pub(super) fn dead(&self) -> usize {
-        self.dead.len()
     }
 }
 
@@ -80,7 +70,10 @@ impl<'a> Selection<'a> {
             selection.bits |= scope_bit(scope);
         }
         let postings = &view.state().sets[POSTINGS];
-        let blocks: usize = postings.levels.iter().map(|set| set.level.blocks()).sum();
+        let mut blocks = 0;
+        for SetLevel { level, .. } in &postings.levels {
+            blocks += level.blocks();
+        }
         let documents = &view.state().documents;
         // A block of postings costs about as much as a block of documents.
         if blocks < documents.most_wanted(|extent| selection.may_be_older(extent)) {
@@ -91,22 +84,34 @@ impl<'a> Selection<'a> {
 
     /// Whether a block with this extent may have documents that are seen early enough.
     fn may_be_older(&self, extent: &Extent) -> bool {
-        self.conditions
-            .before
-            .is_none_or(|before| extent.least_seen < before)
+        match self.conditions.before {
+            Some(before) => extent.least_seen < before,
+            None => true,
+        }
     }
 
-    /// Whether a document of a block is to go.
-    pub(super) fn takes(&self, block: &SelectedBlock, document: &DocumentRef<'_>) -> Result<bool> {
+    /// The documents of a block that are to go.
+    pub(super) fn documents_of<'b>(
+        &self,
+        block: &'b SelectedBlock,
+    ) -> Result<Vec<DocumentRef<'b>>> {
         let Conditions { before, scopes } = self.conditions;
-        let stays = document.number >= self.end
-            || before.is_some_and(|before| document.seen >= before)
-            || block.dead.binary_search(&document.number).is_ok();
-        match scopes {
-            _ if stays => Ok(false),
-            Some(scopes) => Ok(scopes.contains(scope_name(document)?)),
-            None => Ok(true),
+        let mut taken = Vec::new();
+        for document in block.block.documents() {
+            if document.number >= self.end
+                || before.is_some_and(|before| document.seen >= before)
+                || block.dead.binary_search(&document.number).is_ok()
+            {
+                continue;
+            }
+            if let Some(scopes) = scopes
+                && !scopes.contains(scope_name(&document)?)
+            {
+                continue;
+            }
+            taken.push(document);
         }
+        Ok(taken)
     }
 
     /// The first block that may have documents to go, with numbers from `from` on.
@@ -139,20 +144,22 @@ impl<'a> Selection<'a> {
         let blocks = view.document_blocks();
         let mut position = documents.find(from, blocks)?;
         loop {
-            if let Some(listed) = &self.listed {
-                let before = documents.entry_before(position, blocks)?;
-                let low = before.map_or(from, |entry| from.max(entry.high + 1));
-                let next = listed.get(listed.partition_point(|&number| number < low));
-                let by_number = match next {
-                    Some(&number) => documents.find(number, blocks)?,
-                    None => documents.end(),
-                };
-                let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
-                position = by_number.min(documents.next_wanted(position, has_unposted, blocks)?);
-            } else {
-                let may_be_older = |extent: &Extent| self.may_be_older(extent);
-                position = documents.next_wanted(position, may_be_older, blocks)?;
-            }
+            position = match &self.listed {
+                Some(listed) => {
+                    let before = documents.entry_before(position, blocks)?;
+                    let low = before.map_or(from, |entry| from.max(entry.high + 1));
+                    let next = listed.partition_point(|&number| number < low);
+                    let by_number = match listed.get(next) {
+                        Some(&number) => documents.find(number, blocks)?,
+                        None => documents.end(),
+                    };
+                    let has_unposted = |extent: &Extent| extent.unposted & self.bits != 0;
+                    by_number.min(documents.next_wanted(position, has_unposted, blocks)?)
+                }
+                None => {
+                    documents.next_wanted(position, |extent| self.may_be_older(extent), blocks)?
+                }
+            };
             match documents.extent(position, blocks)? {
                 None => return Ok(None),
                 Some(extent) if self.may_be_older(&extent) => return Ok(Some(position)),

@@ -16,7 +16,7 @@ use crate::store::blocks::{BlockId, Blocks, Entry, FileSeed, Hint, Packed, Row, 
 use crate::store::engine::{BlockBytes, Changes, Engine, LevelChange, LevelName, RemovedBlocks};
 use crate::store::numbers::ScopeNumber;
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Level, NewBlock, Position, Splice};
+use crate::store::sorted_set::{Level, NewBlock, Position};
 
 /// The most pages of the log that a commit removes. To remove one takes some 5 us.
 const PAGES_AT_A_TIME: u64 = 256;
@@ -178,13 +178,8 @@ impl Edit {
         for block in new {
             numbered.push(self.number_block(block, &mut change));
         }
-        let Splice {
-            level,
-            chunks,
-            summaries,
-        } = level.splice(name, old, &numbered, self.sizes.chunk_entries, blocks)?;
-        change.chunks = chunks;
-        change.summaries = summaries;
+        let most = self.sizes.chunk_entries;
+        let level = level.splice(old, &numbered, most, blocks, &mut change)?;
         self.changes.levels.push(change);
         Ok(Arc::new(level))
     }
@@ -283,7 +278,7 @@ mod tests {
         let blocks = Blocks::new(Arc::new(MemoryBlocks::default()), cache(), settings.file);
         let table = permuted(1);
         let mut level = edit.state.sets[table].new_level();
-        let name = table.level(level.number);
+        let name = table.level(level.level.number);
         for rows in [0..200, 50..150, 0..170] {
             let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
             let old = level

@@ -9,7 +9,7 @@ use super::schema::{
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::Row;
-use crate::store::sorted_set::{Collected, Overlay, Run};
+use crate::store::sorted_set::{Overlay, Run};
 
 /// The rows that operations put and mark in each set.
 pub(crate) type Overlays = PerSet<OverlayFamily>;
@@ -89,7 +89,8 @@ pub(crate) fn runs_of(operations: &[Operation], plan: &Plan) -> Runs {
 fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<R> {
     let mut rows = RowsOf {
         set,
-        rows: Collected::new(set.rules, operations.len()),
+        puts: Vec::with_capacity(operations.len()),
+        marks: Vec::new(),
     };
     for operation in operations {
         let Ok(()) = match set.permuted_number() {
@@ -97,13 +98,15 @@ fn run_of<R: SetRow>(operations: &[Operation], set: Set<R>, plan: &Plan) -> Run<
             None => operation.give_own_rows(&mut rows),
         };
     }
-    rows.rows.into_run()
+    Run::of_sequence(rows.puts, rows.marks, set.rules)
 }
 
 /// Takes the rows of one set.
 struct RowsOf<R> {
     set: Set<R>,
-    rows: Collected<R>,
+    puts: Vec<R>,
+    /// Each with the number of puts before it.
+    marks: Vec<(R, usize)>,
 }
 
 impl<R: SetRow> RowSink for RowsOf<R> {
@@ -111,14 +114,14 @@ impl<R: SetRow> RowSink for RowsOf<R> {
 
     fn put<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
         if set.is(self.set) {
-            self.rows.put(same_row(row));
+            self.puts.push(same_row(row));
         }
         Ok(())
     }
 
     fn mark<S: SetRow>(&mut self, set: Set<S>, row: S) -> Result<(), Infallible> {
         if set.is(self.set) {
-            self.rows.mark(same_row(row));
+            self.marks.push((same_row(row), self.puts.len()));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::store::blocks::{
     BlockId, Fields, FileSeed, Kind, Problem, Row, seal, share_of_sum, unseal,
 };
 use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, ReadTxn};
-use crate::store::sorted_set::{Level, Outline, SetLevel, SortedSet, decode_summary};
+use crate::store::sorted_set::{Level, SetLevel, SortedSet, StoredDirectory};
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -156,15 +156,6 @@ struct StoredLevel {
     directory: StoredDirectory,
 }
 
-/// What the state record says of the directory of a level.
-#[derive(Debug, PartialEq, Eq)]
-struct StoredDirectory {
-    /// The sum of its summaries.
-    sum: u64,
-    /// The last chunk. Rows are given as numbers.
-    last: Option<Outline<u128>>,
-}
-
 /// What the state record says of a set.
 struct StoredSet {
     /// The first row of the frozen run that is not in the first level yet. `None` if there is no frozen run.
@@ -186,7 +177,7 @@ impl State {
         Self {
             counters: Counters::NEW,
             sets: Sets::empty(plan),
-            documents: Arc::new(Level::empty()),
+            documents: Arc::new(Level::empty(DOCUMENTS.number)),
             next_block: 1,
             oldest_page: 1,
             first_page: 1,
@@ -246,7 +237,7 @@ impl State {
             ] {
                 bytes.extend(sum.to_le_bytes());
             }
-            encode_directory(&self.documents, bytes);
+            self.documents.encode(bytes);
             for set in self.sets.iter() {
                 by_row!(set, set => encode_set(set, bytes));
             }
@@ -274,7 +265,7 @@ impl State {
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
         }
-        let documents = decode_directory(DOCUMENTS.table.has_extents, &mut fields)?;
+        let documents = StoredDirectory::decode(DOCUMENTS.table.has_extents, &mut fields)?;
         let mut sets = Vec::new();
         for _ in state.sets.iter() {
             sets.push(decode_set(&mut fields)?);
@@ -302,38 +293,11 @@ fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
     bytes.push(u8::from(!set.frozen.is_empty()));
     bytes.extend(frozen_from.to_le_bytes());
     bytes.push(set.levels.len() as u8);
-    for SetLevel {
-        number,
-        next,
-        level,
-    } in &set.levels
-    {
-        bytes.push(*number);
+    for SetLevel { next, level } in &set.levels {
+        bytes.push(level.number);
         bytes.extend(next.number().to_le_bytes());
-        encode_directory(level, bytes);
+        level.encode(bytes);
     }
-}
-
-fn encode_directory<R: Row>(level: &Level<R>, bytes: &mut Vec<u8>) {
-    bytes.extend(level.sum().to_le_bytes());
-    let last = level.last_chunk();
-    bytes.push(u8::from(last.is_some()));
-    if let Some(last) = last {
-        last.encode(size_of::<u128>(), bytes);
-    }
-}
-
-fn decode_directory(
-    has_extents: bool,
-    fields: &mut Fields<'_>,
-) -> Result<StoredDirectory, Problem> {
-    let sum = u64::from_le_bytes(fields.take()?);
-    let [has_chunks] = fields.take()?;
-    let last = match has_chunks {
-        0 => None,
-        _ => Some(Outline::decode(size_of::<u128>(), has_extents, fields)?),
-    };
-    Ok(StoredDirectory { sum, last })
 }
 
 fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
@@ -349,7 +313,7 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
         levels.push(StoredLevel {
             number,
             next: u128::from_le_bytes(fields.take()?),
-            directory: decode_directory(false, fields)?,
+            directory: StoredDirectory::decode(false, fields)?,
         });
     }
     Ok(StoredSet {
@@ -457,7 +421,6 @@ impl Opening<'_> {
         for stored in &stored.levels {
             let level = self.read_level(set.level(stored.number), &stored.directory)?;
             levels.push(SetLevel {
-                number: stored.number,
                 next: R::from_number(stored.next),
                 level: Arc::new(level),
             });
@@ -469,21 +432,11 @@ impl Opening<'_> {
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
         self.txn.summaries(name, |last, bytes| {
-            let outlines = decode_summary::<R>(name, last, self.settings.file, bytes)
-                .map_err(|problem| damaged_summary(name, last, problem))?;
-            summaries.push((outlines, share_of_sum([bytes])));
+            summaries.push((last, bytes.to_vec()));
             Ok(())
         })?;
-        let level = Level::stored(name.number, summaries, stored.last.map(Outline::with_rows));
-        if level.sum() != stored.sum {
-            let problem = "the summaries of this level are not those of the last commit";
-            return Err(damaged_summary(name, 0, problem));
-        }
-        if !level.is_in_order() {
-            let problem = "the chunks of this level are out of order";
-            return Err(damaged_summary(name, 0, problem));
-        }
-        Ok(level)
+        let level = stored.level(name, self.settings.file, &summaries);
+        level.map_err(|(last, problem)| damaged_summary(name, last, problem))
     }
 
     /// Reads the operations of some pages of the log. The sum of the pages must be the one that the state
@@ -547,7 +500,11 @@ mod tests {
             next: 77,
             ..state.sets[permuted(3)].new_level()
         };
-        state.sets[permuted(3)].levels = vec![level.clone(), SetLevel { number: 4, ..level }];
+        let another = SetLevel {
+            level: Arc::new(Level::empty(4)),
+            ..level.clone()
+        };
+        state.sets[permuted(3)].levels = vec![level, another];
         (state.log_sums, state.scopes_sum) = (
             LogSums {
                 frozen: 11,
@@ -568,7 +525,11 @@ mod tests {
             (2, 5, 8)
         );
         assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
-        assert_eq!(documents, StoredDirectory { sum: 0, last: None });
+        let mut of_documents = Vec::new();
+        state.documents.encode(&mut of_documents);
+        let has_extents = DOCUMENTS.table.has_extents;
+        let expected = StoredDirectory::decode(has_extents, &mut Fields(&of_documents))?;
+        assert_eq!(documents, expected);
         assert_eq!(sets.len(), state.sets.sets().count());
         assert_eq!(
             sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2],

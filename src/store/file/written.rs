@@ -245,7 +245,7 @@ impl<'w> WrittenFingerprints<'w> {
         let last = probe.last;
         let runs = self.0[permuted(probe.table)].puts().0.iter();
         let puts = runs
-            .map(Run::indexed_puts)
+            .map(Run::puts)
             .filter(move |puts| puts.may_have(first, last));
         puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
     }
@@ -272,7 +272,8 @@ impl Appended {
         let spilled = written.take_spilled();
         let mut tail = None;
         let of = view.document_blocks();
-        if let Some(entry) = view.state().documents.last(of)?
+        let end = view.state().documents.end();
+        if let Some(entry) = view.state().documents.entry_before(end, of)?
             && spilled.is_empty()
         {
             let block = of.documents(entry)?;

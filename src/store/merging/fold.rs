@@ -11,7 +11,7 @@
 //! Rows are read and packed before the gate that commits go through. The caller has the turn to write, and holds
 //! the lock of the merges, so nobody changes the sets meanwhile.
 
-use super::pace::{NEEDED_BYTES, ensure_room, wait_for_room_for_a_level};
+use super::pace::{ensure_room, wait_for_room_for_a_level};
 use super::policy;
 use crate::error::Result;
 use crate::parallel;
@@ -34,10 +34,8 @@ pub(crate) fn fold_log(shared: &Shared) -> Result<()> {
     let _merging = wait_for_room_for_a_level(shared)?;
     let view = shared.view()?;
     // Without room the log stays, and the file is closed in order all the same.
-    ensure_room(
-        shared,
-        NEEDED_BYTES + view.state().recent_operations * MOST_BYTES_OF_OPERATION,
-    )?;
+    let bytes = view.state().recent_operations * MOST_BYTES_OF_OPERATION;
+    ensure_room(shared, bytes)?;
     let nothing = Overlays::new(&view.settings().plan);
     let fold = Fold::new(nothing, view.state(), view.blocks(), &shared.sizes)?;
     drop(view);
@@ -106,8 +104,7 @@ fn fold_set<R: SetRow>(
     let set = &state.sets[name];
     let blocks = blocks.of_table(name.table());
     let written = written.into_unsearched_run();
-    let memory = set.recent.iter().chain(&set.frozen).chain([&written]);
-    let rows = memory.map(|run| run.len() as u64).sum();
+    let rows = set.memory_rows() + written.len() as u64;
     if rows == 0 {
         return Ok(FoldedSet {
             absorbed: 0,
@@ -118,7 +115,7 @@ fn fold_set<R: SetRow>(
     let run = merged(set, absorbed, written, blocks)?;
     // There are no rows below the last level that marks could remove.
     let marks = if absorbed == set.levels.len() {
-        &[]
+        &[][..]
     } else {
         run.marks()
     };
@@ -143,7 +140,9 @@ fn merged<R: CachedRow>(
     for level in set.levels[..levels].iter().rev() {
         runs.push(read(level, rules, blocks)?);
     }
-    runs.extend(set.frozen.iter().chain(&set.recent).cloned());
+    let older = runs.len();
+    runs.extend(set.runs().cloned());
+    runs[older..].reverse();
     runs.push(newest);
     runs.retain(|run| run.len() > 0);
     Ok(Run::merged(&runs, rules))
@@ -156,31 +155,25 @@ fn read<R: CachedRow>(
     blocks: SetBlocks<'_>,
 ) -> Result<Run<R>> {
     let mut rows = Lists::default();
-    for entry in level.entries(level.all(), blocks)? {
-        blocks.append_rows(entry, &mut rows)?;
-    }
+    level.append_rows(&(R::MIN..=R::MAX), blocks, &mut rows)?;
     Ok(Run::new(rows.puts, rows.marks, rules))
 }
 
 impl<R: SetRow> FoldedSet<R> {
     fn apply(self, name: Set<R>, edit: &mut Edit, blocks: &Blocks) -> Result<()> {
-        let mut set = edit.state.sets[name].clone();
-        set.recent.clear();
-        set.frozen.clear();
+        let mut set = SortedSet::new(name.rules);
+        set.levels.clone_from(&edit.state.sets[name].levels);
         let mut absorbed: Vec<SetLevel<R>> = set.levels.drain(..self.absorbed).collect();
         // The last of them becomes the new level, so its blocks are replaced in their place.
         let mut new = absorbed.pop().unwrap_or_else(|| set.new_level());
-        for SetLevel { number, level, .. } in absorbed {
+        for SetLevel { level, .. } in absorbed {
             let nothing: Vec<Packed<R>> = Vec::new();
-            edit.replace(name.level(number), &level, level.all(), nothing, blocks)?;
+            let of = name.level(level.number);
+            edit.replace(of, &level, level.all(), nothing, blocks)?;
         }
-        new.level = edit.replace(
-            name.level(new.number),
-            &new.level,
-            new.level.all(),
-            self.blocks,
-            blocks,
-        )?;
+        let old = new.level;
+        let of = name.level(old.number);
+        new.level = edit.replace(of, &old, old.all(), self.blocks, blocks)?;
         new.next = R::MIN;
         if new.level.blocks() > 0 {
             set.levels.insert(0, new);

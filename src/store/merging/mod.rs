@@ -5,7 +5,6 @@ mod pace;
 mod policy;
 mod reclaim;
 mod step;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod worker;

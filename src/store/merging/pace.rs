@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::policy::{self, MOST_WAITING};
+use super::policy::{self, MOST_WAITING, Pause};
 use crate::error::{Error, Result};
 use crate::files::available_bytes;
 use crate::store::file::Shared;
 
 /// No merge begins if the disk has less room than this. After a write has failed, the engine cannot even
 /// read.
-pub(super) const NEEDED_BYTES: u64 = 16 << 20;
+const NEEDED_BYTES: u64 = 16 << 20;
 
-/// Refuses to begin something that may need so many bytes, if the disk has less room.
-pub(super) fn ensure_room(shared: &Shared, needed: u64) -> Result<()> {
+/// Refuses to begin something that may need so many bytes and those of a merge, if the disk has less room.
+pub(super) fn ensure_room(shared: &Shared, bytes: u64) -> Result<()> {
+    let needed = NEEDED_BYTES + bytes;
     let Some(directory) = shared.target.parent() else {
         return Ok(());
     };
@@ -92,16 +93,9 @@ pub(crate) fn wait_until_idle(shared: &Shared) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let state = view.state();
-        let due = state.sets.any_frozen()
-            || state.has_old_pages()
-            || policy::with_runs_to_merge(state, &shared.sizes, true)
-                .next()
-                .is_some()
-            || policy::is_freezing_due(state, shared.sizes.recent_operations)
-            || !policy::due(state, 0.0, &shared.sizes).is_empty();
+        let work = policy::next_work(view.state(), &shared.sizes, Pause::Short);
         drop(view);
-        if !due {
+        if work.is_none() {
             return Ok(());
         }
         shared.ensure_certain()?;

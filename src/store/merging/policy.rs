@@ -1,5 +1,6 @@
 //! Which merge is due, and how much a step of it may read. Decides by the numbers of rows and blocks only.
 
+use crate::parallel;
 use crate::store::blocks::Row;
 use crate::store::file::{AnySet, Sets, State, by_row};
 use crate::store::sizes::Sizes;
@@ -25,15 +26,6 @@ pub(super) const MOST_LEVELS: usize = 8;
 const STEP_PART: u64 = 32;
 const LEAST_STEP_BLOCKS: u64 = 8;
 
-/// A merge that is due.
-#[derive(Clone, Copy)]
-pub(super) struct Task {
-    pub(super) set: AnySet,
-    pub(super) source: Source,
-    /// How urgent the merge is. A level is due above 1, a frozen run always.
-    urgency: f64,
-}
-
 /// What is merged into the level below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -45,28 +37,92 @@ pub(super) enum Source {
     Level(usize),
 }
 
+/// How long nothing has been committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    None,
+    /// So long that recent runs are merged into fewer, since queries search each of them.
+    Short,
+    /// So long that recent rows are merged although there is room for more. Then queries search fewer runs for
+    /// them, and the next start does not read them from the log.
+    Long,
+}
+
+/// In a long pause, recent rows are merged only if they are at least their limit divided by this. Fewer rows
+/// are not worth what is written for them.
+const LEAST_FREEZING_PART: usize = 4;
+
+/// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
+const BEHIND: f64 = 1.0;
+/// The most cores that merge.
+const MOST_CORES: usize = 4;
+
+/// The most urgent work.
+pub(super) enum Work {
+    /// The recent runs are to be frozen.
+    Freezing,
+    /// Runs of these sets are to be merged in memory. The frozen run of a set can go into a level only after that.
+    Runs(Vec<AnySet>),
+    /// A step of each of these merges, which are of different sets.
+    Steps(Vec<(AnySet, Source)>),
+    /// Pages of the log mean nothing any more.
+    OldPages,
+}
+
+/// The most urgent work. `None` if nothing is to be merged.
+///
+/// Sets are merged at once, each on its own core. Only if the merges are behind, they take more than one core from
+/// others.
+pub(super) fn next_work(state: &State, sizes: &Sizes, pause: Pause) -> Option<Work> {
+    let least = match pause {
+        Pause::Long => sizes.recent_operations.div_ceil(LEAST_FREEZING_PART),
+        Pause::None | Pause::Short => sizes.recent_operations,
+    };
+    if is_freezing_due(state, least) {
+        return Some(Work::Freezing);
+    }
+    let waiting = state.recent_operations as f64 / sizes.recent_operations as f64;
+    let at_once = if waiting < BEHIND {
+        1
+    } else {
+        parallel::cores().min(MOST_CORES)
+    };
+    let in_pause = pause != Pause::None;
+    let mut sets = Vec::new();
+    let mut tasks = Vec::new();
+    for any in state.sets.sets() {
+        by_row!(any, set => {
+            let set = &state.sets[set];
+            if sets.len() < at_once && set.has_runs_to_merge(sizes.short_rows, in_pause) {
+                sets.push(any);
+            }
+            if let Some((source, urgency)) = most_urgent_of(set, waiting, sizes) {
+                tasks.push((urgency, any, source));
+            }
+        });
+    }
+    if !sets.is_empty() {
+        return Some(Work::Runs(sets));
+    }
+    if !tasks.is_empty() {
+        tasks.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        tasks.truncate(at_once);
+        let steps = tasks.into_iter().map(|(_, set, source)| (set, source));
+        return Some(Work::Steps(steps.collect()));
+    }
+    state.has_old_pages().then_some(Work::OldPages)
+}
+
 /// Whether the recent runs are to be frozen: they have at least `least` operations, and no run is
 /// frozen.
 ///
 /// If there are few documents, fewer operations are enough, down to a 16th. Otherwise a log of documents
 /// that were replaced again and again would take several times the space of all that is there. Insertions
 /// alone are never more than the documents.
-pub(super) fn is_freezing_due(state: &State, least: usize) -> bool {
+fn is_freezing_due(state: &State, least: usize) -> bool {
     let few = (state.counters.documents / 8 * 9).max(least as u64 / 16);
     let is_long = state.recent_operations >= least as u64 || state.recent_operations > few;
     is_long && !state.sets.any_frozen()
-}
-
-/// The sets with so many runs that some of them are to be merged. The frozen run of a set can go into a level
-/// only after that. In a pause, runs are to be fewer.
-pub(super) fn with_runs_to_merge(
-    state: &State,
-    sizes: &Sizes,
-    in_pause: bool,
-) -> impl Iterator<Item = AnySet> {
-    state.sets.sets().filter(
-        move |&any| by_row!(any, set => state.sets[set].has_runs_to_merge(sizes.short_rows, in_pause)),
-    )
 }
 
 /// Each level is to be at least this many times larger than the one above it. Only the large ones, with
@@ -79,11 +135,13 @@ const LEAST_TIMES: u64 = 3;
 pub(super) fn absorbed<R: Row>(set: &SortedSet<R>, rows: u64, sizes: &Sizes) -> usize {
     let most = rows.max(sizes.short_rows as u64 / 4);
     let mut taken = 0;
-    let fits = |index: &usize| {
-        taken += rows_of(set, *index);
-        taken <= most
-    };
-    (0..set.levels.len()).take_while(fits).count()
+    for index in 0..set.levels.len() {
+        taken += rows_of(set, index);
+        if taken > most {
+            return index;
+        }
+    }
+    set.levels.len()
 }
 
 /// Whether each set may get one more level.
@@ -91,85 +149,65 @@ pub(super) fn has_room_for_levels(state: &State) -> bool {
     state.sets.levels_and_marks().0 as usize <= MOST_LEVELS
 }
 
-/// How long the recent runs are, as a multiple of their limit.
-pub(super) fn waiting(state: &State, sizes: &Sizes) -> f64 {
-    state.recent_operations as f64 / sizes.recent_operations as f64
-}
-
-/// The merges that are due, the most urgent first. They are of different sets.
+/// The most urgent merge of a set, if one is due, and how urgent it is.
 ///
 /// `waiting` is the length of the recent runs, as a multiple of its limit. They cannot be frozen before
 /// all frozen runs are gone. So the longer they are, the more urgent is the merge of a frozen run.
-pub(super) fn due(state: &State, waiting: f64, sizes: &Sizes) -> Vec<Task> {
-    let task = |any| {
-        let (source, urgency) =
-            by_row!(any, set => most_urgent_of(&state.sets[set], waiting, sizes))?;
-        Some(Task {
-            set: any,
-            source,
-            urgency,
-        })
-    };
-    let mut tasks: Vec<Task> = state.sets.sets().filter_map(task).collect();
-    tasks.sort_by(|a, b| b.urgency.total_cmp(&a.urgency));
-    tasks
-}
-
-/// The most urgent merge of a set, and how urgent it is.
 fn most_urgent_of<R: Row>(
     set: &SortedSet<R>,
     waiting: f64,
     sizes: &Sizes,
 ) -> Option<(Source, f64)> {
-    let source = if needs_level(set, sizes) {
-        Source::FrozenAlone
-    } else {
-        Source::Frozen
-    };
-    let frozen = (!set.frozen.is_empty()).then_some((source, 1.0 + waiting));
     let growth = growth(set, sizes);
-    let full = (1..set.levels.len()).map(|below| {
+    let mut due = Vec::new();
+    if !set.frozen.is_empty() {
+        // Otherwise the levels would grow by too large a factor.
+        let needs_level = set.levels.is_empty() || growth > MOST_GROWTH;
+        let source = if needs_level {
+            Source::FrozenAlone
+        } else {
+            Source::Frozen
+        };
+        due.push((source, 1.0 + waiting));
+    }
+    for below in 1..set.levels.len() {
         let wanted = sizes.recent_operations as f64 * growth.powi(below as i32);
-        let (puts, marks) = set.levels[below - 1].level.rows();
         // A large transaction may leave a level that is far too large. Its merge takes long. A frozen run goes
         // first before transactions have to wait.
-        (
-            Source::Level(below - 1),
-            ((puts + marks) as f64 / wanted).min(MOST_WAITING as f64),
-        )
-    });
-    let due = full.filter(|(_, urgency)| *urgency > 1.0);
-    let due = frozen
-        .into_iter()
-        .chain(due)
-        .chain(out_of_order(set, sizes))
-        .chain(too_many(set));
-    due.reduce(|most, task| if task.1 > most.1 { task } else { most })
+        let urgency = (rows_of(set, below - 1) as f64 / wanted).min(MOST_WAITING as f64);
+        if urgency > 1.0 {
+            due.push((Source::Level(below - 1), urgency));
+        }
+    }
+    due.extend(out_of_order(set, sizes));
+    due.extend(too_many(set));
+    // Of equal ones the first.
+    due.into_iter()
+        .reduce(|most, task| if task.1 > most.1 { task } else { most })
 }
 
 /// If a level is too large beside the one below it, the merge of the two. Folds leave such levels.
 fn out_of_order<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> Option<(Source, f64)> {
     let large = MOST_GROWTH as u64 * sizes.recent_operations as u64;
-    let is_too_small = |below: usize| {
-        let times = if rows_of(set, below) >= large {
-            1
-        } else {
-            LEAST_TIMES
-        };
-        times * rows_of(set, below - 1) > rows_of(set, below)
-    };
-    let below = (1..set.levels.len()).find(|&below| is_too_small(below))?;
-    Some((Source::Level(below - 1), 1.0))
+    for below in 1..set.levels.len() {
+        let rows = rows_of(set, below);
+        let times = if rows >= large { 1 } else { LEAST_TIMES };
+        if times * rows_of(set, below - 1) > rows {
+            return Some((Source::Level(below - 1), 1.0));
+        }
+    }
+    None
 }
 
 /// If a set has too many levels, the merge of the two neighbours that are smallest together. Large
 /// transactions of few different rows leave small levels, none of which is too large.
 fn too_many<R: Row>(set: &SortedSet<R>) -> Option<(Source, f64)> {
-    let smallest =
-        (1..set.levels.len()).min_by_key(|&below| rows_of(set, below - 1) + rows_of(set, below));
-    smallest
-        .filter(|_| set.levels.len() > MOST_LEVELS)
-        .map(|below| (Source::Level(below - 1), 1.0))
+    if set.levels.len() <= MOST_LEVELS {
+        return None;
+    }
+    let neighbours = 1..set.levels.len();
+    let smallest = neighbours.min_by_key(|&below| rows_of(set, below - 1) + rows_of(set, below))?;
+    Some((Source::Level(smallest - 1), 1.0))
 }
 
 /// The rows that a level puts and marks.
@@ -182,19 +220,12 @@ fn rows_of<R: Row>(set: &SortedSet<R>, index: usize) -> u64 {
 /// first level. With this factor the last level is just as large as the largest level is now. That is the
 /// last level itself, unless a large transaction has left a larger one.
 fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
-    let rows = set
-        .levels
-        .iter()
-        .map(|set| set.level.rows())
-        .map(|(puts, marks)| puts + marks);
-    let times = rows.max().unwrap_or(0) as f64 / sizes.recent_operations as f64;
+    let mut most = 0;
+    for index in 0..set.levels.len() {
+        most = most.max(rows_of(set, index));
+    }
+    let times = most as f64 / sizes.recent_operations as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
-}
-
-/// Whether the frozen run is to go into a new first level. Otherwise the levels would grow by too large a
-/// factor.
-fn needs_level<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> bool {
-    set.levels.is_empty() || growth(set, sizes) > MOST_GROWTH
 }
 
 /// The most blocks of a level that a step reads.
@@ -209,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::store::blocks::{BlockId, Entry, Filter, Hint, MemoryBlocks};
-    use crate::store::engine::{BlockTable, LevelName};
+    use crate::store::engine::{BlockTable, LevelChange, LevelName};
     use crate::store::sorted_set::{Level, NewBlock, Rules, Run, SetLevel};
 
     const SIZES: Sizes = Sizes {
@@ -242,15 +273,17 @@ mod tests {
                 extent: None,
             };
             let entries: Vec<_> = (1..=rows / 100).map(new).collect();
-            let empty = Level::empty();
+            let empty = Level::empty(0);
             static TABLE: BlockTable = BlockTable::new(0, "test", false);
             let name = LevelName {
                 table: &TABLE,
                 number: 0,
             };
             let blocks = MemoryBlocks::default().blocks();
-            let splice = empty.splice(name, empty.all(), &entries, 100, blocks.of_table(&TABLE));
-            let level = Arc::new(splice.expect("nothing is read").level);
+            let of = blocks.of_table(&TABLE);
+            let mut change = LevelChange::none(name);
+            let level = empty.splice(empty.all(), &entries, 100, of, &mut change);
+            let level = Arc::new(level.expect("nothing is read"));
             let new = SetLevel {
                 level,
                 ..set.new_level()

@@ -77,7 +77,7 @@ fn look(
     let documents = &state.documents;
     let of = blocks.of_table(DOCUMENTS.table);
     // The last block still grows, so it stays.
-    let Some(tail) = documents.before(documents.end()) else {
+    let Some(last) = documents.high() else {
         return Ok((None, None));
     };
     let mut position = documents.find(from, of)?;
@@ -85,7 +85,8 @@ fn look(
     let mut low = before.map_or(0, |entry| entry.high + 1);
     let mut found: Option<(Range<Position>, u64, u64)> = None;
     for _ in 0..sizes.step_blocks {
-        let Some(entry) = documents.entry(position, of)?.filter(|_| position < tail) else {
+        let entry = documents.entry(position, of)?;
+        let Some(entry) = entry.filter(|entry| entry.high < last) else {
             return Ok((rewrite(state, blocks, found, sizes)?, None));
         };
         let dead = dead_in(state, blocks, low, entry.high)?.len();
@@ -114,10 +115,7 @@ fn dead_in(state: &State, blocks: &Blocks, low: u64, high: u64) -> Result<Vec<u6
     };
     let mut rows = Lists::default();
     let of = blocks.of_table(DEAD.table());
-    let positions = last.level.overlapping(&(low..=high), of)?;
-    for entry in last.level.entries(positions, of)? {
-        of.append_rows(entry, &mut rows)?;
-    }
+    last.level.append_rows(&(low..=high), of, &mut rows)?;
     Ok(part(&rows.puts, &(low..=high)).to_vec())
 }
 
@@ -169,9 +167,7 @@ fn forget(
     let of = blocks.of_table(DEAD.table());
     let positions = level.overlapping(&(low..=high), of)?;
     let mut rows = Lists::default();
-    for entry in level.entries(positions.clone(), of)? {
-        of.append_rows(entry, &mut rows)?;
-    }
+    level.append_rows(&(low..=high), of, &mut rows)?;
     // An expiry may have taken out a whole block of documents. The marks of its numbers still come down, and
     // each needs its number.
     let awaited = marks_above_last(state, blocks, low, high)?;
@@ -190,12 +186,9 @@ fn marks_above_last(state: &State, blocks: &Blocks, low: u64, high: u64) -> Resu
     let of = blocks.of_table(DEAD.table());
     let mut rows = Lists::default();
     for SetLevel { level, .. } in set.levels.iter().rev().skip(1) {
-        let positions = level.overlapping(&(low..=high), of)?;
-        for entry in level.entries(positions, of)? {
-            of.append_rows(entry, &mut rows)?;
-        }
+        level.append_rows(&(low..=high), of, &mut rows)?;
     }
-    for run in set.recent.iter().chain(&set.frozen) {
+    for run in set.runs() {
         rows.marks.extend(run.within(&(low..=high)).1);
     }
     rows.marks.sort_unstable();
@@ -226,7 +219,13 @@ pub(super) fn apply(reclaimed: Reclaimed, edit: &mut Edit, blocks: &Blocks) -> R
     edit.state.documents = edit.replace(DOCUMENTS, &level, positions, new_documents, blocks)?;
     let mut set = edit.state.sets[DEAD].clone();
     if let Some(last) = set.levels.last_mut() {
-        last.level = edit.replace(DEAD.level(last.number), &last.level, dead, new_dead, blocks)?;
+        last.level = edit.replace(
+            DEAD.level(last.level.number),
+            &last.level,
+            dead,
+            new_dead,
+            blocks,
+        )?;
     }
     set.levels.retain(|set| set.level.blocks() > 0);
     edit.state.sets[DEAD] = set;

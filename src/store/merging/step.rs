@@ -13,12 +13,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::policy::Source;
-use super::stream::{Input, Stream};
 use crate::error::Result;
-use crate::store::blocks::{Blocks, CachedRow, Packed, Packer, Row, SetBlocks};
+use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{Edit, Set, SetRow};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, SortedSet, merge_onto};
+use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, SortedSet, merge_onto, part};
 
 /// A merge of one range, read and packed.
 pub(super) struct Step<R> {
@@ -34,17 +33,15 @@ pub(super) struct Step<R> {
 impl<R: Row> Step<R> {
     /// The rows and bytes of its new blocks.
     pub(super) fn written(&self) -> (u64, u64) {
-        let new = self
-            .upper
-            .iter()
-            .chain([&self.lower])
-            .flat_map(|part| &part.new);
-        new.fold((0, 0), |(rows, bytes), block| {
-            (
-                rows + u64::from(block.puts) + u64::from(block.marks),
-                bytes + block.bytes.len() as u64,
-            )
-        })
+        let mut rows = 0;
+        let mut bytes = 0;
+        for Replacement { new, .. } in self.upper.iter().chain([&self.lower]) {
+            for block in new {
+                rows += u64::from(block.puts) + u64::from(block.marks);
+                bytes += block.bytes.len() as u64;
+            }
+        }
+        (rows, bytes)
     }
 }
 
@@ -62,15 +59,13 @@ pub(super) fn prepare<R: CachedRow>(
     most: usize,
     sizes: &Sizes,
 ) -> Result<Step<R>> {
-    let empty = Arc::new(Level::empty());
+    let empty = Arc::new(Level::empty(0));
     let (upper, lower) = match source {
         Source::FrozenAlone => (None, &empty),
         Source::Frozen => (None, &set.levels[0].level),
         Source::Level(index) => (Some(&set.levels[index]), &set.levels[index + 1].level),
     };
-    let stream = |input| Stream::new(blocks, input, sizes);
-    let packer = || Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
-    let (mut newer, from, end) = match upper {
+    let (input, from, end) = match upper {
         None => {
             // A step of one of several runs would lose the rows of the others.
             assert!(
@@ -78,24 +73,21 @@ pub(super) fn prepare<R: CachedRow>(
                 "the frozen runs of a set are merged before its first step"
             );
             let run = set.frozen.first();
-            let end = run.map_or(R::MAX, |run| {
-                run_end(run, most * sizes.block_bytes / R::BYTES)
-            });
-            let (puts, marks) = run.map_or((&[][..], &[][..]), |run| (run.puts(), run.marks()));
-            (stream(Input::Run(puts, marks)), R::MIN, end)
+            let (puts, marks) = run.map_or((&[][..], &[][..]), Run::lists);
+            let rows = most * sizes.block_bytes / R::BYTES;
+            let end = row_at(puts, rows).min(row_at(marks, rows));
+            (Input::Run(puts, marks), R::MIN, end)
         }
-        Some(SetLevel { level, next, .. }) => {
-            let rest = level.from(*next, blocks)?;
-            (
-                stream(Input::Level(level, rest)),
-                *next,
-                level_end(level, *next, most, blocks)?,
-            )
+        Some(SetLevel { level, next }) => {
+            let rest = level.find(*next, blocks)?..level.end();
+            let end = level_end(level, *next, most, blocks)?;
+            (Input::Level(level, rest), *next, end)
         }
     };
+    let mut newer = Stream::new(blocks, input, sizes);
     // Rows that stay in the source: in its first block the rows before the range, and in its last block
     // the rows behind it.
-    let mut staying = packer();
+    let mut staying = Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file());
     newer.fill()?;
     staying.waiting.extend(newer.take_below(from));
     let Some(low) = newer.first() else {
@@ -116,26 +108,23 @@ pub(super) fn prepare<R: CachedRow>(
     newer.input.end_at(high, blocks)?;
     let source_end = newer.input.end();
     let replaced = lower.overlapping(&(low..=high), blocks)?;
-    let older = stream(Input::Level(lower, replaced.clone()));
-    // There are no rows below the last level that marks could remove.
-    let keeps_marks = set
-        .levels
-        .last()
-        .is_some_and(|last| !Arc::ptr_eq(&last.level, lower));
-    let new = merge_streams(
-        &mut newer,
-        older,
-        high,
-        set.rules.life,
-        keeps_marks,
-        packer(),
-    )?;
+    let mut merge = Merge {
+        older: Stream::new(blocks, Input::Level(lower, replaced.clone()), sizes),
+        life: set.rules.life,
+        // There are no rows below the last level that marks could remove.
+        keeps_marks: match set.levels.last() {
+            Some(last) => !Arc::ptr_eq(&last.level, lower),
+            None => false,
+        },
+        merged: Packer::new(sizes.block_bytes, set.rules.filtered, blocks.file()),
+    };
+    merge.run(&mut newer, high)?;
+    let new = merge.merged.finish();
     staying.waiting.extend(newer.take_through(R::MAX));
-    let staying = staying.finish();
     let upper = match upper.zip(source_end) {
         Some((upper, end)) => Some(Replacement {
             old: upper.level.find(from, blocks)?..end,
-            new: staying,
+            new: staying.finish(),
         }),
         None => None,
     };
@@ -147,28 +136,38 @@ pub(super) fn prepare<R: CachedRow>(
     })
 }
 
-/// Merges a newer stream up to the row `high` and all of an older one, and packs the result.
-fn merge_streams<R: CachedRow>(
-    newer: &mut Stream<'_, R>,
-    mut older: Stream<'_, R>,
-    high: R,
+/// A merge of a newer stream over an older one.
+struct Merge<'a, R> {
+    older: Stream<'a, R>,
     life: Life,
     keeps_marks: bool,
-    mut merged: Packer<R>,
-) -> Result<Vec<Packed<R>>> {
-    loop {
-        newer.fill()?;
-        older.fill()?;
-        let known = newer.known().min(older.known());
-        // Rows of the newer stream behind the range stay where they are.
-        let part = newer.take_through(known.min(high));
-        merge_onto(part, older.take_through(known), life, &mut merged.waiting);
-        if !keeps_marks {
-            merged.waiting.marks.clear();
-        }
-        merged.settle();
-        if known == R::MAX {
-            return Ok(merged.finish());
+    merged: Packer<R>,
+}
+
+impl<R: CachedRow> Merge<'_, R> {
+    /// Merges a newer stream up to the row `high` and all of the older one, and packs the result.
+    fn run(&mut self, newer: &mut Stream<'_, R>, high: R) -> Result<()> {
+        let older = &mut self.older;
+        let merged = &mut self.merged;
+        loop {
+            newer.fill()?;
+            older.fill()?;
+            let known = newer.known().min(older.known());
+            // Rows of the newer stream behind the range stay where they are.
+            let part = newer.take_through(known.min(high));
+            merge_onto(
+                part,
+                older.take_through(known),
+                self.life,
+                &mut merged.waiting,
+            );
+            if !self.keeps_marks {
+                merged.waiting.marks.clear();
+            }
+            merged.settle();
+            if known == R::MAX {
+                return Ok(());
+            }
         }
     }
 }
@@ -176,15 +175,13 @@ fn merge_streams<R: CachedRow>(
 /// The last row that a step from `low` on may take, if it reads at most `most` blocks of the level.
 fn level_end<R: Row>(level: &Level<R>, low: R, most: usize, blocks: SetBlocks<'_>) -> Result<R> {
     let last = level.after(level.find(low, blocks)?, most - 1);
-    Ok(level
-        .entry(last, blocks)?
-        .map_or(R::MAX, |entry| entry.high))
+    let last = level.entry(last, blocks)?;
+    Ok(last.map_or(R::MAX, |entry| entry.high))
 }
 
-/// The last row that a step may take of a run, if it takes about `rows` rows.
-fn run_end<R: Row>(run: &Run<R>, rows: usize) -> R {
-    let end = |rows_of: &[R]| rows_of.get(rows).copied().unwrap_or(R::MAX);
-    end(run.puts()).min(end(run.marks()))
+/// The row of an index, or the greatest row there may be behind the end.
+fn row_at<R: Row>(rows: &[R], index: usize) -> R {
+    rows.get(index).copied().unwrap_or(R::MAX)
 }
 
 /// Makes a step part of an edit. The edit is of the state that was read for the step, or of a later one
@@ -236,7 +233,155 @@ fn replace<R: SetRow>(
     edit: &mut Edit,
     blocks: &Blocks,
 ) -> Result<()> {
-    let name = id.level(in_level.number);
+    let name = id.level(in_level.level.number);
     in_level.level = edit.replace(name, &in_level.level, by.old, by.new, blocks)?;
     Ok(())
+}
+
+/// Rows in order. Only a few of them are held at a time, so they stay in the processor's cache.
+struct Stream<'a, R> {
+    blocks: SetBlocks<'a>,
+    /// The rows that are still to come.
+    input: Input<'a, R>,
+    /// The rows that are held.
+    rows: Lists<R>,
+    /// The numbers of puts and of marks at the beginning of `rows` that were taken.
+    taken: (usize, usize),
+    /// The blocks of a level that are read at a time. More are read when fewer than `held_rows` rows are
+    /// held.
+    held_blocks: usize,
+    held_rows: usize,
+}
+
+enum Input<'a, R> {
+    /// Puts and marks.
+    Run(&'a [R], &'a [R]),
+    /// Some blocks of a level.
+    Level(&'a Level<R>, Range<Position>),
+}
+
+impl<R: Row> Input<'_, R> {
+    /// The position behind the last block to come. `None` in a run.
+    fn end(&self) -> Option<Position> {
+        match self {
+            Self::Run(..) => None,
+            Self::Level(_, positions) => Some(positions.end),
+        }
+    }
+
+    /// Leaves out the rows after `high`, except for those in the same block of a level.
+    fn end_at(&mut self, high: R, blocks: SetBlocks<'_>) -> Result<()> {
+        match self {
+            Self::Run(puts, marks) => {
+                *puts = part(puts, &(R::MIN..=high));
+                *marks = part(marks, &(R::MIN..=high));
+            }
+            Self::Level(level, positions) => {
+                let end = level.after(level.find(high, blocks)?, 1);
+                positions.end = positions.end.min(end).max(positions.start);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a, R: CachedRow> Stream<'a, R> {
+    /// A stream of the rows of a set. It reads about a 64th of the blocks of a step at a time.
+    fn new(blocks: SetBlocks<'a>, input: Input<'a, R>, sizes: &Sizes) -> Self {
+        let held_blocks = sizes.step_blocks.div_ceil(64);
+        let held_rows = held_blocks * sizes.block_bytes / R::BYTES;
+        Self {
+            blocks,
+            input,
+            rows: Lists::default(),
+            taken: (0, 0),
+            held_blocks,
+            held_rows,
+        }
+    }
+
+    /// Holds more rows, if there are more.
+    fn fill(&mut self) -> Result<()> {
+        self.rows.puts.drain(..self.taken.0);
+        self.rows.marks.drain(..self.taken.1);
+        self.taken = (0, 0);
+        if self.rows.len() >= self.held_rows {
+            return Ok(());
+        }
+        match &mut self.input {
+            Input::Run(puts, marks) => {
+                let end = row_at(puts, self.held_rows).min(row_at(marks, self.held_rows));
+                let more_puts = part(puts, &(R::MIN..=end));
+                let more_marks = part(marks, &(R::MIN..=end));
+                self.rows.extend((more_puts, more_marks));
+                *puts = &puts[more_puts.len()..];
+                *marks = &marks[more_marks.len()..];
+            }
+            Input::Level(level, positions) => {
+                let start = positions.start;
+                positions.start = positions.end.min(level.after(start, self.held_blocks));
+                for entry in level.entries(start..positions.start, self.blocks)? {
+                    self.blocks.append_rows(entry, &mut self.rows)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The row up to which all rows are held.
+    fn known(&self) -> R {
+        let more = match &self.input {
+            Input::Run(puts, marks) => !puts.is_empty() || !marks.is_empty(),
+            Input::Level(_, positions) => !positions.is_empty(),
+        };
+        let last = self.rows.puts.last().max(self.rows.marks.last());
+        if more {
+            last.copied().unwrap_or(R::MIN)
+        } else {
+            R::MAX
+        }
+    }
+
+    /// The first row held.
+    fn first(&self) -> Option<R> {
+        let (puts, marks) = self.held();
+        let firsts = [puts.first(), marks.first()];
+        firsts.into_iter().flatten().min().copied()
+    }
+
+    /// Takes the rows before `row`.
+    fn take_below(&mut self, row: R) -> (&[R], &[R]) {
+        let (puts, marks) = self.held();
+        let puts = puts.partition_point(|&other| other < row);
+        let marks = marks.partition_point(|&other| other < row);
+        self.take(puts, marks)
+    }
+
+    /// Takes the rows up to `row`, and `row` itself.
+    fn take_through(&mut self, row: R) -> (&[R], &[R]) {
+        match row.next() {
+            Some(next) => self.take_below(next),
+            None => {
+                let (puts, marks) = self.held();
+                let puts = puts.len();
+                let marks = marks.len();
+                self.take(puts, marks)
+            }
+        }
+    }
+
+    /// The rows that are held and were not taken.
+    fn held(&self) -> (&[R], &[R]) {
+        let Lists { puts, marks } = &self.rows;
+        (&puts[self.taken.0..], &marks[self.taken.1..])
+    }
+
+    /// Takes so many puts and marks.
+    fn take(&mut self, puts: usize, marks: usize) -> (&[R], &[R]) {
+        let (first_put, first_mark) = self.taken;
+        self.taken = (first_put + puts, first_mark + marks);
+        let puts = &self.rows.puts[first_put..self.taken.0];
+        let marks = &self.rows.marks[first_mark..self.taken.1];
+        (puts, marks)
+    }
 }

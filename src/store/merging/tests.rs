@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::fold::Fold;
-use super::policy::{self, Source, Task};
+use super::policy::{self, Pause, Source, Work};
 use super::reclaim::{self, Look, Sweep};
 use super::step;
 use crate::document::Document;
@@ -15,11 +15,11 @@ use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
 use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
-use crate::store::file::{
-    AnySet, DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row,
-    permuted, posting_row,
-};
 use crate::store::file::{Change, Operation};
+use crate::store::file::{
+    DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
+    posting_row,
+};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, SetReader};
@@ -136,26 +136,35 @@ impl MemoryFile {
 
     /// Does one step of the most urgent work, as the merging thread does. False if nothing is due.
     fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
-        if policy::is_freezing_due(&self.state, SIZES.recent_operations) {
-            self.freeze()?;
-            return Ok(true);
-        }
-        let several: Vec<AnySet> = policy::with_runs_to_merge(&self.state, &SIZES, false).collect();
-        for any in &several {
-            by_row!(*any, set => {
-                let merged = self.state.sets[set].merged_runs(SIZES.short_rows, false).expect("runs to merge");
-                self.state.sets[set].replace_runs(merged);
-            });
-        }
-        if !several.is_empty() {
-            return Ok(true);
+        match policy::next_work(&self.state, &SIZES, Pause::None) {
+            Some(Work::Freezing) => {
+                self.freeze()?;
+                return Ok(true);
+            }
+            Some(Work::Runs(sets)) => {
+                for any in sets {
+                    by_row!(any, set => {
+                        let merged = self.state.sets[set].merged_runs(SIZES.short_rows, false).expect("runs to merge");
+                        self.state.sets[set].replace_runs(merged);
+                    });
+                }
+                return Ok(true);
+            }
+            Some(Work::Steps(tasks)) => {
+                let (set, source) = tasks[0];
+                by_row!(set, set => self.step(set, source)?);
+                return Ok(true);
+            }
+            Some(Work::OldPages) => {
+                self.commit(|edit, _| {
+                    edit.drop_log();
+                    Ok(())
+                })?;
+                return Ok(true);
+            }
+            None => {}
         }
         let blocks = self.memory.blocks();
-        let waiting = policy::waiting(&self.state, &SIZES);
-        if let Some(&Task { set, source, .. }) = policy::due(&self.state, waiting, &SIZES).first() {
-            by_row!(set, set => self.step(set, source)?);
-            return Ok(true);
-        }
         match reclaim::prepare(&self.state, &blocks, sweep, &SIZES)? {
             Look::Found(reclaimed) => {
                 self.commit(|edit, blocks| reclaim::apply(reclaimed, edit, blocks))?;
@@ -330,7 +339,7 @@ fn assert_whole(file: &MemoryFile) {
     for set in file.state.sets.sets() {
         by_row!(set, set => {
             for it in &file.state.sets[set].levels {
-                places.extend(places_of(set.level(it.number), &it.level, &blocks));
+                places.extend(places_of(set.level(it.level.number), &it.level, &blocks));
             }
         });
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::pace::{NEEDED_BYTES, ensure_room};
-use super::policy::{self, Source, Task};
+use super::pace::ensure_room;
+use super::policy::{self, Pause, Source, Work};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
@@ -21,35 +21,16 @@ use crate::store::file::{
 };
 use crate::store::sorted_set::MergedRuns;
 
-/// After this time without commits, recent runs are merged into fewer runs, since queries search each of them.
+/// After this time without commits, a pause is a short one.
 const PAUSE_BEFORE_FEWER_RUNS: Duration = Duration::from_millis(50);
-/// After this time without commits, recent rows are merged although there is room for more. Then queries
-/// search fewer runs for them, and the next start does not read them from the log.
+/// After this time more, a pause is a long one.
 const PAUSE_BEFORE_FREEZING: Duration = Duration::from_secs(1);
-/// In a pause, recent rows are merged only if they are at least their limit divided by this. Fewer rows
-/// are not worth what is written for them.
-const LEAST_FREEZING_PART: usize = 4;
 
 /// After a merge has failed, it is tried again after this time.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A merge waits up to this time for transactions that are about to commit.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
-
-/// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
-const BEHIND: f64 = 1.0;
-/// The most cores that merge.
-const MOST_CORES: usize = 4;
-
-/// The number of sets that are merged at once, each on its own core. Only if the merges are behind, they
-/// take more than one core from others. `waiting` is the length of what waits, as a multiple of its limit.
-fn at_once(waiting: f64) -> usize {
-    if waiting < BEHIND {
-        1
-    } else {
-        parallel::cores().min(MOST_CORES)
-    }
-}
 
 /// The merged runs of a set.
 struct Merged;
@@ -107,26 +88,6 @@ impl Drop for Worker {
     }
 }
 
-/// How long nothing has been committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pause {
-    None,
-    /// For [`PAUSE_BEFORE_FEWER_RUNS`].
-    Short,
-    /// For [`PAUSE_BEFORE_FREEZING`] more.
-    Long,
-}
-
-impl Pause {
-    fn longer(self) -> Self {
-        if self == Self::None {
-            Self::Short
-        } else {
-            Self::Long
-        }
-    }
-}
-
 /// What runs in the thread.
 struct Merger {
     shared: Arc<Shared>,
@@ -157,7 +118,11 @@ impl Merger {
                     self.shared.progress.lock().failure = None;
                     self.shared.changed.notify_all();
                     let came = self.wait_for_commit_after(commits, pause);
-                    pause = if came { Pause::None } else { pause.longer() };
+                    pause = match pause {
+                        _ if came => Pause::None,
+                        Pause::None => Pause::Short,
+                        Pause::Short | Pause::Long => Pause::Long,
+                    };
                 }
                 Err(error) => self.wait_after(&error, commits),
             }
@@ -177,28 +142,30 @@ impl Merger {
             changed.wait_while_for(progress, |progress| !progress.stop, PAUSE_AFTER_FAILURE);
         } else {
             // Nothing is committed until the file is opened again.
-            let waits = |progress: &mut Progress| !progress.stop && progress.commits == commits;
-            shared.changed.wait_while(progress, waits);
+            shared
+                .changed
+                .wait_while(progress, |progress| is_quiet(progress, commits));
         }
     }
 
     /// Waits for a commit, and returns whether it came. It waits only until the pause is a longer one.
     fn wait_for_commit_after(&self, commits: u64, pause: Pause) -> bool {
-        let none = |progress: &mut Progress| progress.commits == commits && !progress.stop;
+        let changed = &self.shared.changed;
         let mut progress = self.shared.progress.lock();
         let longest = match pause {
             Pause::None => PAUSE_BEFORE_FEWER_RUNS,
             Pause::Short => PAUSE_BEFORE_FREEZING,
             Pause::Long => {
-                self.shared.changed.wait_while(&mut progress, none);
+                changed.wait_while(&mut progress, |progress| is_quiet(progress, commits));
                 return true;
             }
         };
-        !self
-            .shared
-            .changed
-            .wait_while_for(&mut progress, none, longest)
-            .timed_out()
+        let waited = changed.wait_while_for(
+            &mut progress,
+            |progress| is_quiet(progress, commits),
+            longest,
+        );
+        !waited.timed_out()
     }
 
     /// Does one step of the most urgent work. False if there is none.
@@ -206,39 +173,30 @@ impl Merger {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
-        let part = if pause == Pause::Long {
-            LEAST_FREEZING_PART
-        } else {
-            1
-        };
-        if policy::is_freezing_due(view.state(), shared.sizes.recent_operations.div_ceil(part)) {
-            self.commit(view, |edit, _| {
-                edit.freeze();
-                Ok(())
-            })?;
-            return Ok(true);
-        }
-        let waiting = policy::waiting(view.state(), &shared.sizes);
-        let at_once = at_once(waiting);
-        let in_pause = pause != Pause::None;
-        let sets = policy::with_runs_to_merge(view.state(), &shared.sizes, in_pause);
-        let sets: Vec<AnySet> = sets.take(at_once).collect();
-        if !sets.is_empty() {
-            self.merge_runs(&view, &sets, in_pause)?;
-            return Ok(true);
-        }
-        let mut tasks = policy::due(view.state(), waiting, &shared.sizes);
-        tasks.truncate(at_once);
-        if !tasks.is_empty() {
-            self.step(view, &tasks)?;
-            return Ok(true);
-        }
-        if view.state().has_old_pages() {
-            self.commit(view, |edit, _| {
-                edit.drop_log();
-                Ok(())
-            })?;
-            return Ok(true);
+        match policy::next_work(view.state(), &shared.sizes, pause) {
+            Some(Work::Freezing) => {
+                self.commit(view, |edit, _| {
+                    edit.freeze();
+                    Ok(())
+                })?;
+                return Ok(true);
+            }
+            Some(Work::Runs(sets)) => {
+                self.merge_runs(&view, &sets, pause != Pause::None)?;
+                return Ok(true);
+            }
+            Some(Work::Steps(tasks)) => {
+                self.step(view, &tasks)?;
+                return Ok(true);
+            }
+            Some(Work::OldPages) => {
+                self.commit(view, |edit, _| {
+                    edit.drop_log();
+                    Ok(())
+                })?;
+                return Ok(true);
+            }
+            None => {}
         }
         match reclaim::prepare(view.state(), view.blocks(), &mut self.sweep, &shared.sizes)? {
             Look::Found(reclaimed) => {
@@ -271,12 +229,13 @@ impl Merger {
         set: Set<R>,
         in_pause: bool,
     ) -> <Merged as RowFamily>::Of<R> {
-        let merged = view.state().sets[set].merged_runs(self.shared.sizes.short_rows, in_pause);
-        Some(set).zip(merged)
+        let short = self.shared.sizes.short_rows;
+        let merged = view.state().sets[set].merged_runs(short, in_pause)?;
+        Some((set, merged))
     }
 
     /// Does one step of each task.
-    fn step(&self, view: Arc<View>, tasks: &[Task]) -> Result<()> {
+    fn step(&self, view: Arc<View>, tasks: &[(AnySet, Source)]) -> Result<()> {
         let watch = Watch::begin(Operation::MergeStep, &self.shared.path);
         let ((rows, bytes), took) = watch.end(self.rows_and_bytes_of_step(view, tasks))?;
         let meters = &self.shared.meters;
@@ -289,10 +248,14 @@ impl Merger {
     }
 
     /// Does one step of each task. Returns the rows and the bytes that it wrote.
-    fn rows_and_bytes_of_step(&self, view: Arc<View>, tasks: &[Task]) -> Result<(u64, u64)> {
+    fn rows_and_bytes_of_step(
+        &self,
+        view: Arc<View>,
+        tasks: &[(AnySet, Source)],
+    ) -> Result<(u64, u64)> {
         let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let steps = parallel::map(tasks.len(), |index| {
-            let Task { set, source, .. } = tasks[index];
+            let (set, source) = tasks[index];
             Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
         });
         let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;
@@ -339,7 +302,7 @@ impl Merger {
         // The engine keeps the pages of a view while it lives.
         drop(view);
         self.yield_to_transactions();
-        ensure_room(&self.shared, NEEDED_BYTES)?;
+        ensure_room(&self.shared, 0)?;
         self.shared.commit(change)
     }
 
@@ -350,4 +313,9 @@ impl Merger {
             thread::yield_now();
         }
     }
+}
+
+/// Whether nothing was committed since there were so many commits, and the thread is to go on.
+fn is_quiet(progress: &Progress, commits: u64) -> bool {
+    progress.commits == commits && !progress.stop
 }

@@ -5,13 +5,16 @@
 //!
 //! A chunk is stored in one row of the table `directory`. Its outline, in a [summary](super::summary), has its
 //! checksum. So an old chunk is recognized when it is read.
+//!
+//! What a search reads of a chunk stands together: what finds a block, and the fence, which finds a filter.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::summary::{Outline, key_bytes};
 use crate::store::blocks::{
     BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line,
-    MAX_BLOCK_LINES, Problem, Row, decode_lines, encode_lines, seal, sealed_checksum, unseal,
+    MAX_BLOCK_LINES, Problem, Row, decode_lines, encode_lines, lines_pass, seal, sealed_checksum,
+    unseal,
 };
 use crate::store::engine::LevelName;
 use crate::store::lookup::Samples;
@@ -26,27 +29,27 @@ pub(crate) struct NewBlock<R> {
     pub(crate) extent: Option<Extent>,
 }
 
-impl<R: Row> NewBlock<R> {
-    pub(crate) fn listed(&self) -> Listed<'_, R> {
-        Listed {
-            entry: self.entry.clone(),
-            lines: self.filter.lines(),
-            extent: self.extent,
+/// Everything that a directory says of a block. The lines are those of its filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed<'a, R> {
+    entry: Entry<R>,
+    lines: &'a [Line],
+    extent: Option<Extent>,
+}
+
+impl<'a, R: Row> From<&'a NewBlock<R>> for Listed<'a, R> {
+    fn from(block: &'a NewBlock<R>) -> Self {
+        Self {
+            entry: block.entry.clone(),
+            lines: block.filter.lines(),
+            extent: block.extent,
         }
     }
 }
 
-/// Everything that a directory says of a block. The lines are those of its filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed<'a, R> {
-    pub(super) entry: Entry<R>,
-    pub(super) lines: &'a [Line],
-    pub(super) extent: Option<Extent>,
-}
-
 /// Some neighbouring entries.
 #[derive(Debug)]
-pub(crate) struct Chunk<R> {
+pub(super) struct Chunk<R> {
     entries: Arc<[Entry<R>]>,
     /// Samples of the last rows of the blocks.
     samples: Samples,
@@ -64,7 +67,7 @@ pub(crate) struct Chunk<R> {
 
 impl<R: Row> Chunk<R> {
     /// A chunk of entries, its last row and its stored bytes.
-    pub(crate) fn new(
+    pub(super) fn new(
         level: LevelName,
         file: FileSeed,
         listed: &[Listed<'_, R>],
@@ -203,18 +206,16 @@ impl<R: Row> Chunk<R> {
         }
     }
 
-    /// The entries, for a reader that does not go through the chunk.
-    pub(crate) fn shared_entries(&self) -> Arc<[Entry<R>]> {
-        self.entries.clone()
-    }
-
-    /// How the last rows of the blocks are spread.
-    pub(crate) fn samples(&self) -> Samples {
-        self.samples
+    /// What finds a block in it.
+    pub(super) fn found(&self) -> Found<R> {
+        Found {
+            entries: self.entries.clone(),
+            samples: self.samples,
+        }
     }
 
     /// Everything that it says of its blocks.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = Listed<'_, R>> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = Listed<'_, R>> {
         self.entries.iter().enumerate().map(|(i, entry)| Listed {
             entry: entry.clone(),
             lines: self.filter_of(i),
@@ -227,35 +228,25 @@ impl<R: Row> Chunk<R> {
         &self.extents
     }
 
-    /// The filters of all blocks, one after the other.
-    pub(crate) fn lines(&self) -> Arc<[Line]> {
-        self.lines.clone()
-    }
-
     /// The filter of a block.
     fn filter_of(&self, entry: usize) -> &[Line] {
         &self.lines[self.first_lines[entry].into()..self.first_lines[entry + 1].into()]
     }
 
-    /// The last row of its last block.
-    pub(crate) fn high(&self) -> R {
-        self.entries.last().map_or(R::MIN, |last| last.high)
-    }
-
     /// The last row of its first block.
-    pub(crate) fn first_high(&self) -> R {
+    pub(super) fn first_high(&self) -> R {
         self.entries.first().map_or(R::MIN, |first| first.high)
     }
 
     /// The numbers of rows that are put and marked by the entries before `entry`.
-    pub(crate) fn rows_before(&self, entry: usize) -> (u32, u32) {
+    pub(super) fn rows_before(&self, entry: usize) -> (u32, u32) {
         self.before[entry]
     }
 
     /// What a summary says of the chunk.
-    pub(crate) fn outline(&self) -> Outline<R> {
+    pub(super) fn outline(&self) -> Outline<R> {
         Outline {
-            high: self.high(),
+            high: self.entries.last().map_or(R::MIN, |last| last.high),
             checksum: self.checksum,
             blocks: self.entries.len() as u16,
             lines: self.lines.len() as u16,
@@ -265,8 +256,80 @@ impl<R: Row> Chunk<R> {
     }
 }
 
+/// What finds a block in a chunk, without a look at the chunk itself.
+#[derive(Clone, Debug)]
+pub(super) struct Found<R> {
+    pub(super) entries: Arc<[Entry<R>]>,
+    /// Samples of the last rows of the blocks.
+    pub(super) samples: Samples,
+}
+
+/// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
+/// for memory meanwhile. So everything that is read to find a line of a filter is together here.
+#[derive(Clone, Debug)]
+#[repr(align(128))]
+pub(super) struct Fence {
+    /// The prefix of the last row of the chunk.
+    pub(super) last: u64,
+    filters: OnceLock<Filters>,
+}
+
+#[derive(Clone, Debug)]
+struct Filters {
+    /// The prefix of the last row of each block. Behind the last block, its prefix is repeated.
+    highs: [u64; MAX_FILTERED],
+    /// The index of the first line of each block, then the number of all lines.
+    first_lines: [u8; MAX_FILTERED + 1],
+    lines: Arc<[Line]>,
+}
+
+impl Fence {
+    /// The fence of a chunk that is not read yet. `last` is the prefix of its last row.
+    pub(super) fn new(last: u64) -> Self {
+        Self {
+            last,
+            filters: OnceLock::new(),
+        }
+    }
+
+    /// Takes the filters of the chunk.
+    pub(super) fn fill<R: Row>(&self, chunk: &Chunk<R>) {
+        let mut highs = [self.last; MAX_FILTERED];
+        let mut first_lines = [0; MAX_FILTERED + 1];
+        for (i, entry) in chunk.entries.iter().enumerate().take(MAX_FILTERED) {
+            highs[i] = entry.high.prefix();
+            let end = chunk.first_lines[i + 1] as u8;
+            first_lines[i + 1..].fill(end);
+        }
+        // Another thread may have done the same.
+        _ = self.filters.set(Filters {
+            highs,
+            first_lines,
+            lines: chunk.lines.clone(),
+        });
+    }
+
+    /// Whether rows with this prefix may begin in the first block that ends at the prefix or after it. `None`
+    /// if the chunk is not read yet.
+    #[inline]
+    pub(super) fn passes(&self, prefix: u64) -> Option<bool> {
+        let Filters {
+            highs,
+            first_lines,
+            lines,
+        } = self.filters.get()?;
+        // All prefixes are compared, since the processor could not predict the branches of a search.
+        let mut block = 0;
+        for &high in &highs[..MAX_FILTERED - 1] {
+            block += usize::from(high < prefix);
+        }
+        let of_block = first_lines[block].into()..first_lines[block + 1].into();
+        Some(lines_pass(&lines[of_block], prefix))
+    }
+}
+
 /// The most entries of a chunk that has filters. A page has room for about this number anyway.
-pub(crate) const MAX_FILTERED: usize = 7;
+const MAX_FILTERED: usize = 7;
 
 /// The most bytes that the entries of a chunk may take. A full chunk fills a page.
 const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
@@ -282,7 +345,7 @@ fn bytes_of<R: Row>(listed: &Listed<'_, R>) -> usize {
 }
 
 /// Cuts entries into few chunks of about equal length. A chunk has at most `most` entries.
-pub(crate) fn cut<'a, 'b, R: Row>(
+pub(super) fn cut<'a, 'b, R: Row>(
     listed: &'b [Listed<'a, R>],
     most: usize,
 ) -> Vec<&'b [Listed<'a, R>]> {

@@ -9,14 +9,8 @@ use super::set_reader::{SetReader, ranges_to};
 use crate::error::{Error, Result};
 use crate::store::blocks::{CachedRow, Entry, Lists, Problem, Row};
 
-/// A block that cannot be read or is wrong in itself.
-#[derive(Debug)]
-pub(crate) struct Fault<R> {
-    /// The first and the last row that may be in the block.
-    pub(crate) first: R,
-    pub(crate) last: R,
-    pub(crate) error: Error,
-}
+/// Called with the first and the last row that may be in a block that cannot be read or is wrong in itself.
+type Fault<'f, R> = &'f mut dyn FnMut(R, R, Error) -> Result<()>;
 
 impl<R: CachedRow> SetReader<'_, R> {
     /// Ranges that together cover all rows, in order. At most `blocks` blocks end in each, those of all
@@ -29,30 +23,26 @@ impl<R: CachedRow> SetReader<'_, R> {
         }
         ends.sort_unstable();
         let ends = ends.into_iter().skip(blocks - 1).step_by(blocks);
-        Ok(ranges_to(ends).collect())
+        Ok(ranges_to(ends.collect()))
     }
 
     /// The rows of a range that are in the set, in order. Each block is read from the file, also if the
-    /// cache has it. Faults of blocks that end in the range are added to `faults`. The rows of faulty
+    /// cache has it. `fault` is called for each faulty block that ends in the range. The rows of faulty
     /// blocks are left out.
-    pub(crate) fn inspect(
-        &self,
-        range: &RangeInclusive<R>,
-        faults: &mut Vec<Fault<R>>,
-    ) -> Result<Vec<R>> {
+    pub(crate) fn inspect(&self, range: &RangeInclusive<R>, fault: Fault<'_, R>) -> Result<Vec<R>> {
         let life = self.set.rules.life;
         let mut newer = Lists::default();
         for run in self.runs() {
             newer = merge((&newer.puts, &newer.marks), run.within(range), life);
         }
         for SetLevel { level, .. } in &self.set.levels {
-            let older = self.inspect_level(level, range, faults)?;
-            newer = if newer.len() == 0 {
-                older
+            let older = self.inspect_level(level, range, fault)?;
+            if newer.len() == 0 {
+                newer = older;
             } else {
                 let older = (&older.puts[..], &older.marks[..]);
-                merge((&newer.puts, &newer.marks), older, life)
-            };
+                newer = merge((&newer.puts, &newer.marks), older, life);
+            }
         }
         Ok(newer.puts)
     }
@@ -62,25 +52,22 @@ impl<R: CachedRow> SetReader<'_, R> {
         &self,
         level: &Level<R>,
         range: &RangeInclusive<R>,
-        faults: &mut Vec<Fault<R>>,
+        fault: Fault<'_, R>,
     ) -> Result<Lists<R>> {
         let positions = level.overlapping(range, self.blocks)?;
         let before = level.entry_before(positions.start, self.blocks)?;
         let mut before = before.map(|entry| entry.high);
         let mut rows = Lists::default();
         for entry in level.entries(positions, self.blocks)? {
-            let held = (rows.puts.len(), rows.marks.len());
+            let puts = rows.puts.len();
+            let marks = rows.marks.len();
             if let Err(error) = self.inspect_block(level, entry, before, &mut rows) {
-                rows.puts.truncate(held.0);
-                rows.marks.truncate(held.1);
+                rows.puts.truncate(puts);
+                rows.marks.truncate(marks);
                 // A block that ends behind the range is a fault of a later range.
                 if entry.high <= *range.end() {
                     let first = before.and_then(Row::next).unwrap_or(R::MIN);
-                    faults.push(Fault {
-                        first,
-                        last: entry.high,
-                        error,
-                    });
+                    fault(first, entry.high, error)?;
                 }
             }
             before = Some(entry.high);

@@ -7,19 +7,19 @@
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 //!
-//! A level whose directory has extents also tells which blocks may have documents of a time, without reading
-//! them. Documents are stored in the order in which they come. So later blocks mostly have later times. Where
-//! they do not, whole chunks are passed over by their outlines.
+//! All that a level keeps in memory is private to this file. A level of another make needs the same methods.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::directory::Chunk;
+use super::directory::{Chunk, Fence, Found};
+use super::lists::part;
 use super::shared_list::SharedList;
-use super::slot::{Fence, Found, Slot, Top};
-use super::summary::{Outline, Stored};
+use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};
-use crate::store::blocks::{Entry, Extent, Problem, Row, SetBlocks};
+use crate::store::blocks::{
+    Block, CachedRow, Entry, Extent, LINE_BYTES, Lists, Problem, Row, SetBlocks,
+};
 use crate::store::engine::LevelName;
 use crate::store::lookup::{Prefixes, partition_point_from, prefetch_at};
 
@@ -33,105 +33,213 @@ pub(crate) struct Position {
 /// One sorted run of blocks.
 #[derive(Debug)]
 pub(crate) struct Level<R> {
-    /// The number under which its chunks are stored.
-    pub(super) number: u8,
-    pub(super) tops: SharedList<Top<R>>,
-    pub(super) slots: SharedList<Slot<R>>,
+    /// The number under which its blocks and chunks are stored.
+    pub(crate) number: u8,
+    tops: SharedList<Top<R>>,
+    slots: SharedList<Slot<R>>,
     /// One for each chunk, in sets with filters.
-    pub(super) fences: SharedList<Fence>,
+    fences: SharedList<Fence>,
     /// For each chunk the numbers of rows that the chunks before it put and mark.
-    pub(super) before: Vec<(u64, u64)>,
+    before: Vec<(u64, u64)>,
     /// The last row of each chunk.
-    pub(super) highs: Vec<R>,
+    highs: Vec<R>,
     /// An index over them.
-    pub(super) prefixes: Prefixes,
+    prefixes: Prefixes,
     /// For each chunk the greatest time seen in it and in the chunks before, in sets with extents.
     pub(super) latest: Vec<i64>,
     /// How the chunks, except for the last, are divided among summaries.
-    pub(super) summaries: Vec<Stored>,
+    pub(super) summaries: Summaries,
     /// The number of blocks.
-    pub(super) blocks: usize,
+    blocks: usize,
     /// The numbers of rows that are put and marked.
-    pub(super) rows: (u64, u64),
-    pub(super) memory_bytes: usize,
+    rows: (u64, u64),
+    memory_bytes: usize,
+}
+
+/// What finds a block in a chunk. It fills a line of memory.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Top<R> {
+    /// Nothing until the chunk is read.
+    found: OnceLock<Found<R>>,
+}
+
+const _: () = assert!(size_of::<Top<u128>>() == 64);
+
+/// A chunk of a level.
+#[derive(Clone, Debug)]
+struct Slot<R> {
+    outline: Outline<R>,
+    /// Nothing until the chunk is read.
+    chunk: OnceLock<Arc<Chunk<R>>>,
+}
+
+impl<R: Row> Slot<R> {
+    /// What finds a block in it.
+    fn top(&self) -> Top<R> {
+        let found = match self.chunk.get() {
+            Some(chunk) => OnceLock::from(chunk.found()),
+            None => OnceLock::new(),
+        };
+        Top { found }
+    }
+
+    /// What finds the filters of its blocks.
+    fn fence(&self) -> Fence {
+        let fence = Fence::new(self.outline.high.prefix());
+        if let Some(chunk) = self.chunk.get() {
+            fence.fill(chunk);
+        }
+        fence
+    }
+
+    /// The memory that it takes once it is read, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let mut block = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
+        if self.outline.extent.is_some() {
+            block += Extent::BYTES;
+        }
+        let mut bytes = usize::from(self.outline.blocks) * block;
+        bytes += usize::from(self.outline.lines) * LINE_BYTES;
+        if self.outline.lines > 0 {
+            bytes += size_of::<Fence>();
+        }
+        bytes + 256 + size_of::<Top<R>>() + size_of::<Self>()
+    }
 }
 
 impl<R: Row> Level<R> {
-    pub(crate) fn empty() -> Self {
-        Self::numbered(0)
-    }
-
-    /// An empty level whose chunks will be stored under a number.
-    fn numbered(number: u8) -> Self {
+    /// An empty level whose blocks and chunks will be stored under a number.
+    pub(crate) fn empty(number: u8) -> Self {
         Self {
             number,
-            tops: SharedList::empty(),
-            slots: SharedList::empty(),
-            fences: SharedList::empty(),
+            tops: SharedList::default(),
+            slots: SharedList::default(),
+            fences: SharedList::default(),
             before: Vec::new(),
             highs: Vec::new(),
             prefixes: Prefixes::none(0),
             latest: Vec::new(),
-            summaries: Vec::new(),
+            summaries: Summaries::default(),
             blocks: 0,
             rows: (0, 0),
             memory_bytes: 0,
         }
     }
 
-    /// A level of a file, from the outlines of all its summaries, their shares in its sum, and the outline of
-    /// its last chunk.
-    pub(crate) fn stored(
-        number: u8,
-        stored: impl IntoIterator<Item = (Vec<Outline<R>>, u64)>,
-        last: Option<Outline<R>>,
-    ) -> Self {
-        let mut slots = Vec::new();
-        let mut summaries = Vec::new();
-        for (outlines, share) in stored {
-            slots.extend(outlines.into_iter().map(Slot::unread));
-            let end = slots.len();
-            summaries.push(Stored { end, share });
+    /// A level whose chunks are stored and not read yet.
+    pub(super) fn unread(number: u8, outlines: Vec<Outline<R>>, summaries: Summaries) -> Self {
+        let mut slots = Vec::with_capacity(outlines.len());
+        for outline in outlines {
+            let chunk = OnceLock::new();
+            slots.push(Slot { outline, chunk });
         }
-        slots.extend(last.map(Slot::unread));
-        Self::numbered(number).with_chunks(0..0, slots, summaries)
+        let mut level = Self::empty(number).with_slots(0..0, &slots);
+        level.summaries = summaries;
+        level
     }
 
-    /// Stands for a level whose directory is stored and not kept in memory. Only what the state record has of
-    /// it is known.
-    pub(crate) fn not_kept(sum: u64, last: Outline<R>) -> Self {
-        Self::stored(0, [(Vec::new(), sum)], Some(last))
+    /// The level with other chunks in the place of those of a range, and as yet without summaries. It shares with
+    /// this one what stays.
+    pub(super) fn with_chunks(&self, old: Range<usize>, new: Vec<Chunk<R>>) -> Self {
+        let mut slots = Vec::with_capacity(new.len());
+        for chunk in new {
+            let outline = chunk.outline();
+            let chunk = OnceLock::from(Arc::new(chunk));
+            slots.push(Slot { outline, chunk });
+        }
+        self.with_slots(old, &slots)
     }
 
-    /// The outline of the last chunk.
-    pub(crate) fn last_chunk(&self) -> Option<Outline<R>> {
-        self.slots.last().map(|slot| slot.outline)
+    fn with_slots(&self, old: Range<usize>, new: &[Slot<R>]) -> Self {
+        let mut rows = self.before.get(old.start).copied().unwrap_or(self.rows);
+        let mut before = self.before[..old.start].to_vec();
+        let mut blocks = self.blocks;
+        let mut memory_bytes = self.memory_bytes;
+        for slot in self.slots.range(old.clone()) {
+            blocks -= usize::from(slot.outline.blocks);
+            memory_bytes -= slot.memory_bytes();
+        }
+        let mut added_highs = Vec::with_capacity(new.len());
+        for slot in new {
+            let outline = &slot.outline;
+            before.push(rows);
+            rows.0 += u64::from(outline.rows.0);
+            rows.1 += u64::from(outline.rows.1);
+            blocks += usize::from(outline.blocks);
+            memory_bytes += slot.memory_bytes();
+            added_highs.push(outline.high);
+        }
+        // The rows of the chunks behind come after others now.
+        let gone = self.before.get(old.end).copied().unwrap_or(self.rows);
+        for (puts, marks) in &self.before[old.end..] {
+            before.push((rows.0 + puts - gone.0, rows.1 + marks - gone.1));
+        }
+        let mut highs = self.highs.clone();
+        highs.splice(old.clone(), added_highs);
+        Self {
+            number: self.number,
+            tops: self.tops.splice(old.clone(), new.iter().map(Slot::top)),
+            fences: self.fences_with(&old, new),
+            before,
+            prefixes: Prefixes::new(highs.iter().map(|high| high.prefix()), 1),
+            highs,
+            latest: self.latest_with(&old, new),
+            summaries: Summaries::default(),
+            blocks,
+            rows: (rows.0 + self.rows.0 - gone.0, rows.1 + self.rows.1 - gone.1),
+            memory_bytes,
+            slots: self.slots.splice(old, new.iter().cloned()),
+        }
+    }
+
+    /// The fences of the chunks, with others in the place of those of a range.
+    fn fences_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> SharedList<Fence> {
+        let had_filters = self.fences.len() > 0;
+        if !had_filters && new.iter().all(|slot| slot.outline.lines == 0) {
+            return SharedList::default();
+        }
+        if self.fences.len() == self.slots.len() {
+            return self.fences.splice(old.clone(), new.iter().map(Slot::fence));
+        }
+        // So far no block of the level had a filter.
+        let head = self.slots.range(0..old.start);
+        let tail = self.slots.range(old.end..self.slots.len());
+        let slots = head.chain(new).chain(tail);
+        SharedList::default().splice(0..0, slots.map(Slot::fence))
+    }
+
+    /// The greatest times up to each chunk, with other chunks in the place of those of a range. None in sets without
+    /// extents.
+    fn latest_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> Vec<i64> {
+        let had_extents = !self.latest.is_empty();
+        if !had_extents && new.iter().all(|slot| slot.outline.extent.is_none()) {
+            return Vec::new();
+        }
+        let mut latest = self.latest[..old.start.min(self.latest.len())].to_vec();
+        let behind = self.slots.range(old.end..self.slots.len());
+        for slot in new.iter().chain(behind) {
+            if let Some(extent) = slot.outline.extent {
+                let before = latest.last().copied().unwrap_or(i64::MIN);
+                latest.push(extent.greatest_seen.max(before));
+            }
+        }
+        latest
+    }
+
+    /// The outline of a chunk.
+    pub(super) fn outline(&self, chunk: usize) -> Option<&Outline<R>> {
+        Some(&self.slots.get(chunk)?.outline)
     }
 
     /// Whether each chunk ends behind the one before.
-    pub(crate) fn is_in_order(&self) -> bool {
+    pub(super) fn is_in_order(&self) -> bool {
         self.highs.is_sorted_by(|a, b| a < b)
-    }
-
-    /// The checksums of all summaries and the number of summaries, added up.
-    pub(crate) fn sum(&self) -> u64 {
-        let mut sum = 0u64;
-        for summary in &self.summaries {
-            sum = sum.wrapping_add(summary.share);
-        }
-        sum
     }
 
     /// The number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks
-    }
-
-    /// The last row of each chunk, and the number of rows that its blocks put.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = (R, f64)> {
-        self.slots
-            .iter()
-            .map(|slot| (slot.outline.high, f64::from(slot.outline.rows.0)))
     }
 
     /// The memory that the directory takes once it is read, in bytes.
@@ -164,7 +272,7 @@ impl<R: Row> Level<R> {
 
     /// A chunk, which is read if it was not.
     pub(super) fn chunk(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Arc<Chunk<R>>> {
-        let Slot { outline, chunk, .. } = &self.slots[index];
+        let Slot { outline, chunk } = &self.slots[index];
         if let Some(chunk) = chunk.get() {
             return Ok(chunk);
         }
@@ -207,16 +315,18 @@ impl<R: Row> Level<R> {
         if let Some(fence) = self.fences.get(index) {
             fence.fill(chunk);
         }
-        Ok(self.tops[index].found.get_or_init(|| Found::new(chunk)))
+        Ok(self.tops[index].found.get_or_init(|| chunk.found()))
     }
 
     /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
     #[inline]
     fn entries_at_hand(&self, chunk: usize) -> &[Entry<R>] {
-        self.tops
-            .get(chunk)
-            .and_then(|top| top.found.get())
-            .map_or(&[], |found| &found.entries)
+        if let Some(top) = self.tops.get(chunk)
+            && let Some(found) = top.found.get()
+        {
+            return &found.entries;
+        }
+        &[]
     }
 
     /// The number of entries of a chunk.
@@ -244,7 +354,7 @@ impl<R: Row> Level<R> {
     /// A guess at the position that [`find`](Self::find) returns. It is in the same chunk, or the end. No
     /// entry is read for it.
     #[inline]
-    pub(crate) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
+    pub(super) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
         let chunk = self.chunk_of(row);
         let Some(high) = self.highs.get(chunk) else {
             return Ok(self.end());
@@ -263,21 +373,16 @@ impl<R: Row> Level<R> {
 
     /// Fetches the entry at a position.
     #[inline]
-    pub(crate) fn prefetch(&self, position: Position) {
+    pub(super) fn prefetch(&self, position: Position) {
         prefetch_at(self.entries_at_hand(position.chunk), position.entry);
     }
 
     /// The position that [`find`](Self::find) returns, from a [`guess`](Self::guess) at it.
     #[inline]
-    pub(crate) fn position_from(&self, guess: Position, row: R) -> Position {
+    pub(super) fn position_from(&self, guess: Position, row: R) -> Position {
         let entries = self.entries_at_hand(guess.chunk);
         let entry = partition_point_from(entries, guess.entry, |entry| entry.high < row);
         Position { entry, ..guess }
-    }
-
-    /// The positions of the blocks that may have `row` or rows after it.
-    pub(crate) fn from(&self, row: R, blocks: SetBlocks<'_>) -> Result<Range<Position>> {
-        Ok(self.find(row, blocks)?..self.end())
     }
 
     /// The positions of the blocks that may have rows in a range.
@@ -286,42 +391,36 @@ impl<R: Row> Level<R> {
         range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
     ) -> Result<Range<Position>> {
-        Ok(self.find(*range.start(), blocks)?..self.after(self.find(*range.end(), blocks)?, 1))
+        let first = self.find(*range.start(), blocks)?;
+        let last = self.find(*range.end(), blocks)?;
+        Ok(first..self.after(last, 1))
     }
 
     /// The position `blocks` blocks after another, or the end.
     pub(crate) fn after(&self, position: Position, mut blocks: usize) -> Position {
-        let Position {
-            mut chunk,
-            mut entry,
-        } = position;
-        while chunk < self.highs.len() {
+        let Position { chunk, mut entry } = position;
+        for chunk in chunk..self.highs.len() {
             let left = self.entries_of(chunk) - entry;
             if blocks < left {
-                return Position {
-                    chunk,
-                    entry: entry + blocks,
-                };
+                entry += blocks;
+                return Position { chunk, entry };
             }
             blocks -= left;
-            (chunk, entry) = (chunk + 1, 0);
+            entry = 0;
         }
         self.end()
     }
 
     /// The position before, if there is one.
-    pub(crate) fn before(&self, position: Position) -> Option<Position> {
-        if position.entry > 0 {
-            return Some(Position {
-                entry: position.entry - 1,
-                ..position
-            });
+    pub(super) fn before(&self, position: Position) -> Option<Position> {
+        let Position { mut chunk, entry } = position;
+        let mut count = entry;
+        if count == 0 {
+            chunk = chunk.checked_sub(1)?;
+            count = self.entries_of(chunk);
         }
-        let chunk = position.chunk.checked_sub(1)?;
-        Some(Position {
-            chunk,
-            entry: self.entries_of(chunk) - 1,
-        })
+        let entry = count - 1;
+        Some(Position { chunk, entry })
     }
 
     /// The entry of a block, or `None` at the end.
@@ -334,24 +433,15 @@ impl<R: Row> Level<R> {
         if position.chunk >= self.highs.len() {
             return Ok(None);
         }
-        Ok(self
-            .found(position.chunk, blocks)?
-            .entries
-            .get(position.entry))
+        let found = self.found(position.chunk, blocks)?;
+        Ok(found.entries.get(position.entry))
     }
 
-    /// Whether a chunk ends with a row.
-    pub(crate) fn has_chunk(&self, last: R) -> bool {
-        self.highs.get(self.chunk_of(last)) == Some(&last)
-    }
-
-    /// Whether a summary ends with a row.
-    pub(crate) fn has_summary(&self, last: R) -> bool {
-        let end = self.chunk_of(last) + 1;
-        let summary = self
-            .summaries
-            .binary_search_by_key(&end, |summary| summary.end);
-        self.has_chunk(last) && summary.is_ok()
+    /// Whether a chunk, and whether a summary, ends with a row.
+    pub(crate) fn ends_at(&self, last: R) -> (bool, bool) {
+        let chunk = self.chunk_of(last);
+        let has_chunk = self.highs.get(chunk) == Some(&last);
+        (has_chunk, has_chunk && self.summaries.end_at(chunk + 1))
     }
 
     /// The entry of the block before, or `None` if there is none.
@@ -364,11 +454,6 @@ impl<R: Row> Level<R> {
             Some(before) => self.entry(before, blocks),
             None => Ok(None),
         }
-    }
-
-    /// The entry of the last block.
-    pub(crate) fn last(&self, blocks: SetBlocks<'_>) -> Result<Option<&Entry<R>>> {
-        self.entry_before(self.end(), blocks)
     }
 
     /// The entries of the blocks at these positions.
@@ -397,137 +482,87 @@ impl<R: Row> Level<R> {
     /// Whether there may be rows with this prefix, in a set with filters. The first of them can only be in
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
-        let around = self.prefixes.around(prefix);
-        let mut fences = (around.start..).map_while(|index| Some((index, self.fences.get(index)?)));
-        let Some((index, fence)) = fences.find(|(_, fence)| fence.last >= prefix) else {
-            return Ok(false);
-        };
-        if let Some(passes) = fence.passes(prefix) {
-            return Ok(passes);
+        let mut chunk = self.prefixes.around(prefix).start;
+        while let Some(fence) = self.fences.get(chunk) {
+            if fence.last < prefix {
+                chunk += 1;
+                continue;
+            }
+            if let Some(passes) = fence.passes(prefix) {
+                return Ok(passes);
+            }
+            self.read(chunk, blocks)?;
+            return Ok(fence.passes(prefix).unwrap_or(true));
         }
-        self.read(index, blocks)?;
-        Ok(fence.passes(prefix).unwrap_or(true))
+        Ok(false)
     }
 
     /// The numbers of rows that are put and marked before a block.
-    pub(crate) fn rows_before(
+    pub(super) fn rows_before(
         &self,
         position: Position,
         blocks: SetBlocks<'_>,
     ) -> Result<(u64, u64)> {
-        let Some(before) = self.before.get(position.chunk) else {
+        let Some(&(mut puts, mut marks)) = self.before.get(position.chunk) else {
             return Ok(self.rows);
         };
-        if position.entry == 0 {
-            return Ok(*before);
+        if position.entry > 0 {
+            let chunk = self.chunk(position.chunk, blocks)?;
+            let before = chunk.rows_before(position.entry);
+            puts += u64::from(before.0);
+            marks += u64::from(before.1);
         }
-        let (puts, marks) = self
-            .chunk(position.chunk, blocks)?
-            .rows_before(position.entry);
-        Ok((before.0 + u64::from(puts), before.1 + u64::from(marks)))
+        Ok((puts, marks))
     }
 }
 
-impl Level<u64> {
-    /// The first row that may be of a document seen at `since` or later. `None` if there is no such row.
-    pub(crate) fn first_since(&self, since: i64, blocks: SetBlocks<'_>) -> Result<Option<u64>> {
-        let chunk = self.latest.partition_point(|&latest| latest < since);
-        if chunk == self.latest.len() {
-            return Ok(None);
-        }
-        let extents = self.chunk(chunk, blocks)?.extents();
-        let entry = extents
-            .iter()
-            .position(|extent| extent.greatest_seen >= since)
-            .unwrap_or(0);
-        let before = self.entry_before(Position { chunk, entry }, blocks)?;
-        Ok(Some(before.map_or(0, |before| before.high + 1)))
-    }
-
-    /// The last row up to `row` that may be of a document seen at `since` or later. `None` if there is no such
-    /// row. Rows behind the last block may not.
-    pub(crate) fn last_since(
+impl<R: CachedRow> Level<R> {
+    /// Adds the rows of all blocks that may have rows in a range to lists whose rows come before them. Blocks
+    /// that are not cached are not kept.
+    pub(crate) fn append_rows(
         &self,
-        row: u64,
-        since: i64,
+        range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
-    ) -> Result<Option<u64>> {
-        let mut end = self.after(self.find(row, blocks)?, 1);
-        loop {
-            // The chunk of the last block before `end`.
-            let Some(Position { chunk, entry }) = self.before(end) else {
-                return Ok(None);
-            };
-            if self.latest[chunk] < since {
-                return Ok(None);
-            }
-            let all = self.slots[chunk].outline.extent;
-            if all.is_some_and(|extent| extent.greatest_seen >= since) {
-                let extents = &self.chunk(chunk, blocks)?.extents()[..=entry];
-                let entry = extents
-                    .iter()
-                    .rposition(|extent| extent.greatest_seen >= since);
-                if let Some(entry) = entry {
-                    let last = self.entry(Position { chunk, entry }, blocks)?;
-                    return Ok(last.map(|last| last.high.min(row)));
-                }
-            }
-            end = Position { chunk, entry: 0 };
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
+        for entry in self.entries(self.overlapping(range, blocks)?, blocks)? {
+            blocks.append_rows(entry, rows)?;
         }
+        Ok(())
     }
 
-    /// The position of the first block from `from` on whose extent `wanted` takes. `wanted` must take the
-    /// extent of two blocks together if it takes that of one of them.
-    pub(crate) fn next_wanted(
+    /// The numbers of rows of a range that it puts and marks. At most two blocks are read.
+    pub(super) fn count(
         &self,
-        from: Position,
-        wanted: impl Fn(&Extent) -> bool,
+        range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
-    ) -> Result<Position> {
-        let mut position = from;
-        while let Some(slot) = self.slots.get(position.chunk) {
-            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
-                let rest = &self.chunk(position.chunk, blocks)?.extents()[position.entry..];
-                if let Some(found) = rest.iter().position(&wanted) {
-                    return Ok(Position {
-                        entry: position.entry + found,
-                        ..position
-                    });
-                }
-            }
-            position = Position {
-                chunk: position.chunk + 1,
-                entry: 0,
-            };
+    ) -> Result<(i64, i64)> {
+        let first = self.find(*range.start(), blocks)?;
+        let Some(entry) = self.entry(first, blocks)? else {
+            return Ok((0, 0));
+        };
+        let (mut puts, mut marks) = count_in(&blocks.rows(entry)?, range);
+        if entry.high >= *range.end() {
+            return Ok((puts, marks));
         }
-        Ok(self.end())
+        // The directory counts the blocks between.
+        let last = self.find(*range.end(), blocks)?;
+        let from = self.rows_before(self.after(first, 1), blocks)?;
+        let to = self.rows_before(last, blocks)?;
+        puts += (to.0 - from.0) as i64;
+        marks += (to.1 - from.1) as i64;
+        if let Some(entry) = self.entry(last, blocks)? {
+            let of_last = count_in(&blocks.rows(entry)?, range);
+            puts += of_last.0;
+            marks += of_last.1;
+        }
+        Ok((puts, marks))
     }
+}
 
-    /// The most blocks that `wanted` may take, as far as the outlines of the chunks tell. `wanted` is as in
-    /// [`next_wanted`](Self::next_wanted).
-    pub(crate) fn most_wanted(&self, wanted: impl Fn(&Extent) -> bool) -> usize {
-        let mut most = 0;
-        for slot in self.slots.iter() {
-            if slot.outline.extent.is_some_and(|extent| wanted(&extent)) {
-                most += usize::from(slot.outline.blocks);
-            }
-        }
-        most
-    }
-
-    /// The extent of a block.
-    pub(crate) fn extent(
-        &self,
-        position: Position,
-        blocks: SetBlocks<'_>,
-    ) -> Result<Option<Extent>> {
-        if position.chunk >= self.slots.len() {
-            return Ok(None);
-        }
-        Ok(self
-            .chunk(position.chunk, blocks)?
-            .extents()
-            .get(position.entry)
-            .copied())
-    }
+/// The numbers of rows of a range that a block puts and marks.
+fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (i64, i64) {
+    let puts = part(block.puts(), range).len() as i64;
+    let marks = part(block.marks(), range).len() as i64;
+    (puts, marks)
 }

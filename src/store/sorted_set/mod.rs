@@ -1,7 +1,6 @@
 //! A sorted set of fixed-width rows: runs in memory over levels of blocks. All sets are alike: nothing
 //! here knows what the rows mean.
 
-mod crowds;
 mod directory;
 mod inspect;
 mod level;
@@ -13,27 +12,19 @@ mod set;
 mod set_reader;
 mod shared_list;
 mod skew;
-mod slot;
-mod splice;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod times;
 
-pub(crate) use crowds::{Crowds, CrowdsWanted, crowds};
-pub(crate) use directory::{Chunk, NewBlock, cut};
-pub(crate) use inspect::Fault;
+pub(crate) use directory::NewBlock;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
-
-pub(crate) use overlay::{Collected, Overlay};
-pub(crate) use ranges::{Wanted, read_puts, read_ranges};
+pub(crate) use overlay::Overlay;
+pub(crate) use ranges::{Marks, read_ranges};
 pub(crate) use run::{Rules, Run};
 pub(crate) use set::{MergedRuns, SetLevel, SortedSet};
 pub(crate) use set_reader::SetReader;
-pub(crate) use skew::shares;
-pub(crate) use splice::Splice;
-pub(crate) use summary::{
-    Outline, decode as decode_summary, encode as encode_summary, most_outlines,
-};
+pub(crate) use summary::{DirectoryWriter, StoredDirectory};
 #[cfg(test)]
 pub(crate) use tests::{TABLE, stack};

@@ -1,12 +1,13 @@
-//! Rows that a transaction puts and marks, before it commits: in an overlay, which can be searched, or only
-//! collected, and sorted once at the end.
+//! Rows that a transaction puts and marks, before it commits: in an overlay, which can be searched, or as a sequence,
+//! which is sorted once at the end.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lists::{Life, merge, sorted};
-use super::run::{Rules, Run, push_run};
+use super::run::{Rules, Run};
+use super::set::push_run;
 use crate::store::blocks::{Lists, Row};
 
 /// Rows that a transaction puts and marks. They are sorted as late as possible, since a transaction that
@@ -119,16 +120,15 @@ impl<R: Row> Overlay<R> {
     }
 
     /// All rows as one run.
-    pub(crate) fn into_run(self) -> Run<R> {
-        let rules = self.rules;
-        self.into_unsearched_run().prepared(rules)
+    pub(crate) fn into_run(mut self) -> Run<R> {
+        self.sort();
+        Run::merged(&self.runs, self.rules)
     }
 
     /// All rows as one run that nobody searches.
     pub(crate) fn into_unsearched_run(mut self) -> Run<R> {
         self.sort();
-        let rules = self.rules.unsearched();
-        Run::merged(&self.runs, rules)
+        Run::merged(&self.runs, self.rules.unsearched())
     }
 }
 
@@ -152,38 +152,12 @@ impl Hasher for AsItIs {
     }
 }
 
-/// Rows that are put and marked, in the order in which that happens. An [`Overlay`](super::Overlay) of the
-/// same rows gives the same run. It can be searched at any time, and takes several times as long.
-pub(crate) struct Collected<R> {
-    rules: Rules,
-    puts: Vec<R>,
-    /// Each with the number of puts before it.
-    marks: Vec<(R, usize)>,
-}
-
-impl<R: Row> Collected<R> {
-    /// With room for `puts` rows that are put.
-    pub(crate) fn new(rules: Rules, puts: usize) -> Self {
-        Self {
-            rules,
-            puts: Vec::with_capacity(puts),
-            marks: Vec::new(),
-        }
-    }
-
-    pub(crate) fn put(&mut self, row: R) {
-        self.puts.push(row);
-    }
-
-    pub(crate) fn mark(&mut self, row: R) {
-        self.marks.push((row, self.puts.len()));
-    }
-
-    /// All rows as one run.
-    pub(crate) fn into_run(self) -> Run<R> {
-        let Self { rules, puts, marks } = self;
+impl<R: Row> Run<R> {
+    /// The run that a sequence of puts and marks leaves. Each mark has the number of puts before it. An [`Overlay`] of
+    /// the same rows gives the same run. It can be searched at any time, and takes several times as long.
+    pub(crate) fn of_sequence(puts: Vec<R>, marks: Vec<(R, usize)>, rules: Rules) -> Self {
         if marks.is_empty() {
-            return Run::new(sorted(puts), Vec::new(), rules);
+            return Self::new(sorted(puts), Vec::new(), rules);
         }
         let Lists { puts, marks } = match rules.life {
             Life::Once => {
@@ -194,7 +168,7 @@ impl<R: Row> Collected<R> {
             }
             Life::Repeated => newest(puts, marks),
         };
-        Run::new(puts, marks, rules)
+        Self::new(puts, marks, rules)
     }
 }
 

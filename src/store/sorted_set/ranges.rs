@@ -18,13 +18,13 @@
 //! one block in each level. So the blocks that were read last are kept (`LastRead`).
 
 use std::cell::RefCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use smallvec::SmallVec;
 
 use super::level::{Level, Position};
 use super::lists::part;
-use super::run::Run;
+use super::run::IndexedRows;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
@@ -44,13 +44,6 @@ const fn rows_of_a_line<R>() -> usize {
     64 / size_of::<R>()
 }
 
-/// A range of rows, to be read in all sources of a set.
-pub(crate) struct Wanted<'a, R> {
-    pub(crate) reader: SetReader<'a, R>,
-    pub(crate) first: R,
-    pub(crate) last: R,
-}
-
 /// What a call of [`read_ranges`] read.
 #[derive(Default)]
 pub(crate) struct Reading {
@@ -63,17 +56,15 @@ pub(crate) struct Reading {
     pub(crate) too_long: Vec<usize>,
 }
 
-/// Reads the puts of ranges, as [`read_ranges`] does. Marks are not looked at.
-pub(crate) fn read_puts<'a, R: CachedRow>(
-    ranges: impl Iterator<Item = Wanted<'a, R>>,
-    most_blocks: usize,
-    mut each: impl FnMut(usize, &[R]),
-) -> Result<Reading> {
-    read::<_, false>(ranges, most_blocks, |index, puts, _| each(index, puts))
+/// Whether the rows that sources mark are read too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    Wanted,
+    Ignored,
 }
 
-/// Reads ranges. Calls `each` with the index of a range, and with rows that one source puts and rows that
-/// it marks.
+/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one source puts and rows that
+/// it marks, if marks are wanted.
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
 /// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
@@ -81,19 +72,13 @@ pub(crate) fn read_puts<'a, R: CachedRow>(
 /// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
 /// different sets of one file.
 pub(crate) fn read_ranges<'a, R: CachedRow>(
-    ranges: impl Iterator<Item = Wanted<'a, R>>,
-    most_blocks: usize,
-    each: impl FnMut(usize, &[R], &[R]),
-) -> Result<Reading> {
-    read::<_, true>(ranges, most_blocks, each)
-}
-
-fn read<'a, R: CachedRow, const MARKS: bool>(
-    ranges: impl Iterator<Item = Wanted<'a, R>>,
+    ranges: impl Iterator<Item = (SetReader<'a, R>, RangeInclusive<R>)>,
+    marks: Marks,
     most_blocks: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
-    let mut together = Together::<R, MARKS> {
+    let mut together = Together {
+        marks,
         most_blocks,
         runs: SmallVec::new(),
         levels: SmallVec::new(),
@@ -102,26 +87,24 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
         reading: Reading::default(),
     };
     let mut cache = None;
-    for (index, wanted) in ranges.enumerate() {
-        let Wanted {
-            reader,
-            first,
-            last,
-        } = wanted;
-        let (puts, marks) = reader.unsorted();
-        for row in puts {
-            if (first..=last).contains(row) {
-                each(index, std::slice::from_ref(row), &[]);
+    for (index, (reader, range)) in ranges.enumerate() {
+        let (first, last) = range.into_inner();
+        if let Some(overlay) = reader.overlay {
+            let (runs, puts, marks) = overlay.parts();
+            for row in puts {
+                if (first..=last).contains(row) {
+                    each(index, std::slice::from_ref(row), &[]);
+                }
             }
-        }
-        for row in marks {
-            if (first..=last).contains(row) {
-                each(index, &[], std::slice::from_ref(row));
+            for row in marks {
+                if (first..=last).contains(row) {
+                    each(index, &[], std::slice::from_ref(row));
+                }
             }
-        }
-        for run in reader.written_runs() {
-            let (puts, marks) = run.within(&(first..=last));
-            each(index, puts, marks);
+            for run in runs {
+                let (puts, marks) = run.within(&(first..=last));
+                each(index, puts, marks);
+            }
         }
         cache = Some(reader.blocks.cache());
         let range = InSource {
@@ -132,8 +115,11 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
             guess: Position::default(),
             blocks: reader.blocks,
         };
-        for run in reader.memory_runs() {
-            together.runs.push(range.within(run));
+        for run in reader.set.runs() {
+            together.runs.push(range.within((run.puts(), true)));
+            if marks == Marks::Wanted && !run.marks().is_empty() {
+                together.runs.push(range.within((run.marks(), false)));
+            }
         }
         for SetLevel { level, .. } in &reader.set.levels {
             together.levels.push(range.within(&**level));
@@ -156,11 +142,13 @@ fn read<'a, R: CachedRow, const MARKS: bool>(
     Ok(reading)
 }
 
-/// The ranges that are read together, with their marks or without. The lists are on the stack. To allocate
-/// them took a tenth of the time of a query.
-struct Together<'a, R, const MARKS: bool> {
+/// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the time of a
+/// query.
+struct Together<'a, R> {
+    marks: Marks,
     most_blocks: usize,
-    runs: SmallVec<[InSource<'a, R, &'a Run<R>>; TOGETHER]>,
+    /// Of each run, its puts, and its marks if they are wanted. The flag is true for puts.
+    runs: SmallVec<[InSource<'a, R, (&'a IndexedRows<R>, bool)>; TOGETHER]>,
     levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
     parts: SmallVec<[Part<'a, R>; TOGETHER]>,
     last_read: LastRead<R>,
@@ -219,11 +207,11 @@ impl<R: CachedRow> Part<'_, R> {
     fn lists(&self) -> (&[R], &[R]) {
         match &self.rows {
             Rows::Held(held) => {
-                let rows = held
-                    .as_ref()
-                    .and_then(R::sampled)
-                    .map_or(&[][..], |block| &block.rows);
-                rows.split_at(rows.len().min(self.entry.puts.into()))
+                let Some(block) = held.as_ref().and_then(R::sampled) else {
+                    return (&[], &[]);
+                };
+                let puts = block.rows.len().min(self.entry.puts.into());
+                block.rows.split_at(puts)
             }
             Rows::Read(block) => (block.puts(), block.marks()),
             Rows::Unread => (&[], &[]),
@@ -233,7 +221,6 @@ impl<R: CachedRow> Part<'_, R> {
     /// The indexes of the rows that may be in the range.
     #[inline]
     fn around(&self) -> Range<usize> {
-        const ASIDE_LINES: usize = 1;
         match &self.rows {
             Rows::Held(held) => {
                 let Some(block) = held.as_ref().and_then(R::sampled) else {
@@ -243,7 +230,7 @@ impl<R: CachedRow> Part<'_, R> {
                 let high = self.entry.high.prefix();
                 let from = block.samples.guess(count, high, self.first.prefix());
                 let to = block.samples.guess(count, high, self.last.prefix());
-                let aside = ASIDE_LINES * rows_of_a_line::<R>();
+                let aside = rows_of_a_line::<R>();
                 from.saturating_sub(aside)..(to + aside).min(count)
             }
             Rows::Read(block) => {
@@ -267,16 +254,14 @@ impl<R: CachedRow> Part<'_, R> {
         let line = rows_of_a_line::<R>();
         let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
         let puts = &puts[..puts.len().min(MOST_LINES * line)];
-        puts.iter()
-            .step_by(line)
-            .skip(1)
-            .chain(puts.last())
-            .for_each(prefetch);
+        for row in puts.iter().step_by(line).skip(1).chain(puts.last()) {
+            prefetch(row);
+        }
     }
 
     /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
     #[inline]
-    fn give<const MARKS: bool>(&self, each: &mut impl FnMut(usize, &[R], &[R])) {
+    fn give(&self, wanted: Marks, each: &mut impl FnMut(usize, &[R], &[R])) {
         let step = rows_of_a_line::<R>();
         let (puts, marks) = self.lists();
         let mut from = self.around.start.min(puts.len());
@@ -289,20 +274,19 @@ impl<R: CachedRow> Part<'_, R> {
         while to < puts.len() && (to == 0 || puts[to - 1] <= self.last) {
             to = (to + step).min(puts.len());
         }
-        let marks = if MARKS {
-            part(marks, &(self.first..=self.last))
-        } else {
-            &[]
+        let marks = match wanted {
+            Marks::Wanted => part(marks, &(self.first..=self.last)),
+            Marks::Ignored => &[],
         };
         each(self.index, &puts[from..to], marks);
     }
 }
 
-impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
+impl<'a, R: CachedRow> Together<'a, R> {
     /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
-            range.source.prefetch_occupied::<MARKS>(range.first);
+            range.source.0.prefetch_occupied(range.first);
         }
         for range in &mut self.levels {
             range.guess = range.source.guess(range.first, range.blocks)?;
@@ -311,15 +295,19 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
             range.source.prefetch(range.guess);
         }
         self.runs
-            .retain(|range| range.source.may_have::<MARKS>(range.first, range.last));
+            .retain(|range| range.source.0.may_have(range.first, range.last));
         for i in 0..self.levels.len() {
             self.add_parts(self.levels[i], each)?;
         }
         self.levels.clear();
         self.read_parts(each)?;
         for range in self.runs.drain(..) {
-            let (puts, marks) = range.source.around::<MARKS>(&(range.first..=range.last));
-            each(range.index, puts, marks);
+            let (rows, are_puts) = range.source;
+            let rows = rows.around(&(range.first..=range.last));
+            match are_puts {
+                true => each(range.index, rows, &[]),
+                false => each(range.index, &[], rows),
+            }
         }
         Ok(())
     }
@@ -372,7 +360,7 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
     /// Reads all parts, and leaves none. It also fetches the memory of the runs that is read after that.
     fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
         for range in &self.runs {
-            range.source.prefetch_index::<MARKS>(range.first);
+            range.source.0.prefetch_index(range.first);
         }
         for part in &self.parts {
             part.blocks
@@ -380,7 +368,7 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
                 .prefetch(part.entry.id, &part.entry.hint);
         }
         for range in &self.runs {
-            range.source.prefetch_rows::<MARKS>(range.first);
+            range.source.0.prefetch_rows(range.first);
         }
         for part in &mut self.parts {
             part.slot = part.blocks.cache().find(part.entry.id, &part.entry.hint);
@@ -410,9 +398,15 @@ impl<'a, R: CachedRow, const MARKS: bool> Together<'a, R, MARKS> {
         }
         // The processor waits if it does not know in which page of memory a line is. So the first lines
         // are fetched first.
-        self.parts.iter().for_each(Part::prefetch_first);
-        self.parts.iter().for_each(Part::prefetch_others);
-        self.parts.iter().for_each(|part| part.give::<MARKS>(each));
+        for part in &self.parts {
+            part.prefetch_first();
+        }
+        for part in &self.parts {
+            part.prefetch_others();
+        }
+        for part in &self.parts {
+            part.give(self.marks, each);
+        }
         self.reading.blocks += self.parts.len() as u64;
         self.parts.clear();
         Ok(())
@@ -450,7 +444,7 @@ enum Form<R> {
 }
 
 impl<R: CachedRow> LastRead<R> {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             blocks: SmallVec::new(),
             lists: Lists::default(),
@@ -461,7 +455,7 @@ impl<R: CachedRow> LastRead<R> {
     ///
     /// If the cache admits the block, it is decoded whole. Otherwise only the range is. If a second range needs
     /// the block, more ranges probably do, and it is decoded whole too.
-    pub(super) fn rows(
+    fn rows(
         &mut self,
         blocks: SetBlocks<'_>,
         entry: &Entry<R>,

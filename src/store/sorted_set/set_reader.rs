@@ -20,21 +20,16 @@ pub(crate) struct SetReader<'a, R> {
 
 impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The sorted runs in memory, from new to old.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
-        self.written_runs().chain(self.memory_runs())
-    }
-
-    /// The sorted runs that the transaction wrote, from new to old.
-    pub(crate) fn written_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        let runs = match self.overlay {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
+        let written = match self.overlay {
             Some(overlay) => overlay.parts().0,
             None => &[],
         };
-        runs.iter().rev()
+        written.iter().rev().chain(self.set.runs())
     }
 
     /// The rows that the transaction wrote last and has not sorted.
-    pub(crate) fn unsorted(&self) -> (&'a [R], &'a [R]) {
+    fn unsorted(&self) -> (&'a [R], &'a [R]) {
         match self.overlay {
             Some(overlay) => {
                 let (_, puts, marks) = overlay.parts();
@@ -53,25 +48,14 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         }
     }
 
-    /// The runs in memory that are committed, from new to old.
-    pub(crate) fn memory_runs(&self) -> impl Iterator<Item = &'a Run<R>> + use<'a, R> {
-        self.set
-            .recent
-            .iter()
-            .rev()
-            .chain(self.set.frozen.iter().rev())
-    }
-
     /// Fills `rows.puts` with all rows of a range that some source puts, in no order and perhaps more than
     /// once. Rows that a newer source marks are there too. Blocks that are read for it are not cached.
     pub(crate) fn puts(&self, range: &RangeInclusive<R>, rows: &mut Lists<R>) -> Result<()> {
         rows.puts.clear();
         for SetLevel { level, .. } in &self.set.levels {
             let first = rows.puts.len();
-            for entry in level.entries(level.overlapping(range, self.blocks)?, self.blocks)? {
-                rows.marks.clear();
-                self.blocks.append_rows(entry, rows)?;
-            }
+            rows.marks.clear();
+            level.append_rows(range, self.blocks, rows)?;
             let before = rows.puts[first..].partition_point(|row| row < range.start());
             rows.puts.drain(first..first + before);
             let within = rows.puts[first..].partition_point(|row| row <= range.end());
@@ -80,26 +64,33 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         for run in self.runs() {
             rows.puts.extend(run.within(range).0);
         }
+        let (unsorted, _) = self.unsorted();
         rows.puts
-            .extend(self.unsorted().0.iter().filter(|row| range.contains(row)));
+            .extend(unsorted.iter().filter(|row| range.contains(row)));
         Ok(())
     }
 
     /// Ranges that together cover all rows, in order. Each has up to eight blocks of the largest level.
-    pub(crate) fn parts(&self) -> Result<impl Iterator<Item = RangeInclusive<R>>> {
+    pub(crate) fn parts(&self) -> Result<Vec<RangeInclusive<R>>> {
         const BLOCKS: usize = 8;
-        let levels = self.set.levels.iter().map(|set| &set.level);
-        let largest = levels.max_by_key(|level| level.blocks());
-        let entries = largest
-            .map(|level| level.entries(level.all(), self.blocks))
-            .transpose()?;
-        let ends = entries
-            .into_iter()
-            .flatten()
-            .skip(BLOCKS - 1)
-            .step_by(BLOCKS)
-            .map(|entry| entry.high);
+        let mut ends = Vec::new();
+        if let Some(level) = self.largest_level() {
+            let entries = level.entries(level.all(), self.blocks)?;
+            for entry in entries.skip(BLOCKS - 1).step_by(BLOCKS) {
+                ends.push(entry.high);
+            }
+        }
         Ok(ranges_to(ends))
+    }
+
+    /// The level with the most blocks.
+    fn largest_level(&self) -> Option<&'a Level<R>> {
+        let largest = self
+            .set
+            .levels
+            .iter()
+            .max_by_key(|set| set.level.blocks())?;
+        Some(&largest.level)
     }
 
     /// Calls `each` with every row that is in the set, in order.
@@ -116,14 +107,11 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         let mut newer = self.unsorted_within(range);
         let life = self.set.rules.life;
         for run in self.runs() {
-            let older = run.within(range);
-            newer = merge((&newer.puts, &newer.marks), older, life);
+            newer = merge((&newer.puts, &newer.marks), run.within(range), life);
         }
         for SetLevel { level, .. } in &self.set.levels {
             let mut older = Lists::default();
-            for entry in level.entries(level.overlapping(range, self.blocks)?, self.blocks)? {
-                self.blocks.append_rows(entry, &mut older)?;
-            }
+            level.append_rows(range, self.blocks, &mut older)?;
             let older = (part(&older.puts, range), part(&older.marks, range));
             newer = merge((&newer.puts, &newer.marks), older, life);
         }
@@ -133,56 +121,40 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The number of rows of a range that are in the set: the puts less the marks. The length of the range
     /// hardly changes the cost. Rows must live [`once`](super::lists::Life::Once).
     pub(crate) fn count(&self, range: &RangeInclusive<R>) -> Result<i64> {
-        self.puts_and_marks(range).map(|(puts, marks)| puts - marks)
+        let (puts, marks) = self.puts_and_marks(range)?;
+        Ok(puts - marks)
     }
 
     /// The numbers of rows of a range that all sources together put and mark. A row that several put counts for
     /// each. The cost is that of [`count`](Self::count).
     pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
         let (puts, marks) = self.unsorted();
-        let mut sum = (count_within(puts, range), count_within(marks, range));
+        let mut all_puts = count_within(puts, range);
+        let mut all_marks = count_within(marks, range);
         for run in self.runs() {
             let (puts, marks) = run.within(range);
-            sum = (sum.0 + puts.len() as i64, sum.1 + marks.len() as i64);
+            all_puts += puts.len() as i64;
+            all_marks += marks.len() as i64;
         }
         for SetLevel { level, .. } in &self.set.levels {
-            let (puts, marks) = self.count_level(level, range)?;
-            sum = (sum.0 + puts, sum.1 + marks);
+            let (puts, marks) = level.count(range, self.blocks)?;
+            all_puts += puts;
+            all_marks += marks;
         }
-        Ok(sum)
-    }
-
-    fn count_level(&self, level: &Level<R>, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
-        let first = level.find(*range.start(), self.blocks)?;
-        let Some(entry) = level.entry(first, self.blocks)? else {
-            return Ok((0, 0));
-        };
-        let block = self.blocks.rows(entry)?;
-        let mut sum = count_in(&block, range);
-        if entry.high >= *range.end() {
-            return Ok(sum);
-        }
-        // The directory counts the blocks between.
-        let last = level.find(*range.end(), self.blocks)?;
-        let from = level.rows_before(level.after(first, 1), self.blocks)?;
-        let to = level.rows_before(last, self.blocks)?;
-        sum = (
-            sum.0 + (to.0 - from.0) as i64,
-            sum.1 + (to.1 - from.1) as i64,
-        );
-        if let Some(entry) = level.entry(last, self.blocks)? {
-            let (puts, marks) = count_in(&self.blocks.rows(entry)?, range);
-            sum = (sum.0 + puts, sum.1 + marks);
-        }
-        Ok(sum)
+        Ok((all_puts, all_marks))
     }
 
     /// Whether there may be rows with this prefix, in a set with filters.
     pub(crate) fn may_have(&self, prefix: u64) -> Result<bool> {
-        if self.overlay.is_some_and(|overlay| overlay.may_have(prefix))
-            || self.memory_runs().any(|run| run.passes(prefix))
+        if let Some(overlay) = self.overlay
+            && overlay.may_have(prefix)
         {
             return Ok(true);
+        }
+        for run in self.set.runs() {
+            if run.passes(prefix) {
+                return Ok(true);
+            }
         }
         for SetLevel { level, .. } in &self.set.levels {
             if level.passes(prefix, self.blocks)? {
@@ -220,10 +192,12 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         let mut last = Vec::new();
         while last.len() < limit {
             // If several sources have the same row, the newest of them decides. It comes first.
-            let newest = sources
-                .iter()
-                .filter_map(Backward::peek)
-                .reduce(|a, b| if b.0 > a.0 { b } else { a });
+            let mut newest: Option<(R, bool)> = None;
+            for current in sources.iter().filter_map(Backward::peek) {
+                if newest.is_none_or(|newest| current.0 > newest.0) {
+                    newest = Some(current);
+                }
+            }
             let Some((row, put)) = newest else { break };
             if put {
                 last.push(row);
@@ -238,16 +212,18 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     }
 }
 
-/// The ranges that end with these rows, and one that ends with the last row there is. Together they cover all rows.
-pub(super) fn ranges_to<R: Row>(
-    ends: impl Iterator<Item = R>,
-) -> impl Iterator<Item = RangeInclusive<R>> {
+/// The ranges that end with these rows, which are in order, and one that ends with the last row there is. Together
+/// they cover all rows.
+pub(super) fn ranges_to<R: Row>(ends: Vec<R>) -> Vec<RangeInclusive<R>> {
+    let mut ranges = Vec::with_capacity(ends.len() + 1);
     let mut next = Some(R::MIN);
-    ends.chain([R::MAX]).filter_map(move |end| {
-        let low = next.filter(|&low| low <= end)?;
-        next = end.next();
-        Some(low..=end)
-    })
+    for end in ends.into_iter().chain([R::MAX]) {
+        if let Some(low) = next.filter(|&low| low <= end) {
+            ranges.push(low..=end);
+            next = end.next();
+        }
+    }
+    ranges
 }
 
 /// The rows of a range, in order.
@@ -259,13 +235,6 @@ fn sorted_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> Vec<R> {
 /// The number of unsorted rows of a range.
 fn count_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> i64 {
     rows.iter().filter(|row| range.contains(row)).count() as i64
-}
-
-/// The numbers of rows of a range that a block puts and marks.
-fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (i64, i64) {
-    let puts = part(block.puts(), range).len() as i64;
-    let marks = part(block.marks(), range).len() as i64;
-    (puts, marks)
 }
 
 /// The rows of one source, from the last to the first.
@@ -306,7 +275,7 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     }
 
     /// The rows of a level in a range.
-    pub(super) fn level(
+    fn level(
         blocks: SetBlocks<'a>,
         level: &'a Level<R>,
         range: &RangeInclusive<R>,
@@ -356,9 +325,8 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         };
         self.rest = None;
         if let Some(position) = level.before(position)
-            && let Some(entry) = level
-                .entry(position, self.blocks)?
-                .filter(|entry| entry.high >= low)
+            && let Some(entry) = level.entry(position, self.blocks)?
+            && entry.high >= low
         {
             let block = self.blocks.rows(entry)?;
             self.puts_left = block.puts().len();

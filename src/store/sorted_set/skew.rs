@@ -15,46 +15,48 @@ const MOST_CHUNKS: usize = 64;
 const SAMPLES: usize = 8;
 const SAMPLE_BLOCKS: usize = 16;
 
-/// For each length of a prefix from 0 to 64 bits, the share of the rows that have the same prefix as a
-/// stored row, on average over the rows. That is the sum of the squares of the frequencies. The largest
-/// level stands for all. Without levels there are no shares.
-///
-/// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
-/// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read.
-pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>> {
-    let levels = reader.set.levels.iter().map(|set| &set.level);
-    let Some(level) = levels.max_by_key(|level| level.rows().0) else {
-        return Ok(Vec::new());
-    };
-    let rows = level.rows().0 as f64;
-    let mut shares = shares_of_directory(level, reader.blocks)?;
-    let measured = shares.len() - 1;
-    let last = shares[measured];
-    for bits in measured + 1..=64 {
-        shares.push(last * 0.5f64.powi((bits - measured) as i32));
-    }
-    if !read {
-        return Ok(shares);
-    }
-    let step = (level.blocks() / SAMPLES).max(SAMPLE_BLOCKS);
-    let mut squares = [0.0; 65];
-    let mut sampled = 0.0;
-    for first in (0..level.blocks()).step_by(step) {
-        let mut rows = Lists::default();
-        let from = level.after(level.all().start, first);
-        for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS), reader.blocks)? {
-            reader.blocks.append_rows(entry, &mut rows)?;
+impl SetReader<'_, u64> {
+    /// For each length of a prefix from 0 to 64 bits, the share of the rows that have the same prefix as a
+    /// stored row, on average over the rows. That is the sum of the squares of the frequencies. The largest
+    /// level stands for all. Without levels there are no shares.
+    ///
+    /// Without `read`, only short prefixes are measured. Rows that have the same short prefix are taken to be
+    /// evenly spread. With `read`, longer prefixes are measured too, in about 128 blocks that are read.
+    pub(crate) fn shares(&self, read: bool) -> Result<Vec<f64>> {
+        let levels = self.set.levels.iter().map(|set| &set.level);
+        let Some(level) = levels.max_by_key(|level| level.rows().0) else {
+            return Ok(Vec::new());
+        };
+        let rows = level.rows().0 as f64;
+        let mut shares = shares_of_directory(level, self.blocks)?;
+        let measured = shares.len() - 1;
+        let last = shares[measured];
+        for bits in measured + 1..=64 {
+            shares.push(last * 0.5f64.powi((bits - measured) as i32));
         }
-        sampled += rows.puts.len() as f64;
-        let sums = sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)));
-        for (all, sum) in squares.iter_mut().zip(sums) {
-            *all += sum;
+        if !read {
+            return Ok(shares);
         }
+        let step = (level.blocks() / SAMPLES).max(SAMPLE_BLOCKS);
+        let mut squares = [0.0; 65];
+        let mut sampled = 0.0;
+        for first in (0..level.blocks()).step_by(step) {
+            let mut rows = Lists::default();
+            let from = level.after(level.all().start, first);
+            for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS), self.blocks)? {
+                self.blocks.append_rows(entry, &mut rows)?;
+            }
+            sampled += rows.puts.len() as f64;
+            let sums = sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)));
+            for (all, sum) in squares.iter_mut().zip(sums) {
+                *all += sum;
+            }
+        }
+        for bits in measured + 1..=64 {
+            shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
+        }
+        Ok(shares)
     }
-    for bits in measured + 1..=64 {
-        shares[bits] = squares[bits] / (sampled.max(1.0) * rows);
-    }
-    Ok(shares)
 }
 
 /// The shares that the directory of a level tells: those of short prefixes.
@@ -65,23 +67,20 @@ pub(crate) fn shares(reader: &SetReader<'_, u64>, read: bool) -> Result<Vec<f64>
 fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<f64>> {
     let rows = level.rows().0 as f64;
     let measured = measured_length(level.blocks());
-    let chunks = level.slots.len();
+    let chunks = level.end().chunk;
     if chunks <= MOST_CHUNKS {
         let entries = level.entries(level.all(), blocks)?;
         let sums = sums_of_squares(entries.map(weight));
         return Ok(shares_of(&sums[..=measured], rows));
     }
     let known = measured_length(chunks);
-    let sums = sums_of_squares(level.chunks());
+    let sums = sums_of_squares(chunks_of(level));
     let mut shares = shares_of(&sums[..=known], rows);
     // Prefixes of that length, each the likelier the more rows have it.
     let mut falls = [0.0; 65];
     let mut all = 0.0;
-    for (high, _) in level
-        .chunks()
-        .skip(chunks / SAMPLES / 2)
-        .step_by(chunks / SAMPLES)
-    {
+    let sampled = chunks_of(level).skip(chunks / SAMPLES / 2);
+    for (high, _) in sampled.step_by(chunks / SAMPLES) {
         let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
         let range = high & !others..=high | others;
         let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
@@ -103,6 +102,12 @@ fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<
 /// The length of the prefixes that so many parts of a directory tell of.
 fn measured_length(parts: usize) -> usize {
     (parts as f64 / BLOCKS_PER_PREFIX).max(1.0).log2() as usize
+}
+
+/// The last row of each chunk, and the number of rows that its blocks put.
+fn chunks_of(level: &Level<u64>) -> impl Iterator<Item = (u64, f64)> {
+    let outlines = (0..).map_while(|chunk| level.outline(chunk));
+    outlines.map(|outline| (outline.high, f64::from(outline.rows.0)))
 }
 
 /// The last row of a block, and the number of rows that it puts.

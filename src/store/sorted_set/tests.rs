@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
-    BlockId, CachedRow, Entry, FileSeed, Hint, Lists, MemoryBlocks, Packed, Packer, share_of_sum,
+    BlockId, CachedRow, Entry, Fields, FileSeed, Hint, Lists, MemoryBlocks, Packed, Packer,
 };
-use crate::store::engine::{BlockTable, LevelName};
+use crate::store::engine::{BlockTable, LevelChange, LevelName};
 
 /// Rows from the oldest source to the newest, each put (true) or marked.
 type Sources = Vec<BTreeMap<u64, bool>>;
@@ -69,36 +69,30 @@ fn level<R: CachedRow>(
             }
         })
         .collect();
-    let empty = Level::empty();
-    let splice = empty.splice(
-        name,
-        empty.all(),
-        &entries,
-        CHUNK_ENTRIES,
-        blocks.of_table(&TABLE),
-    );
-    let Splice {
-        level,
-        chunks,
-        summaries,
-    } = splice.expect("nothing is read");
-    memory.replace_chunks(name, chunks);
+    let empty = Level::empty(number);
+    let of = blocks.of_table(&TABLE);
+    let mut change = LevelChange::none(name);
+    let level = empty
+        .splice(empty.all(), &entries, CHUNK_ENTRIES, of, &mut change)
+        .expect("nothing is read");
+    memory.replace_chunks(name, change.chunks);
     // Nothing is in memory, as after opening a file.
-    reopened(name, blocks.file(), &summaries.written, level.last_chunk())
+    reopened(name, blocks.file(), &change.summaries.written, &level)
 }
 
 /// A level as it is after opening a file: no chunk is read yet.
-fn reopened<R: CachedRow>(
+pub(super) fn reopened<R: CachedRow>(
     name: LevelName,
     file: FileSeed,
     summaries: &[(u128, Vec<u8>)],
-    last: Option<Outline<R>>,
+    level: &Level<R>,
 ) -> Level<R> {
-    let read = |(last, bytes): &(u128, Vec<u8>)| {
-        let outlines = summary::decode(name, *last, file, bytes).expect("it was just written");
-        (outlines, share_of_sum([bytes.as_slice()]))
-    };
-    Level::stored(name.number, summaries.iter().map(read), last)
+    let mut record = Vec::new();
+    level.encode(&mut record);
+    StoredDirectory::decode(name.table.has_extents, &mut Fields(&record))
+        .expect("it was just encoded")
+        .level(name, file, summaries)
+        .expect("it was just written")
 }
 
 fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
@@ -130,7 +124,7 @@ pub(crate) fn stack<R: CachedRow>(
     for (i, rows) in sources.iter().enumerate() {
         if i < levels {
             let mut new = set.new_level();
-            new.level = Arc::new(level(rows, rules, &memory, new.number));
+            new.level = Arc::new(level(rows, rules, &memory, new.level.number));
             set.levels.insert(0, new);
         } else if i + 1 < sources.len() {
             let (puts, marks) = lists(rows);
@@ -165,7 +159,11 @@ pub(crate) fn stack<R: CachedRow>(
 fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
     let mut set = SortedSet::new(Rules::ONCE);
     let run = |first: u64| Run::new((first..first + 10).collect(), Vec::new(), Rules::ONCE);
-    let lengths = |set: &SortedSet<u64>| set.recent.iter().map(Run::len).collect::<Vec<_>>();
+    let lengths = |set: &SortedSet<u64>| {
+        let mut lengths: Vec<usize> = set.runs().map(Run::len).collect();
+        lengths.reverse();
+        lengths
+    };
     [0, 10, 20]
         .into_iter()
         .for_each(|first| set.push(run(first), 4));
@@ -183,7 +181,7 @@ fn merged_runs_take_the_place_of_what_they_were_made_of_or_of_nothing() {
         set.replace_runs(merged);
         assert_eq!(lengths(&set), [30, 10, 10]);
     }
-    let mut rows: Vec<u64> = set.recent.iter().flat_map(Run::puts).copied().collect();
+    let mut rows: Vec<u64> = set.runs().flat_map(|run| run.puts().to_vec()).collect();
     rows.sort_unstable();
     assert_eq!(rows, (0..50).collect::<Vec<_>>());
 }
@@ -253,22 +251,21 @@ fn read_together<'a, R: CachedRow>(
 ) -> Result<()> {
     for together in ranges.chunks(1).chain([ranges]) {
         for most_blocks in [usize::MAX, 1] {
-            let wanted = || {
-                let want = |range: &RangeInclusive<R>| (*range.start(), *range.end());
-                together.iter().map(want).map(|(first, last)| Wanted {
-                    reader: reader(),
-                    first,
-                    last,
-                })
-            };
+            let wanted = || together.iter().map(|range| (reader(), range.clone()));
             let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(wanted(), most_blocks, |index, puts, marks| {
-                found[index].extend((puts, marks));
-            })?;
+            let read = read_ranges(
+                wanted(),
+                Marks::Wanted,
+                most_blocks,
+                |index, puts, marks| {
+                    found[index].extend((puts, marks));
+                },
+            )?;
             let mut alone = vec![Lists::default(); together.len()];
-            let read_alone = read_puts(wanted(), most_blocks, |index, puts| {
-                alone[index].extend((puts, &[]));
-            })?;
+            let read_alone =
+                read_ranges(wanted(), Marks::Ignored, most_blocks, |index, puts, _| {
+                    alone[index].extend((puts, &[]));
+                })?;
             assert_eq!(
                 (read_alone.blocks, &read_alone.too_long),
                 (read.blocks, &read.too_long)
@@ -412,7 +409,7 @@ fn the_shares_of_prefixes_are_those_of_the_rows() -> Result<()> {
             blocks: blocks.of_table(&TABLE),
         };
         for read in [false, true] {
-            let shares = shares(&set, read)?;
+            let shares = set.shares(read)?;
             assert_eq!(shares.len(), 65);
             for bits in [0u32, 2, 4, 6, 7, 8] {
                 let prefix = |row: u64| row.checked_shr(64 - bits).unwrap_or(0);

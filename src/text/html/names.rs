@@ -76,55 +76,60 @@ pub(super) enum Space {
     Svg = 2,
 }
 
-/// What the HTML standard says of the elements of one name. Each constant is one statement.
+/// A statement of the HTML standard on the elements of one name.
+#[derive(Clone, Copy)]
+pub(super) enum Trait {
+    /// "Special": an end tag without a start tag does not reach beyond it.
+    Special,
+    /// No end tag reaches beyond it.
+    Scope,
+    /// Has no content.
+    Void,
+    /// Is shown as a block, a row, a cell or the end of a line.
+    Block,
+    /// Is shown as a box within a line.
+    Box,
+    /// Its content is not shown.
+    Unshown,
+    /// Its start tag ends a paragraph.
+    EndsP,
+    /// Its end tag ends the elements within it, if it is in scope.
+    EndsScoped,
+    /// May lack an end tag.
+    Implied,
+    /// A formatting element, which may overlap with others.
+    Formatting,
+    /// Its start tag ends SVG and MathML.
+    Breakout,
+    /// A part of a table.
+    Part,
+    /// A heading.
+    Heading,
+    /// May stand in a head.
+    InHead,
+    /// Its content has no markup.
+    Raw,
+    /// With it, a page has a body and can have no frames.
+    NoFrames,
+}
+
+/// What the HTML standard says of the elements of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traits(u32);
 
 impl Traits {
     /// Nothing is said.
     pub(super) const NONE: Self = Self(0);
-    /// "Special": an end tag without a start tag does not reach beyond it.
-    pub(super) const SPECIAL: Self = Self(1);
-    /// No end tag reaches beyond it.
-    pub(super) const SCOPE: Self = Self(1 << 1);
-    /// Has no content.
-    pub(super) const VOID: Self = Self(1 << 2);
-    /// Is shown as a block, a row, a cell or the end of a line.
-    pub(super) const BLOCK: Self = Self(1 << 3);
-    /// Is shown as a box within a line.
-    pub(super) const BOX: Self = Self(1 << 4);
-    /// Its content is not shown.
-    pub(super) const UNSHOWN: Self = Self(1 << 5);
-    /// Its start tag ends a paragraph.
-    pub(super) const ENDS_P: Self = Self(1 << 6);
-    /// Its end tag ends the elements within it, if it is in scope.
-    pub(super) const ENDS_SCOPED: Self = Self(1 << 7);
-    /// May lack an end tag.
-    pub(super) const IMPLIED: Self = Self(1 << 8);
-    /// A formatting element, which may overlap with others.
-    pub(super) const FORMATTING: Self = Self(1 << 9);
-    /// Its start tag ends SVG and MathML.
-    pub(super) const BREAKOUT: Self = Self(1 << 10);
-    /// A part of a table.
-    pub(super) const PART: Self = Self(1 << 11);
-    /// A heading.
-    pub(super) const HEADING: Self = Self(1 << 12);
-    /// May stand in a head.
-    pub(super) const IN_HEAD: Self = Self(1 << 13);
-    /// Its content has no markup.
-    pub(super) const RAW: Self = Self(1 << 14);
-    /// With it, a page has a body and can have no frames.
-    pub(super) const NO_FRAMES: Self = Self(1 << 15);
 
-    /// Whether one of `others` is said.
+    /// Whether this is said.
     #[inline]
-    pub(super) const fn any(self, others: Self) -> bool {
-        self.0 & others.0 != 0
+    pub(super) const fn has(self, said: Trait) -> bool {
+        self.0 >> said as u32 & 1 == 1
     }
 
-    /// All that is said in either.
-    pub(super) const fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
+    /// The same, and this is said too.
+    pub(super) const fn with(self, said: Trait) -> Self {
+        Self(self.0 | 1 << said as u32)
     }
 }
 
@@ -132,9 +137,9 @@ impl Traits {
 ///
 /// References: HTML standard, sections 13.1.2 (void elements, raw text), 13.2.4.2 (special elements and scopes), 13.2.6
 /// (how tags are treated), and 15.3 (how elements are shown).
-const STATEMENTS: [(Traits, &str); 16] = [
+const STATEMENTS: [(Trait, &str); 16] = [
     (
-        Traits::SPECIAL,
+        Trait::Special,
         "address applet area article aside base basefont bgsound blockquote body br button caption center col \
          colgroup dd details dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 \
          h6 head header hgroup hr html iframe img input keygen li link listing main marquee menu meta nav noembed \
@@ -142,65 +147,65 @@ const STATEMENTS: [(Traits, &str); 16] = [
          tbody td template textarea tfoot th thead title tr track ul wbr xmp",
     ),
     (
-        Traits::SCOPE,
+        Trait::Scope,
         "applet caption html table td th marquee object select template",
     ),
     (
-        Traits::VOID,
+        Trait::Void,
         "area base basefont bgsound br col colgroup embed frame hr image img input keygen link meta param source \
          track wbr",
     ),
     (
-        Traits::BLOCK,
+        Trait::Block,
         "address article aside blockquote body br caption center dd details dialog dir div dl dt fieldset figcaption \
          figure footer form frame frameset h1 h2 h3 h4 h5 h6 header hgroup hr html legend li listing main menu nav ol \
          optgroup option p plaintext pre search section summary table tbody td tfoot th thead tr ul xmp",
     ),
     (
-        Traits::BOX,
+        Trait::Box,
         "applet audio button canvas embed iframe image img input keygen marquee math meter object progress rt rtc \
          select svg textarea video",
     ),
     (
-        Traits::UNSHOWN,
+        Trait::Unshown,
         "audio canvas datalist iframe noembed noframes noscript rp script style template title video",
     ),
     (
-        Traits::ENDS_P,
+        Trait::EndsP,
         "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form \
          header hgroup hr h1 h2 h3 h4 h5 h6 li dd dt listing main menu nav ol p plaintext pre search section summary \
          table ul xmp",
     ),
     (
-        Traits::ENDS_SCOPED,
+        Trait::EndsScoped,
         "address applet article aside blockquote button center dd details dialog dir div dl dt fieldset figcaption \
          figure footer header hgroup listing main marquee menu nav object ol pre search section select summary ul",
     ),
-    (Traits::IMPLIED, "dd dt li optgroup option p rb rp rt rtc"),
+    (Trait::Implied, "dd dt li optgroup option p rb rp rt rtc"),
     (
-        Traits::FORMATTING,
+        Trait::Formatting,
         "a b big code em font i nobr s small strike strong tt u",
     ),
     (
-        Traits::BREAKOUT,
+        Trait::Breakout,
         "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu \
          meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var",
     ),
     (
-        Traits::PART,
+        Trait::Part,
         "caption col colgroup tbody td tfoot th thead tr",
     ),
-    (Traits::HEADING, "h1 h2 h3 h4 h5 h6"),
+    (Trait::Heading, "h1 h2 h3 h4 h5 h6"),
     (
-        Traits::IN_HEAD,
+        Trait::InHead,
         "base basefont bgsound head html link meta noframes noscript script style template title",
     ),
     (
-        Traits::RAW,
+        Trait::Raw,
         "iframe noembed noframes noscript script style textarea title xmp",
     ),
     (
-        Traits::NO_FRAMES,
+        Trait::NoFrames,
         "applet area body br button dd dt embed hr iframe image img keygen li listing marquee object pre select table \
          textarea wbr xmp",
     ),
@@ -216,13 +221,13 @@ const fn table() -> [Option<(Name, Traits)>; SLOTS] {
     let mut table = [None; SLOTS];
     let mut statement = 0;
     while statement < STATEMENTS.len() {
-        let (traits, names) = STATEMENTS[statement];
+        let (said, names) = STATEMENTS[statement];
         let names = names.as_bytes();
         let mut name = Name::EMPTY;
         let mut at = 0;
         while at <= names.len() {
             if at == names.len() || names[at] == b' ' {
-                add(&mut table, name, traits);
+                add(&mut table, name, said);
                 name = Name::EMPTY;
             } else {
                 name = name.and(names[at]);
@@ -234,17 +239,17 @@ const fn table() -> [Option<(Name, Traits)>; SLOTS] {
     table
 }
 
-const fn add(table: &mut [Option<(Name, Traits)>; SLOTS], name: Name, traits: Traits) {
+const fn add(table: &mut [Option<(Name, Traits)>; SLOTS], name: Name, said: Trait) {
     let mut slot = name.slot(SLOTS);
     loop {
         match table[slot] {
             Some((known, before)) if known.0 == name.0 => {
-                table[slot] = Some((name, before.and(traits)));
+                table[slot] = Some((name, before.with(said)));
                 return;
             }
             Some(_) => slot = (slot + 1) % SLOTS,
             None => {
-                table[slot] = Some((name, traits));
+                table[slot] = Some((name, Traits::NONE.with(said)));
                 return;
             }
         }
@@ -257,14 +262,14 @@ mod tests {
 
     #[test]
     fn each_name_has_what_is_said_of_it() {
-        assert!(Name::new("DIV").traits().any(Traits::BLOCK));
-        assert!(Name::new("div").traits().any(Traits::SPECIAL));
-        assert!(!Name::new("div").traits().any(Traits::SCOPE));
+        assert!(Name::new("DIV").traits().has(Trait::Block));
+        assert!(Name::new("div").traits().has(Trait::Special));
+        assert!(!Name::new("div").traits().has(Trait::Scope));
         assert_eq!(Name::new("my-element").traits(), Traits::NONE);
         assert_eq!(Name::new("bdi").traits(), Traits::NONE);
         for (traits, names) in STATEMENTS {
             for name in names.split(' ') {
-                assert!(Name::new(name).traits().any(traits), "{name}");
+                assert!(Name::new(name).traits().has(traits), "{name}");
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Each element knows the bounds of its scopes and whether it is shown, from the element that it is in. So a question
 //! costs little however deep a page nests.
 
-use super::names::{Name, Space, Traits, names};
+use super::names::{Name, Space, Trait, Traits, names};
 use super::showing::{Showing, Shown};
 
 names! {
@@ -85,21 +85,14 @@ pub(super) enum Gap {
 
 impl From<Traits> for Gap {
     fn from(traits: Traits) -> Self {
-        if traits.any(Traits::BLOCK) {
+        if traits.has(Trait::Block) {
             Self::Block
-        } else if traits.any(Traits::BOX) {
+        } else if traits.has(Trait::Box) {
             Self::Box
         } else {
             Self::None
         }
     }
-}
-
-/// A special element in a formatting one.
-pub(super) struct Block {
-    pub(super) index: usize,
-    /// Whether the element ends there, with all that is open in the block.
-    pub(super) is_innermost: bool,
 }
 
 /// The outer loop of the adoption agency, section 13.2.6.4.7 of the HTML standard, runs so often.
@@ -177,7 +170,7 @@ impl OpenElements {
         let index = self.elements.len() as u16;
         let Element { name, traits, .. } = element;
         let is_html = element.space == Space::Html;
-        let parent = if traits.any(Traits::PART) {
+        let parent = if traits.has(Trait::Part) {
             self.innermost().shown
         } else {
             self.shown()
@@ -191,7 +184,7 @@ impl OpenElements {
         if is_html {
             open.html = index;
         }
-        if traits.any(Traits::SPECIAL) {
+        if traits.has(Trait::Special) {
             open.special = index;
             if !matches!(name, ADDRESS | DIV | P) {
                 open.item = index;
@@ -201,7 +194,7 @@ impl OpenElements {
             open.table = index;
         }
         let bounds_scope =
-            traits.any(Traits::SCOPE) && is_html || element.integration != Integration::None;
+            traits.has(Trait::Scope) && is_html || element.integration != Integration::None;
         if bounds_scope {
             open.scope = index;
         }
@@ -270,13 +263,13 @@ impl OpenElements {
     }
 
     /// The innermost heading that an end tag reaches.
-    pub(super) fn heading_in_scope(&self) -> Option<usize> {
+    fn heading_in_scope(&self) -> Option<usize> {
         let headings = [H1, H2, H3, H4, H5, H6].into_iter();
         headings.filter_map(|name| self.in_scope(name)).max()
     }
 
     /// The innermost item that an end tag reaches. A list bounds the scope of its items.
-    pub(super) fn item_in_scope(&self) -> Option<usize> {
+    fn item_in_scope(&self) -> Option<usize> {
         let list = self.in_scope(UL).max(self.in_scope(OL));
         self.in_scope(LI).filter(|&item| Some(item) > list)
     }
@@ -288,17 +281,17 @@ impl OpenElements {
     }
 
     /// The innermost part of this name of the innermost table, or the table.
-    pub(super) fn in_table_scope(&self, name: Name) -> Option<usize> {
+    fn in_table_scope(&self, name: Name) -> Option<usize> {
         self.last(name, self.innermost().table)
     }
 
     /// The innermost template.
-    pub(super) fn template(&self) -> Option<usize> {
+    fn template(&self) -> Option<usize> {
         self.last(TEMPLATE, 0)
     }
 
     /// The innermost element of this name, if no special one is within.
-    pub(super) fn within_special(&self, name: Name) -> Option<usize> {
+    fn within_special(&self, name: Name) -> Option<usize> {
         self.last(name, self.innermost().special)
     }
 
@@ -309,6 +302,36 @@ impl OpenElements {
             .max(self.last(name.within(Space::MathMl), html))
     }
 
+    /// The element that an end tag closes, with all that is in it.
+    pub(super) fn reached(&self, name: Name, traits: Traits) -> Option<usize> {
+        match name {
+            P => self.paragraph(),
+            TEMPLATE => self.template(),
+            LI => self.item_in_scope(),
+            TABLE => self.in_table_scope(name),
+            _ if traits.has(Trait::Part) => self.in_table_scope(name),
+            _ if traits.has(Trait::Heading) => self.heading_in_scope(),
+            _ if traits.has(Trait::EndsScoped) => self.in_scope(name),
+            _ => self.within_special(name),
+        }
+    }
+
+    /// The innermost element that stays open around a part of a table: the table, a section or a row.
+    pub(super) fn around_part(&self, name: Name) -> usize {
+        let table = self.table();
+        let is_section =
+            self.len() > table + 1 && matches!(self.at(table + 1).name, TBODY | THEAD | TFOOT);
+        let section = table + usize::from(is_section);
+        let row = section + 1;
+        match name {
+            TR => section,
+            TD | TH if is_section => {
+                section + usize::from(self.len() > row && self.at(row).name == TR)
+            }
+            _ => table,
+        }
+    }
+
     /// Whether the innermost table is between its cells, and not in one.
     pub(super) fn is_between_cells(&self) -> bool {
         let table = self.table();
@@ -317,9 +340,18 @@ impl OpenElements {
             && !parts.any(|part| matches!(part.element.name, TD | TH | CAPTION))
     }
 
+    /// The element that the end of a formatting element closes.
+    pub(super) fn formatting(&self, name: Name) -> Option<usize> {
+        match self.in_scope(name) {
+            Some(index) => Some(index),
+            None => self.within_special(name),
+        }
+    }
+
     /// The last block to which the end of a formatting element is carried on, from the outermost one in the element
-    /// to the innermost one, but not over more than [`MOST_BLOCKS`]. `None` if there is no block in the element.
-    pub(super) fn last_block(&self, index: usize) -> Option<Block> {
+    /// to the innermost one, but not over more than [`MOST_BLOCKS`]. And whether the element ends there, with all that
+    /// is open in the block. `None` if there is no block in the element.
+    pub(super) fn last_block(&self, index: usize) -> Option<(usize, bool)> {
         if usize::from(self.innermost().special) <= index {
             return None;
         }
@@ -329,15 +361,12 @@ impl OpenElements {
             if count == MOST_BLOCKS {
                 break;
             }
-            if self.at(at).traits.any(Traits::SPECIAL) {
+            if self.at(at).traits.has(Trait::Special) {
                 count += 1;
                 last = Some(at);
             }
         }
-        last.map(|index| Block {
-            index,
-            is_innermost: count < MOST_BLOCKS,
-        })
+        Some((last?, count < MOST_BLOCKS))
     }
 
     /// Takes away an element, and of those up to another one all but blocks and what formats. What they hold stays.
@@ -345,10 +374,8 @@ impl OpenElements {
         let mut inner = self.take_from(index);
         let mut at = index;
         inner.retain(|open| {
-            let is_kept = open
-                .element
-                .traits
-                .any(Traits::FORMATTING.and(Traits::SPECIAL));
+            let traits = open.element.traits;
+            let is_kept = traits.has(Trait::Formatting) || traits.has(Trait::Special);
             at += 1;
             at > up_to || at > index + 1 && is_kept
         });

@@ -2,13 +2,9 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
-
 use super::names::Name;
-use super::open_elements::Gap;
 use super::reader::Reader;
 use super::showing::Hiding;
-use super::tokenizer::is_blank;
 use crate::text::unicode::tokens;
 
 /// How a page is written.
@@ -109,98 +105,19 @@ fn read<S>(
     take: impl Fn(&mut S, Piece<'_>),
 ) -> S {
     let page = page.strip_prefix('\u{feff}').unwrap_or(page);
-    let read_by = |hiding| {
+    let mut hiding = Hiding::ByAttributes;
+    loop {
         let mut state = begin();
-        let amount = Reader::new(page, syntax, hiding, also_hidden, |piece| {
+        let reader = Reader::new(page, syntax, hiding, also_hidden, |piece| {
             take(&mut state, piece);
-        })
-        .read();
-        (state, amount)
-    };
-    let (state, amount) = read_by(Hiding::ByAttributes);
-    let hides_itself = amount.hidden > 0 && amount.shown < LEAST_SHOWN;
-    if hides_itself {
-        read_by(Hiding::Off).0
-    } else {
-        state
+        });
+        let hides_itself = reader.read();
+        if hiding == Hiding::Off || !hides_itself {
+            return state;
+        }
+        hiding = Hiding::Off;
     }
 }
-
-/// How much text of a page is not blank.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Amount {
-    shown: usize,
-    /// What attributes hide. Of what no attribute could show, nothing is counted.
-    hidden: usize,
-}
-
-/// Hands out the pieces of a page, and counts the text.
-pub(super) struct Pieces<T> {
-    take: T,
-    amount: Amount,
-    /// Whether the last piece was a break.
-    is_broken: bool,
-}
-
-impl<T: FnMut(Piece<'_>)> Pieces<T> {
-    pub(super) fn new(take: T) -> Self {
-        Self {
-            take,
-            amount: Amount::default(),
-            is_broken: false,
-        }
-    }
-
-    pub(super) fn amount(&self) -> Amount {
-        self.amount
-    }
-
-    /// Text that is shown.
-    pub(super) fn text(&mut self, mut text: &[u8], without_nul: bool) {
-        if !is_blank(text) {
-            self.amount.shown += text.len();
-        }
-        self.is_broken = false;
-        while let Some(at) = memchr2(b'\r', 0, text) {
-            (self.take)(Piece::Text(&text[..at]));
-            match text[at] {
-                b'\r' if text.get(at + 1) != Some(&b'\n') => (self.take)(Piece::Text(b"\n")),
-                0 if !without_nul => (self.take)(Piece::Text("\u{fffd}".as_bytes())),
-                _ => {}
-            }
-            text = &text[at + 1..];
-        }
-        (self.take)(Piece::Text(text));
-    }
-
-    /// Text that an attribute hides.
-    pub(super) fn pass_over(&mut self, text: &[u8]) {
-        if !is_blank(text) {
-            self.amount.hidden += text.len();
-        }
-    }
-
-    /// What parts words.
-    pub(super) fn gap(&mut self, gap: Gap) {
-        match gap {
-            Gap::None => {}
-            Gap::Box => (self.take)(Piece::Text(b" ")),
-            Gap::Block if self.is_broken => {}
-            Gap::Block => {
-                self.is_broken = true;
-                (self.take)(Piece::Break);
-            }
-        }
-    }
-
-    /// A link begins or ends.
-    pub(super) fn link(&mut self, begins: bool) {
-        (self.take)(Piece::Link(begins));
-    }
-}
-
-/// The least text of a page that is taken for what a page shows, in bytes.
-const LEAST_SHOWN: usize = 64;
 
 /// The text of pieces. They are parts of a page at places where characters end, and so UTF-8.
 fn to_string(text: Vec<u8>) -> String {

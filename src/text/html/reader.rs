@@ -9,13 +9,15 @@
 //! * A page is never in quirks mode.
 //! * What is not shown needs no parts: nothing of a head is kept.
 
+use memchr::memchr2;
+
 use super::Syntax;
-use super::names::{Name, Space, Traits, names};
+use super::names::{Name, Space, Trait, Traits, names};
 use super::open_elements::{Element, Gap, Integration, OpenElements};
-use super::pages::{Amount, Piece, Pieces};
+use super::pages::Piece;
 use super::references::{self, Within};
 use super::showing::{Hiding, Showing};
-use super::tokenizer::{Attributes, Tag, Token, Tokenizer, is_blank};
+use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, is_blank};
 
 names! {
     A = "a", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button", COL = "col",
@@ -25,7 +27,7 @@ names! {
     MTEXT = "mtext", NOBR = "nobr", NOFRAMES = "noframes", OPTGROUP = "optgroup", OPTION = "option", P = "p",
     PLAINTEXT = "plaintext", RB = "rb", RP = "rp", RT = "rt", RTC = "rtc", RUBY = "ruby", SELECT = "select",
     SVG = "svg", TABLE = "table", TBODY = "tbody", TD = "td", TEMPLATE = "template", TEXTAREA = "textarea",
-    TFOOT = "tfoot", TH = "th", THEAD = "thead", TITLE = "title", TR = "tr", XMP = "xmp",
+    TH = "th", TITLE = "title", TR = "tr", XMP = "xmp",
 }
 
 /// Where a character NUL is. In HTML nothing stands for it, elsewhere a mark.
@@ -73,8 +75,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
     }
 
-    /// Reads the page to its end.
-    pub(super) fn read(mut self) -> Amount {
+    /// Reads the page to its end. Returns whether the page hides nearly all of its text.
+    pub(super) fn read(mut self) -> bool {
         while let Some(token) = self.tokens.next(self.open.top().space != Space::Html) {
             match token {
                 Token::Text(text) => self.text(text, Nul::InData),
@@ -83,7 +85,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
                 Token::End(name) => self.end(name),
             }
         }
-        self.pieces.amount()
+        let Amount { shown, hidden } = self.pieces.amount;
+        hidden > 0 && shown < LEAST_SHOWN
     }
 
     fn text(&mut self, text: &[u8], nul: Nul) {
@@ -123,7 +126,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let traits = tag.name.traits();
         if is_html {
             self.start_html(tag, traits);
-        } else if traits.any(Traits::BREAKOUT) || tag.name == FONT && tag.attributes.font {
+        } else if traits.has(Trait::Breakout) || tag.name == FONT && tag.attributes.has(Flag::Font)
+        {
             self.leave_foreign();
             self.start_html(tag, traits);
         } else {
@@ -152,7 +156,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
         let traits = if special {
-            Traits::SPECIAL
+            Traits::NONE.with(Trait::Special)
         } else {
             Traits::NONE
         };
@@ -176,7 +180,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             gap: Gap::from(traits),
             ..Element::html(tag.name, traits)
         };
-        if traits.any(Traits::VOID) {
+        if traits.has(Trait::Void) {
             if element.own.displayed {
                 self.part(element.gap);
             }
@@ -221,7 +225,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// Closes the elements that need no end tag, but for one.
     fn end_implied(&mut self, but: Name) {
-        while self.open.top().traits.any(Traits::IMPLIED) && self.open.top().name != but {
+        while self.open.top().traits.has(Trait::Implied) && self.open.top().name != but {
             self.pop();
         }
     }
@@ -246,24 +250,24 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if tag.name == FRAMESET {
             return self.start_frames();
         }
-        if self.open.len() == 1 && !traits.any(Traits::IN_HEAD) {
+        if self.open.len() == 1 && !traits.has(Trait::InHead) {
             self.begin_body();
         }
-        self.may_have_frames &= !traits.any(Traits::NO_FRAMES);
+        self.may_have_frames &= !traits.has(Trait::NoFrames);
         if tag.name == A {
             self.pieces.link(false);
         }
-        if traits.any(Traits::RAW) {
+        if traits.has(Trait::Raw) {
             return self.raw(tag, traits);
         }
-        if traits.any(Traits::PART) {
+        if traits.has(Trait::Part) {
             return self.start_part(tag, traits);
         }
-        if traits.any(Traits::ENDS_P) {
+        if traits.has(Trait::EndsP) {
             self.end_paragraph_before(tag.name);
         }
         self.start_in_body(tag, traits);
-        if tag.name == A && tag.attributes.href {
+        if tag.name == A && tag.attributes.has(Flag::Href) {
             self.pieces.link(true);
         }
     }
@@ -285,7 +289,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             return;
         }
         let content = self.tokens.raw(tag.name);
-        if traits.any(Traits::UNSHOWN) {
+        if traits.has(Trait::Unshown) {
             return self.part(Gap::from(traits));
         }
         self.push(Element {
@@ -316,15 +320,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if table == 0 {
             return self.part(Gap::Block);
         }
-        let section = table + usize::from(self.is_section(table + 1));
-        let kept = match tag.name {
-            TR => section,
-            TD | TH if section > table => {
-                let row = section + 1;
-                section + usize::from(self.open.len() > row && self.open.at(row).name == TR)
-            }
-            _ => table,
-        };
+        let kept = self.open.around_part(tag.name);
         self.pop_from(kept + 1);
         let is_in_table = self.open.at(table).name == TABLE;
         if is_in_table && matches!(tag.name, TR | TD | TH) && kept == table {
@@ -334,10 +330,6 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             self.open_bare(TR);
         }
         self.open_html(tag, traits);
-    }
-
-    fn is_section(&self, index: usize) -> bool {
-        self.open.len() > index && matches!(self.open.at(index).name, TBODY | THEAD | TFOOT)
     }
 
     /// Opens an element that has no tag.
@@ -399,7 +391,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             OPTION | OPTGROUP | HR => self.end_option(next),
             RB | RTC if self.open.in_scope(RUBY).is_some() => self.end_implied(Name::EMPTY),
             RP | RT if self.open.in_scope(RUBY).is_some() => self.end_implied(RTC),
-            _ if traits.any(Traits::HEADING) && self.open.top().traits.any(Traits::HEADING) => {
+            _ if traits.has(Trait::Heading) && self.open.top().traits.has(Trait::Heading) => {
                 self.pop();
             }
             _ => {}
@@ -462,26 +454,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             _ if self.open.len() == 1 => {}
             P if self.open.paragraph().is_none() => self.part(Gap::Block),
             FORM => self.end_form(),
-            _ if traits.any(Traits::FORMATTING) => self.end_formatting(name),
+            _ if traits.has(Trait::Formatting) => self.end_formatting(name),
             _ => {
-                if let Some(index) = self.reached(name, traits) {
+                if let Some(index) = self.open.reached(name, traits) {
                     self.pop_from(index);
                 }
             }
-        }
-    }
-
-    /// The element that an end tag closes, with all that is in it.
-    fn reached(&self, name: Name, traits: Traits) -> Option<usize> {
-        match name {
-            P => self.open.paragraph(),
-            TEMPLATE => self.open.template(),
-            LI => self.open.item_in_scope(),
-            TABLE => self.open.in_table_scope(name),
-            _ if traits.any(Traits::PART) => self.open.in_table_scope(name),
-            _ if traits.any(Traits::HEADING) => self.open.heading_in_scope(),
-            _ if traits.any(Traits::ENDS_SCOPED) => self.open.in_scope(name),
-            _ => self.open.within_special(name),
         }
     }
 
@@ -505,27 +483,95 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// The end of an element that formats text. Blocks in it stay open.
     fn end_formatting(&mut self, name: Name) {
-        let Some(index) = self
-            .open
-            .in_scope(name)
-            .or_else(|| self.open.within_special(name))
-        else {
+        let Some(index) = self.open.formatting(name) else {
             return;
         };
-        let Some(block) = self.open.last_block(index) else {
+        let Some((block, is_innermost)) = self.open.last_block(index) else {
             return self.pop_from(index);
         };
-        if block.is_innermost {
-            self.pop_from(block.index + 1);
+        if is_innermost {
+            self.pop_from(block + 1);
         }
-        self.open.take_away(index, block.index);
+        self.open.take_away(index, block);
     }
 }
 
 fn is_hidden_by_attribute(element: &Element) -> bool {
     let has_no_box = !element.own.displayed
-        && !element.traits.any(Traits::UNSHOWN)
+        && !element.traits.has(Trait::Unshown)
         && element.name != TEMPLATE
         && element.space == Space::Html;
     has_no_box || element.own.visible == Some(false)
+}
+
+/// The least text of a page that is taken for what a page shows, in bytes.
+const LEAST_SHOWN: usize = 64;
+
+/// How much text of a page is not blank.
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    shown: usize,
+    /// What attributes hide. Of what no attribute could show, nothing is counted.
+    hidden: usize,
+}
+
+/// Hands out the pieces of a page, and counts the text.
+struct Pieces<T> {
+    take: T,
+    amount: Amount,
+    /// Whether the last piece was a break.
+    is_broken: bool,
+}
+
+impl<T: FnMut(Piece<'_>)> Pieces<T> {
+    fn new(take: T) -> Self {
+        Self {
+            take,
+            amount: Amount::default(),
+            is_broken: false,
+        }
+    }
+
+    /// Text that is shown.
+    fn text(&mut self, mut text: &[u8], without_nul: bool) {
+        if !is_blank(text) {
+            self.amount.shown += text.len();
+        }
+        self.is_broken = false;
+        while let Some(at) = memchr2(b'\r', 0, text) {
+            (self.take)(Piece::Text(&text[..at]));
+            match text[at] {
+                b'\r' if text.get(at + 1) != Some(&b'\n') => (self.take)(Piece::Text(b"\n")),
+                0 if !without_nul => (self.take)(Piece::Text("\u{fffd}".as_bytes())),
+                _ => {}
+            }
+            text = &text[at + 1..];
+        }
+        (self.take)(Piece::Text(text));
+    }
+
+    /// Text that an attribute hides.
+    fn pass_over(&mut self, text: &[u8]) {
+        if !is_blank(text) {
+            self.amount.hidden += text.len();
+        }
+    }
+
+    /// What parts words.
+    fn gap(&mut self, gap: Gap) {
+        match gap {
+            Gap::None => {}
+            Gap::Box => (self.take)(Piece::Text(b" ")),
+            Gap::Block if self.is_broken => {}
+            Gap::Block => {
+                self.is_broken = true;
+                (self.take)(Piece::Break);
+            }
+        }
+    }
+
+    /// A link begins or ends.
+    fn link(&mut self, begins: bool) {
+        (self.take)(Piece::Link(begins));
+    }
 }

@@ -2,8 +2,8 @@
 
 use memchr::memmem;
 
-use super::names::{Name, Space, Traits, names};
-use super::tokenizer::{Attributes, Tag};
+use super::names::{Name, Space, Trait, Traits, names};
+use super::tokenizer::{Attributes, Flag, Tag};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
@@ -48,12 +48,13 @@ impl Showing {
     pub(super) fn html(tag: &Tag<'_>, traits: Traits, hiding: Hiding) -> Self {
         let attributes = &tag.attributes;
         let is_unshown = match tag.name {
-            OBJECT => attributes.data,
+            OBJECT => attributes.has(Flag::Data),
             TEMPLATE => !attributes.is_shadow_root(),
-            _ => traits.any(Traits::UNSHOWN),
+            _ => traits.has(Trait::Unshown),
         };
-        let is_closed = tag.name == DIALOG && !attributes.open || attributes.popover;
-        let is_hidden = hiding == Hiding::ByAttributes && attributes.hidden;
+        let is_closed =
+            tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
+        let is_hidden = hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden);
 
         let mut own = Self::AS_PARENT;
         own.displayed = !(is_closed || is_hidden);

@@ -372,18 +372,8 @@ fn script_end(content: &[u8]) -> usize {
 /// What the attributes of a start tag say. Of two with one name, the first counts.
 #[derive(Default)]
 pub(super) struct Attributes<'a> {
-    /// `hidden`, also `hidden=until-found`.
-    pub(super) hidden: bool,
-    /// `popover`: not shown before somebody asks for it.
-    pub(super) popover: bool,
-    /// `open`, of a dialog.
-    pub(super) open: bool,
-    /// The address of a link.
-    pub(super) href: bool,
-    /// `data`: what an object shows in place of its content.
-    pub(super) data: bool,
-    /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
-    pub(super) font: bool,
+    /// A bit for each flag.
+    flags: u8,
     style: Option<&'a [u8]>,
     encoding: Option<&'a [u8]>,
     shadow_root: Option<&'a [u8]>,
@@ -391,16 +381,33 @@ pub(super) struct Attributes<'a> {
     display: Option<&'a [u8]>,
 }
 
+/// An attribute that says something by being there.
+#[derive(Clone, Copy)]
+pub(super) enum Flag {
+    /// `hidden`, also `hidden=until-found`.
+    Hidden,
+    /// `popover`: not shown before somebody asks for it.
+    Popover,
+    /// `open`, of a dialog.
+    Open,
+    /// The address of a link.
+    Href,
+    /// `data`: what an object shows in place of its content.
+    Data,
+    /// `color`, `face` or `size`, with which a `font` ends SVG and MathML.
+    Font,
+}
+
 impl<'a> Attributes<'a> {
     #[inline]
     pub(super) fn add(&mut self, name: Name, value: &'a [u8]) {
         match name {
-            HIDDEN => self.hidden = true,
-            POPOVER => self.popover = true,
-            OPEN => self.open = true,
-            HREF | XLINK_HREF => self.href = true,
-            DATA => self.data = true,
-            COLOR | FACE | SIZE => self.font = true,
+            HIDDEN => self.set(Flag::Hidden),
+            POPOVER => self.set(Flag::Popover),
+            OPEN => self.set(Flag::Open),
+            HREF | XLINK_HREF => self.set(Flag::Href),
+            DATA => self.set(Flag::Data),
+            COLOR | FACE | SIZE => self.set(Flag::Font),
             STYLE => _ = self.style.get_or_insert(value),
             ENCODING => _ = self.encoding.get_or_insert(value),
             SHADOW_ROOT => _ = self.shadow_root.get_or_insert(value),
@@ -408,6 +415,14 @@ impl<'a> Attributes<'a> {
             DISPLAY => _ = self.display.get_or_insert(value),
             _ => {}
         }
+    }
+
+    fn set(&mut self, flag: Flag) {
+        self.flags |= 1 << flag as u8;
+    }
+
+    pub(super) fn has(&self, flag: Flag) -> bool {
+        self.flags >> flag as u8 & 1 == 1
     }
 
     /// Whether a template is a shadow root, which is shown.

@@ -8,10 +8,12 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use super::set::SetLevel;
-use super::set_reader::SetReader;
+use super::read::Reader;
 use crate::error::Result;
-use crate::store::blocks::CachedRow;
+use crate::fingerprint::Fingerprint;
+use crate::store::file::{POSTINGS, SetRow, permuted, scope_of};
+use crate::store::numbers::ScopeNumber;
+use crate::store::sorted_set::{SetLevel, SetReader};
 
 /// Prefixes with fewer rows in a run in memory are not looked at.
 const LEAST_IN_RUN: usize = 64;
@@ -38,18 +40,59 @@ pub(crate) struct Crowds {
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CrowdsWanted {
+struct CrowdsWanted {
     /// The length of the prefix, 1 to 64.
-    pub(crate) bits: u32,
+    bits: u32,
     /// The most prefixes in the list.
-    pub(crate) most: usize,
+    most: usize,
     /// A set with no more rows than this is read as a whole.
-    pub(crate) most_read: u64,
+    most_read: u64,
+}
+
+impl Reader<'_> {
+    /// The fingerprints that most documents have: at most `most`. With no more postings than `most_read`, all are read.
+    pub(crate) fn largest_groups(self, most: usize, most_read: u64) -> Result<Crowds> {
+        let wanted = CrowdsWanted {
+            bits: 64,
+            most,
+            most_read,
+        };
+        crowds(
+            &self.set(POSTINGS),
+            wanted,
+            // Every document is counted once.
+            |row| ScopeNumber::ALL_DOCUMENTS.contains(&scope_of(row)),
+            |range| self.documents_of(Fingerprint::from_bits(*range.start())),
+        )
+    }
+
+    /// The prefixes of a table, of the length that it was made for, that most rows have: at most `most`. A table
+    /// with no more rows than `most_read` is read as a whole.
+    pub(crate) fn fullest_prefixes(
+        self,
+        table: usize,
+        most: usize,
+        most_read: u64,
+    ) -> Result<Crowds> {
+        let bits = self.settings().plan.tables()[table].prefix_bits;
+        let set = self.set(permuted(table));
+        let wanted = CrowdsWanted {
+            bits,
+            most,
+            most_read,
+        };
+        crowds(
+            &set,
+            wanted,
+            |_| true,
+            |range| Ok(set.puts_and_marks(&range)?.0.unsigned_abs()),
+        )
+    }
 }
 
 /// Finds the prefixes that most rows have. Only rows of the set that `counts` accepts count. `count` counts those
 /// whose prefix is in a range.
-pub(crate) fn crowds<R: CachedRow>(
+fn crowds<R: SetRow>(
     reader: &SetReader<'_, R>,
     wanted: CrowdsWanted,
     counts: impl Fn(R) -> bool,
@@ -78,7 +121,7 @@ fn behind(bits: u32) -> u64 {
     u64::MAX.checked_shr(bits).unwrap_or(0)
 }
 
-fn read_all<R: CachedRow>(
+fn read_all<R: SetRow>(
     reader: &SetReader<'_, R>,
     wanted: CrowdsWanted,
     counts: impl Fn(R) -> bool,
@@ -109,7 +152,7 @@ fn read_all<R: CachedRow>(
 }
 
 /// Adds the prefixes that the directories tell of. Returns the number of rows from which on there is no other.
-fn count_found<R: CachedRow>(
+fn count_found<R: SetRow>(
     reader: &SetReader<'_, R>,
     wanted: CrowdsWanted,
     mut count: impl FnMut(RangeInclusive<u64>) -> Result<u64>,
@@ -144,7 +187,7 @@ struct KnownPrefixes {
     unknown: u64,
 }
 
-fn known_prefixes<R: CachedRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<KnownPrefixes> {
+fn known_prefixes<R: SetRow>(reader: &SetReader<'_, R>, behind: u64) -> Result<KnownPrefixes> {
     let mut found = KnownPrefixes {
         known: HashMap::new(),
         unknown: 1,
@@ -205,9 +248,8 @@ impl Top {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::Rules;
-    use super::super::tests::{TABLE, stack};
     use super::*;
+    use crate::store::sorted_set::{Rules, TABLE, stack};
 
     /// Two levels and a run with prefixes of eight bits: many rows have 7 or 9, some 11, and the others are spread.
     fn sources() -> Vec<BTreeMap<u64, bool>> {

@@ -1,0 +1,122 @@
+//! Documents that are named by the places of their records, so that records of one key stay apart.
+
+use crate::document::Document;
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RecordId {
+    /// The index of its input.
+    pub(crate) input: u32,
+    /// Its line, from 1. Of an input that is not cut into lines, its number among the records.
+    pub(crate) number: u64,
+}
+
+/// What the key of a numbered document says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NumberedKey<'k> {
+    pub(crate) id: RecordId,
+    /// The hash of a text that is too short to judge. By it, texts that are the same are found.
+    pub(crate) text: Option<u128>,
+    /// The key that the record itself has, unless it has more than [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES).
+    pub(crate) key: Option<&'k [u8]>,
+}
+
+const HAS_KEY: u8 = 1;
+const HAS_TEXT: u8 = 2;
+
+impl RecordId {
+    /// The size of the bytes of a place.
+    pub(crate) const BYTES: usize = 12;
+}
+
+impl From<RecordId> for [u8; RecordId::BYTES] {
+    fn from(id: RecordId) -> Self {
+        let mut bytes = [0; RecordId::BYTES];
+        bytes[..4].copy_from_slice(&id.input.to_le_bytes());
+        bytes[4..].copy_from_slice(&id.number.to_le_bytes());
+        bytes
+    }
+}
+
+impl From<&[u8; Self::BYTES]> for RecordId {
+    fn from(bytes: &[u8; Self::BYTES]) -> Self {
+        let (input, number) = bytes.split_at(4);
+        let (Ok(input), Ok(number)) = (input.try_into(), number.try_into()) else {
+            unreachable!("they have four and eight bytes")
+        };
+        Self {
+            input: u32::from_le_bytes(input),
+            number: u64::from_le_bytes(number),
+        }
+    }
+}
+
+impl<'k> NumberedKey<'k> {
+    /// The longest key for which there is room behind the rest.
+    const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let key = self.key.filter(|key| key.len() <= Self::MAX_KEY_BYTES);
+        let mut flags = 0;
+        if key.is_some() {
+            flags |= HAS_KEY;
+        }
+        if self.text.is_some() {
+            flags |= HAS_TEXT;
+        }
+        let mut bytes = <[u8; RecordId::BYTES]>::from(self.id).to_vec();
+        bytes.push(flags);
+        if let Some(text) = self.text {
+            bytes.extend(text.to_le_bytes());
+        }
+        bytes.extend(key.unwrap_or_default());
+        bytes
+    }
+
+    /// What the bytes say. `None` if they are not those of such a key.
+    pub(crate) fn of_bytes(bytes: &'k [u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk()?;
+        let (&flags, mut rest) = rest.split_first()?;
+        let mut text = None;
+        if flags & HAS_TEXT != 0 {
+            let (hash, key) = rest.split_first_chunk()?;
+            text = Some(u128::from_le_bytes(*hash));
+            rest = key;
+        }
+        Some(Self {
+            id: RecordId::from(id),
+            text,
+            key: (flags & HAS_KEY != 0).then_some(rest),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_were_made() {
+        for (input, number) in [
+            (0, 1),
+            (0, 255),
+            (0, 256),
+            (1, 1),
+            (256, 0),
+            (u32::MAX, u64::MAX),
+        ] {
+            let id = RecordId { input, number };
+            for (text, key) in [
+                (None, None),
+                (None, Some(&b""[..])),
+                (Some(7), None),
+                (Some(u128::MAX), Some(b"k")),
+            ] {
+                let numbered = NumberedKey { id, text, key };
+                let bytes = numbered.to_bytes();
+                assert_eq!(NumberedKey::of_bytes(&bytes), Some(numbered));
+            }
+        }
+        assert_eq!(NumberedKey::of_bytes(b"short"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! Tests of unpacking: parts of gzip and zstd, and what is damaged.
+
+use std::io::{self, Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::unpacked::Unpacked;
+
+fn gzip(text: &str) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+fn unpacked(stored: &[u8]) -> io::Result<Unpacked> {
+    Unpacked::new(Box::new(io::Cursor::new(stored.to_vec())), true)
+}
+
+fn text_of(mut unpacked: Unpacked) -> io::Result<String> {
+    let mut text = String::new();
+    unpacked.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[test]
+fn parts_of_gzip_and_zstd_may_follow_each_other_with_padding() -> io::Result<()> {
+    let skippable = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let one = zstd::encode_all(&b"one "[..], 3)?;
+    let (two, three) = (gzip("two ")?, gzip("three")?);
+    let stored = [&one[..], &skippable, &two, &[0; 600], &three, &[0; 7]].concat();
+    assert_eq!(text_of(unpacked(&stored)?)?, "one two three");
+    assert_eq!(text_of(unpacked(b"plain")?)?, "plain");
+    assert_eq!(text_of(unpacked(b"")?)?, "");
+    Ok(())
+}
+
+#[test]
+fn reading_begins_again_at_every_place() -> io::Result<()> {
+    let plain = b"one two three".to_vec();
+    let members = [gzip("one ")?, gzip("two ")?, gzip("three")?].concat();
+    let frames = [
+        zstd::encode_all(&b"one "[..], 3)?,
+        zstd::encode_all(&b"two three"[..], 3)?,
+    ]
+    .concat();
+    for stored in [plain, members, frames, gzip("one two three")?] {
+        let mut whole = unpacked(&stored)?;
+        for at in 0..=13 {
+            let (offset, skip) = whole.place_of(at);
+            let rest = io::Cursor::new(stored[offset as usize..].to_vec());
+            let mut again = whole.again_from(Box::new(rest), offset);
+            again.pass_over(skip, 0)?;
+            assert_eq!(text_of(again)?, "one two three"[at as usize..], "byte {at}");
+            whole.pass_over(1, 0)?;
+        }
+        assert_eq!(whole.stored_offset(), stored.len() as u64);
+    }
+    Ok(())
+}
+
+#[test]
+fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<()> {
+    let dictionary =
+        b"WARC/1.0 WARC-Type: response WARC-Target-URI: https://example.org/".repeat(4);
+    let mut packed = zstd::bulk::Compressor::with_dictionary(3, &dictionary)?;
+    let frame = packed.compress(b"WARC/1.0 WARC-Type: response")?;
+    for stored in [
+        dictionary.clone(),
+        zstd::encode_all(dictionary.as_slice(), 3)?,
+    ] {
+        let length = (stored.len() as u32).to_le_bytes();
+        let whole = [
+            &[0x5d, 0x2a, 0x4d, 0x18][..],
+            &length,
+            &stored,
+            &frame,
+            &frame,
+        ]
+        .concat();
+        let mut all = unpacked(&whole)?;
+        all.pass_over(28, 0)?;
+        assert_eq!(text_of(all)?, "WARC/1.0 WARC-Type: response");
+        let mut all = unpacked(&whole)?;
+        all.pass_over(29, 0)?;
+        let (offset, skip) = all.place_of(28);
+        assert_eq!((offset as usize, skip), (whole.len() - frame.len(), 0));
+        let rest = all.again_from(Box::new(io::Cursor::new(frame.clone())), offset);
+        assert_eq!(text_of(rest)?, "WARC/1.0 WARC-Type: response");
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Result<()> {
+    let text: String = (0..20_000).map(|number| format!("{number} ")).collect();
+    let (first, second) = (gzip("one ")?, gzip(&text)?);
+    let mut flipped = [first.clone(), second.clone()].concat();
+    let at = first.len() + second.len() - 6;
+    flipped[at] ^= 1;
+    let error = text_of(unpacked(&flipped)?)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(
+        error.starts_with(&format!(
+            "the packed data that begins at byte {} is damaged",
+            first.len()
+        )),
+        "{error}"
+    );
+    assert!(
+        error.contains("what was unpacked of it before may be damaged too"),
+        "{error}"
+    );
+    let short = [&first[..], &second[..second.len() / 2]].concat();
+    let error = text_of(unpacked(&short)?)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(error.contains("ends too early"), "{error}");
+    let odd = [&first[..], b"rest"].concat();
+    let error = text_of(unpacked(&odd)?)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(error.contains("neither gzip nor zstd"), "{error}");
+    Ok(())
+}
