@@ -217,7 +217,8 @@ impl Default for Filter {
 impl Filter {
     /// Whether a least similarity or an order by it is asked for, and not only that of the database.
     pub(super) fn asks_for_similarity(&self) -> bool {
-        self.near.min_similarity.is_some_and(|least| least > 0.0) || self.order == Order::Similarity
+        let least = self.near.min_similarity.unwrap_or(0.0);
+        least > 0.0 || self.order == Order::Similarity
     }
 
     /// The bounds of what is near to a document, if they and its sketch fit.

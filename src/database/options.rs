@@ -227,7 +227,8 @@ impl CreateOptions {
                 let distance = self.chosen_distance();
                 let all =
                     plan::plans_and_estimates(self.expected_documents, distance, self.prefer, &[]);
-                let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
+                let mut plans = all.into_iter();
+                let preferred = plans.find(|(_, estimate)| estimate.preferred);
                 Ok(preferred.expect("there are plans for every distance").0)
             }
         }
@@ -330,14 +331,11 @@ fn ensure_same<T: PartialEq + fmt::Display>(
     given: Option<T>,
 ) -> Result<()> {
     match given {
-        Some(given) if given != stored => {
-            let [stored, given] = [stored, given].map(|it| it.to_string().into());
-            Err(Error::CreatedOtherwise {
-                option,
-                stored,
-                given,
-            })
-        }
+        Some(given) if given != stored => Err(Error::CreatedOtherwise {
+            option,
+            stored: stored.to_string().into(),
+            given: given.to_string().into(),
+        }),
         _ => Ok(()),
     }
 }

@@ -61,7 +61,8 @@ impl Snapshot {
     /// The commit itself. Every call that needs more than a reader begins with this.
     #[inline]
     pub(super) fn stored(&self) -> Result<&StoredSnapshot> {
-        self.store.ensure_usable().map(|()| &self.stored)
+        self.store.ensure_usable()?;
+        Ok(&self.stored)
     }
 
     /// The document of a key, or `None` if there is none.
@@ -82,7 +83,8 @@ impl Snapshot {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         let reader = self.reader()?;
         validate_key(key.as_ref())?;
-        Ok(reader.find(key.as_ref())?.map(|(_, document)| document))
+        let found = reader.find(key.as_ref())?;
+        Ok(found.map(|(_, document)| document))
     }
 
     /// Finds the documents within the max distance of the query's fingerprint.

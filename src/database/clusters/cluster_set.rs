@@ -626,7 +626,8 @@ impl Growing {
             by_hash,
         } = self;
         drop((last, before, by_hash));
-        let mut places = Places::new(near.len(), indexes.iter().map(|&index| index as usize));
+        let of_nodes = indexes.iter().map(|&index| index as usize);
+        let mut places = Places::new(near.len(), of_nodes);
         let mut written: Vec<u32> = Vec::with_capacity(indexes.len());
         let mut grown: Vec<u32> = vec![NONE; indexes.len()];
         for (node, &index) in (0..).zip(&indexes) {
