@@ -108,7 +108,7 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
 
 /// Listens beside the file.
 fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
-    if !store.is_writable() {
+    if !store.ensure_writable().is_ok() {
         return Ok(Listener::new(()));
     }
     #[cfg(unix)]

@@ -49,12 +49,15 @@ pub(super) struct Arguments {
 /// How documents are put together, and which survive.
 #[derive(clap::Args)]
 pub(super) struct ClusterArguments {
-    /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
-    /// [default: rank]
+    /// By what the survivor is chosen [default: rank]
+    ///
+    /// The first that tells; of equal documents that which was written first
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
     survivor: Vec<Survivor>,
 
-    /// Put documents into one cluster that a chain of near documents connects; its ends may have nothing in common
+    /// Join documents that a chain of near documents connects
+    ///
+    /// Its ends may have nothing in common
     #[arg(long)]
     connected: bool,
 }

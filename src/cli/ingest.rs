@@ -29,7 +29,9 @@ pub(super) struct Arguments {
     #[arg(value_name = "DB")]
     database: PathBuf,
 
-    /// Files to read, packed with gzip or zstd or not; directories, with all directories in them; `-` is standard input
+    /// Files, packed or not; directories, with all in them; `-` is standard input
+    ///
+    /// Files may be packed with gzip or zstd, and directories are read with all directories in them
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
@@ -39,11 +41,13 @@ pub(super) struct Arguments {
     #[command(flatten)]
     bounds: BoundArguments,
 
-    /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
+    /// The bytes of sketches of a new database
+    ///
+    /// A database that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// How many near-duplicates are printed for a document, nearest first
+    /// The most near-duplicates printed for a document, nearest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
@@ -52,8 +56,9 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     on_duplicate: OnMatch,
 
-    /// When a document is not stored because it has near-duplicates, its nearest counts as seen when it was
-    /// seen, if that is later
+    /// The nearest of a document that is not stored counts as seen then
+    ///
+    /// It counts as seen when that document was seen, if that is later
     #[arg(long)]
     touch: bool,
 
@@ -67,16 +72,21 @@ pub(super) struct Arguments {
     )]
     batch: usize,
 
-    /// Read inputs once more that were read to their end before; others go on where they stopped
+    /// Read inputs again that were read to their end before
+    ///
+    /// Others go on where they stopped
     #[arg(long, conflicts_with = "restart")]
     again: bool,
 
-    /// Read all inputs from their beginning, whatever was read of them before
+    /// Read all inputs from their beginning
+    ///
+    /// Whatever was read of them before
     #[arg(long)]
     restart: bool,
 
-    /// The name by which the input is known again [default: its path; none for standard input, which then is
-    /// read anew each time]
+    /// The name by which the input is known again [default: its path]
+    ///
+    /// Standard input has no name by default, and is read anew each time
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     source: Option<OsString>,
 
@@ -87,15 +97,17 @@ pub(super) struct Arguments {
     #[command(flatten)]
     verify: VerifyArguments,
 
-    /// Stop at the first bad record, or at the first input that cannot be read
+    /// Stop at the first bad record or unreadable input
     #[arg(long)]
     strict: bool,
 
-    /// Print every near-duplicate on a terminal too; without it, a terminal shows a summary
+    /// Print every near-duplicate on a terminal too, not a summary
     #[arg(long)]
     print: bool,
 
-    /// Write all rejected records to the end of this file, with `--json` as JSON
+    /// Write rejected records to the end of this file
+    ///
+    /// With `--json` as JSON
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
 }

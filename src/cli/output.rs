@@ -24,8 +24,11 @@ pub(super) struct Globals {
     #[arg(long, short, global = true)]
     quiet: bool,
 
-    /// Colours in help and messages; `auto` is on a terminal, unless NO_COLOR is set
+    /// Colours: auto, always, never [default: auto]
+    ///
+    /// `auto` is on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     color: clap::ColorChoice,
 
     /// Print help

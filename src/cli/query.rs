@@ -67,7 +67,9 @@ struct TargetArguments {
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
-    /// Ask for the text of a file; HTML is known by its name or its beginning, `-` is standard input
+    /// Ask for the text of a file; `-` is standard input
+    ///
+    /// HTML is known by its name or its beginning
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
 
@@ -79,7 +81,9 @@ struct TargetArguments {
     #[arg(long, value_name = "KEY")]
     key: Option<OsString>,
 
-    /// Ask for every document of a file, one line each; `-` is standard input
+    /// Ask for every document of a file; `-` is standard input
+    ///
+    /// Each has a line of its own
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }

@@ -6,7 +6,7 @@ use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::events::{Event, Operation, Watch};
-use crate::store::CheckReport;
+use crate::store::{CheckReport, check_rows};
 
 impl Database {
     /// Checks every invariant of the file.
@@ -86,6 +86,6 @@ impl Snapshot {
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send,
     ) -> Result<CheckReport> {
         let report = CheckReport::default();
-        self.stored()?.check(report, &mut progress)
+        check_rows(self.stored()?, report, &mut progress)
     }
 }

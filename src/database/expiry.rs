@@ -7,7 +7,7 @@ use super::database::Database;
 use super::snapshot::Snapshot;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::store::Conditions;
+use crate::store::{Conditions, list_expired};
 use crate::unix_seconds::UnixSeconds;
 
 /// Which documents [`Database::expire`] removes: those that meet all conditions that are given.
@@ -87,7 +87,7 @@ impl Snapshot {
             return Ok(0);
         };
         let mut count = 0;
-        let listed = stored.to_expire(&conditions, &mut |document| {
+        let listed = list_expired(stored, &conditions, &mut |document| {
             count += 1;
             Error::if_broken(each(document))
         });

@@ -241,7 +241,12 @@ impl Snapshot {
     ///
     /// One look-up. The first one after opening reads the records of all sources.
     pub fn source(&self, name: impl AsRef<[u8]>) -> Result<Option<Source>> {
-        self.stored()?.source(name.as_ref())
+        let name = name.as_ref();
+        let record = self.stored()?.source(name)?;
+        Ok(record.map(|record| Source {
+            name: name.to_vec(),
+            record,
+        }))
     }
 
     /// The sources that documents were read from, in the order of their names, and how far they have been read.
@@ -372,7 +377,7 @@ impl Snapshot {
     ///
     /// [`Error::Io`](crate::Error::Io) if the system does not tell the size of the file.
     pub fn stats(&self) -> Result<Statistics> {
-        self.stored()?.statistics(&self.store)
+        Statistics::new(self.stored()?, &self.store)
     }
 }
 

@@ -382,9 +382,10 @@ impl<'a> NearNow<'a> {
                 written => Self::Among(written.to_vec()),
             };
         };
+        let removed = writer.removed_fingerprints();
         let has_removed = match &committed.fingerprints {
-            _ if !writer.has_removed_any() => false,
-            Some(near) => near.iter().any(|near| writer.has_removed(near.fingerprint)),
+            _ if removed.is_empty() => false,
+            Some(near) => near.iter().any(|near| removed.contains(&near.fingerprint)),
             None => true,
         };
         if written.is_empty() && !has_removed {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, path_name};
 use crate::source::{Identity, Place, Sample};
 
 /// The name of standard input.
-pub(super) const STDIN: &str = "-";
+const STDIN: &str = "-";
 
 /// The most bytes of a sample.
 const SAMPLE_BYTES: usize = 4096;

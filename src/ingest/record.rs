@@ -89,16 +89,11 @@ impl Record {
     }
 
     /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
-    pub(super) fn lines_of_list(&self) -> Option<u64> {
+    fn lines_of_list(&self) -> Option<u64> {
         match &self.parsed.content {
             Content::Text(text) if self.is_taken_whole => lines_of_list(text),
             _ => None,
         }
-    }
-
-    /// Whether each of its units is a document.
-    pub(super) fn is_cut(&self) -> bool {
-        self.unit != Unit::Document
     }
 
     /// Its place, if the inputs are read with numbers.
@@ -327,18 +322,26 @@ fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
     [key, b"#", number.to_string().as_bytes()].concat()
 }
 
-/// A record that was cut into units.
-pub(super) struct CutDocument {
-    /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
-    /// find the old units of a document that comes again with fewer, because units that are too short, or
-    /// were skipped, leave gaps in the numbers.
-    pub(super) head: Document,
-    /// The number of units.
-    pub(super) count: usize,
-    /// The units that are not too short to judge, without payload.
-    pub(super) judged: Vec<Document>,
-    /// The payload of each unit. It is here once, because it can be large.
-    pub(super) payload: Vec<u8>,
+/// What a record gives to a database.
+pub(super) enum Documents {
+    Whole {
+        document: Document,
+        /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
+        lines: Option<u64>,
+    },
+    /// The documents of its units.
+    Cut {
+        /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
+        /// find the old units of a document that comes again with fewer, because units that are too short, or
+        /// were skipped, leave gaps in the numbers.
+        head: Document,
+        /// The number of units.
+        count: usize,
+        /// The units that are not too short to judge, without payload.
+        judged: Vec<Document>,
+        /// The payload of each unit. It is here once, because it can be large.
+        payload: Vec<u8>,
+    },
 }
 
 /// Sees each document with its text, on any thread.
@@ -360,7 +363,7 @@ impl fmt::Debug for OnText {
 }
 
 /// The document of a record, or of a unit of one. `on_text` sees it with its text.
-pub(super) fn document_of(
+fn document_of(
     record: Record,
     rule: Fingerprinting,
     on_text: Option<&OnText>,
@@ -377,13 +380,18 @@ pub(super) fn document_of(
     Ok(document)
 }
 
-impl CutDocument {
-    /// Cuts a record. `on_text` sees each unit with its text.
+impl Documents {
+    /// Makes the documents. `on_text` sees each with its text, but for the head of units.
     pub(super) fn new(
         mut record: Record,
         rule: Fingerprinting,
         on_text: Option<&OnText>,
     ) -> Result<Self, Rejected> {
+        if record.unit == Unit::Document {
+            let lines = record.lines_of_list();
+            let document = document_of(record, rule, on_text)?;
+            return Ok(Self::Whole { document, lines });
+        }
         // Checks the payload too, and finds the time that all units have.
         let whole = record
             .document_with(None)
@@ -403,7 +411,7 @@ impl CutDocument {
             .with_seen(whole.seen())
             .with_scope(whole.scope())
             .with_payload(json!({ "units": count }).to_string());
-        Ok(Self {
+        Ok(Self::Cut {
             head,
             count,
             judged,

@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `crowds`, `postings`, `read`, `scan`, `scope_names`, `statistics`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `crowds`, `postings`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
@@ -31,12 +31,10 @@ mod numbers;
 mod planting;
 mod postings;
 mod read;
-mod scan;
 mod scope_names;
 mod sizes;
 mod snapshot;
 mod sorted_set;
-mod statistics;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
@@ -47,6 +45,7 @@ mod write;
 pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
+pub(crate) use checking::check_rows;
 pub use checking::{CheckReport, Problem};
 pub(crate) use crowds::Crowds;
 pub(crate) use engine::Access;
@@ -54,18 +53,15 @@ pub(crate) use engine::Access;
 pub(crate) use engine::caught;
 #[cfg(test)]
 pub(crate) use engine::{Event, Image, Recording};
-pub(crate) use expiry::Conditions;
-pub use file::FORMAT_VERSION;
-pub(crate) use file::{CacheLimit, Patience, Settings};
+pub(crate) use expiry::{Conditions, list_expired};
+pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]
 pub(crate) use file::{DEAD, KEYS, POSTINGS, Set, SetRow, number_of, permuted};
+pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
-pub(crate) use read::Reader;
-pub(crate) use scan::Scan;
+pub(crate) use read::{Reader, Scan};
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
-pub(crate) use snapshot::StoredSnapshot;
-pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use store::{Store, User};
 pub(crate) use write::{Numbered, Transaction};

@@ -1,16 +1,18 @@
 //! Postings: the documents of each fingerprint, as rows of fingerprint, scope and document.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use super::read::Reader;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::store::file::{all_listed, fingerprint_of, number_of, posting_row, scope_of};
+use crate::source::Numbers;
+use crate::store::file::{POSTINGS, all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{Marks, SetReader, read_ranges};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
-pub(crate) type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
+type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
 
 /// The documents of a fingerprint that one scope lists.
 pub(crate) struct Posted {
@@ -26,11 +28,102 @@ pub(crate) struct Posted {
 /// The most rows of a fingerprint, put and marked, that are read one by one. More rows are counted.
 const FEW: usize = 64;
 
+/// The most scopes of a fingerprint whose postings are read by ranges of their own.
+const FEW_SCOPES: usize = 4;
+
+impl Reader<'_> {
+    /// The documents of each wanted fingerprint, in each of its scopes.
+    pub(crate) fn posted(self, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
+        posted(self.set(POSTINGS), wanted)
+    }
+
+    /// The newest documents of a fingerprint in a scope: at most `limit`, the newest first. All their
+    /// numbers are in `numbers`.
+    pub(crate) fn newest(
+        self,
+        fingerprint: Fingerprint,
+        scope: ScopeNumber,
+        numbers: Range<DocumentNumber>,
+        limit: usize,
+    ) -> Result<Vec<DocumentNumber>> {
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(last) = numbers.end.previous() else {
+            return Ok(Vec::new());
+        };
+        let range = listed(fingerprint, scope, numbers.start..=last);
+        let rows = self.set(POSTINGS).last(&range, limit)?;
+        Ok(rows.into_iter().map(number_of).collect())
+    }
+
+    /// The documents of each wanted fingerprint in each of its scopes, without those whose numbers are below
+    /// the number that stands beside it. If a fingerprint has many scopes, some of those are there too.
+    pub(crate) fn posted_from(
+        self,
+        wanted: &[(WantedPostings, DocumentNumber)],
+    ) -> Result<Vec<Posted>> {
+        let mut ranges = Vec::new();
+        let mut of_ranges = Vec::new();
+        let mut many = Vec::new();
+        let mut of_many = Vec::new();
+        for (index, ((fingerprint, scopes), from)) in wanted.iter().enumerate() {
+            if scopes.len() > FEW_SCOPES {
+                many.push((*fingerprint, scopes.clone()));
+                of_many.push(index);
+                continue;
+            }
+            for &scope in &**scopes {
+                ranges.push(listed(*fingerprint, scope, *from..=DocumentNumber::MAX));
+                of_ranges.push((index, scope));
+            }
+        }
+        let mut all = posted_in(self.set(POSTINGS), &ranges)?;
+        for posted in &mut all {
+            (posted.index, posted.scope) = of_ranges[posted.index];
+        }
+        if !many.is_empty() {
+            for mut posted in self.posted(&many)? {
+                posted.index = of_many[posted.index];
+                all.push(posted);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The documents of a fingerprint that are not among these numbers.
+    pub(crate) fn leave_out(
+        self,
+        fingerprint: Fingerprint,
+        mut posted: Posted,
+        ignored: &Numbers,
+    ) -> Result<Posted> {
+        if let Some(numbers) = &mut posted.numbers {
+            numbers.retain(|number| !number.is_among(ignored));
+            posted.total = numbers.len() as u64;
+            return Ok(posted);
+        }
+        let mut ranges = Vec::new();
+        for range in ignored.ranges() {
+            let first = DocumentNumber(range.start);
+            let last = DocumentNumber(range.end - 1).min(DocumentNumber::MAX);
+            ranges.push(listed(fingerprint, posted.scope, first..=last));
+        }
+        for left_out in posted_in(self.set(POSTINGS), &ranges)? {
+            posted.total = posted.total.saturating_sub(left_out.total);
+        }
+        Ok(posted)
+    }
+
+    /// The number of documents of a fingerprint.
+    pub(super) fn documents_of(self, fingerprint: Fingerprint) -> Result<u64> {
+        let posted = self.posted(&[(fingerprint, ScopeNumber::ALL_DOCUMENTS.into())])?;
+        Ok(posted.iter().map(|posted| posted.total).sum())
+    }
+}
+
 /// The documents of each wanted fingerprint, in each of its scopes. Scopes without any may be left out.
-pub(crate) fn posted(
-    reader: SetReader<'_, u128>,
-    wanted: &[WantedPostings],
-) -> Result<Vec<Posted>> {
+fn posted(reader: SetReader<'_, u128>, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
     let mut ranges = Vec::with_capacity(wanted.len());
     for (fingerprint, _) in wanted {
         ranges.push(all_listed(*fingerprint));
@@ -79,10 +172,7 @@ fn add_listed(index: usize, rows: &[PostingRow], scopes: &[ScopeNumber], all: &m
 
 /// The documents that stand in each of some ranges of rows. Each range has rows of one fingerprint and one
 /// scope. The index is that of the range.
-pub(crate) fn posted_in(
-    reader: SetReader<'_, u128>,
-    ranges: &[RangeInclusive<u128>],
-) -> Result<Vec<Posted>> {
+fn posted_in(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Result<Vec<Posted>> {
     let few = few_rows(reader, ranges)?;
     let mut all = Vec::with_capacity(ranges.len());
     for (index, range) in ranges.iter().enumerate() {
@@ -188,7 +278,7 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
 }
 
 /// The rows of the documents of a fingerprint in a scope whose numbers are in a range.
-pub(crate) fn listed(
+fn listed(
     fingerprint: Fingerprint,
     scope: ScopeNumber,
     numbers: RangeInclusive<DocumentNumber>,

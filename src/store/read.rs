@@ -1,25 +1,22 @@
 //! Reader: the questions that can be asked of what is committed, and of a transaction, which sees its own writes too.
 
-use std::ops::Range;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::postings::{self, Posted, WantedPostings, listed};
+use super::write::Written;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Probe};
+use crate::plan::{Candidates, CostModel, Part, Probe};
 use crate::sketch::Sketch;
-use crate::source::Numbers;
+use crate::store::blocks::Lists;
 use crate::store::file::{
-    Counters, KEYS, KnownScopes, POSTINGS, Set, SetRow, Settings, View, Written, key_row,
-    missing_scope, number_of, permuted,
+    Counters, KEYS, KnownNames, POSTINGS, Set, SetRow, Settings, View, all_listed, fingerprint_of,
+    key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{Marks, SetReader, read_ranges};
-
-/// The most scopes of a fingerprint whose postings are read by ranges of their own.
-const FEW_SCOPES: usize = 4;
 
 /// Reads a file as a snapshot or a transaction sees it.
 ///
@@ -57,7 +54,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn counters(self) -> Counters {
         match self.written {
-            Some(written) => written.counters,
+            Some(written) => written.counters(),
             None => self.view.state().counters,
         }
     }
@@ -68,7 +65,7 @@ impl<'a> Reader<'a> {
 
     /// A reader of a set.
     pub(super) fn set<R: SetRow>(self, set: Set<R>) -> SetReader<'a, R> {
-        let overlay = self.written.map(|written| &written.overlays[set]);
+        let overlay = self.written.map(|written| written.rows(set));
         SetReader {
             overlay,
             ..self.view.set(set)
@@ -135,34 +132,9 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// The documents of each wanted fingerprint, in each of its scopes.
-    pub(crate) fn posted(self, wanted: &[WantedPostings]) -> Result<Vec<Posted>> {
-        postings::posted(self.set(POSTINGS), wanted)
-    }
-
-    /// The newest documents of a fingerprint in a scope: at most `limit`, the newest first. All their
-    /// numbers are in `numbers`.
-    pub(crate) fn newest(
-        self,
-        fingerprint: Fingerprint,
-        scope: ScopeNumber,
-        numbers: Range<DocumentNumber>,
-        limit: usize,
-    ) -> Result<Vec<DocumentNumber>> {
-        if numbers.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Some(last) = numbers.end.previous() else {
-            return Ok(Vec::new());
-        };
-        let range = listed(fingerprint, scope, numbers.start..=last);
-        let rows = self.set(POSTINGS).last(&range, limit)?;
-        Ok(rows.into_iter().map(number_of).collect())
-    }
-
     /// The document of a number, if it is the transaction that has put it.
     fn written_document(self, number: DocumentNumber) -> Option<Result<Document>> {
-        self.written?.documents.document(number)
+        self.written?.document(number)
     }
 
     /// The document of a number that a row has. It is an error if the document is not there.
@@ -248,9 +220,9 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Scopes whose numbers were looked up since the file was opened.
-    pub(super) fn known_scopes(self) -> &'a Arc<KnownScopes> {
-        &self.view.state().known_scopes
+    /// What was found of scopes and sources since the file was opened.
+    pub(super) fn known_names(self) -> &'a Arc<KnownNames> {
+        &self.view.state().known
     }
 
     /// The number of a scope, or `None` if no document ever had it.
@@ -259,7 +231,7 @@ impl<'a> Reader<'a> {
             return Ok(Some(ScopeNumber::EMPTY));
         }
         if let Some(written) = self.written
-            && let Some(&number) = written.scopes.get(name)
+            && let Some(&number) = written.new_scopes().get(name)
         {
             return Ok(Some(number));
         }
@@ -288,7 +260,7 @@ impl<'a> Reader<'a> {
             .documents
             .first_since(since, view.document_blocks())?;
         let first = match (stored, self.written) {
-            (None, Some(written)) => written.documents.first_since(since),
+            (None, Some(written)) => written.first_since(since),
             (stored, _) => stored,
         };
         Ok(first.map(DocumentNumber))
@@ -301,8 +273,9 @@ impl<'a> Reader<'a> {
         last: DocumentNumber,
         since: i64,
     ) -> Result<Option<DocumentNumber>> {
-        let documents = self.written.map(|written| &written.documents);
-        if let Some(number) = documents.and_then(|documents| documents.last_since(last.0, since)) {
+        if let Some(written) = self.written
+            && let Some(number) = written.last_since(last.0, since)
+        {
             return Ok(Some(DocumentNumber(number)));
         }
         let documents = &self.view.state().documents;
@@ -328,62 +301,172 @@ impl<'a> Reader<'a> {
         }
         Ok(None)
     }
+}
 
-    /// The documents of each wanted fingerprint in each of its scopes, without those whose numbers are below
-    /// the number that stands beside it. If a fingerprint has many scopes, some of those are there too.
-    pub(crate) fn posted_from(
-        self,
-        wanted: &[(WantedPostings, DocumentNumber)],
-    ) -> Result<Vec<Posted>> {
-        let mut ranges = Vec::new();
-        let mut of_ranges = Vec::new();
-        let mut many = Vec::new();
-        let mut of_many = Vec::new();
-        for (index, ((fingerprint, scopes), from)) in wanted.iter().enumerate() {
-            if scopes.len() > FEW_SCOPES {
-                many.push((*fingerprint, scopes.clone()));
-                of_many.push(index);
-                continue;
-            }
-            for &scope in &**scopes {
-                ranges.push(listed(*fingerprint, scope, *from..=DocumentNumber::MAX));
-                of_ranges.push((index, scope));
-            }
-        }
-        let mut all = postings::posted_in(self.set(POSTINGS), &ranges)?;
-        for posted in &mut all {
-            (posted.index, posted.scope) = of_ranges[posted.index];
-        }
-        if !many.is_empty() {
-            for mut posted in self.posted(&many)? {
-                posted.index = of_many[posted.index];
-                all.push(posted);
-            }
-        }
-        Ok(all)
+/// Whole tables and all postings, in parts that fit into memory: for a scan, and for a join of all fingerprints.
+impl<'a> Reader<'a> {
+    /// All fingerprints, in parts.
+    pub(crate) fn scan(self) -> Result<Scan<'a>> {
+        Scan::new(self.set(permuted(0)))
     }
 
-    /// The documents of a fingerprint that are not among these numbers.
-    pub(crate) fn leave_out(
+    /// The parts of a table, in order, each of no more than `most` rows. The part `kept` is one of them, if it has
+    /// rows.
+    pub(crate) fn table_parts(
         self,
-        fingerprint: Fingerprint,
-        mut posted: Posted,
-        ignored: &Numbers,
-    ) -> Result<Posted> {
-        if let Some(numbers) = &mut posted.numbers {
-            numbers.retain(|number| !number.is_among(ignored));
-            posted.total = numbers.len() as u64;
-            return Ok(posted);
-        }
-        let mut ranges = Vec::new();
-        for range in ignored.ranges() {
-            let first = DocumentNumber(range.start);
-            let last = DocumentNumber(range.end - 1).min(DocumentNumber::MAX);
-            ranges.push(listed(fingerprint, posted.scope, first..=last));
-        }
-        for left_out in postings::posted_in(self.set(POSTINGS), &ranges)? {
-            posted.total = posted.total.saturating_sub(left_out.total);
-        }
-        Ok(posted)
+        table: usize,
+        most: u64,
+        kept: Option<Part>,
+    ) -> Result<Vec<Part>> {
+        cut(
+            &self.set(permuted(table)),
+            Part::ALL,
+            &Cut {
+                most,
+                kept,
+                range: |part: Part| part.first..=part.last(),
+            },
+        )
     }
+
+    /// The rows of a part of a table, in order.
+    pub(crate) fn table_rows(self, table: usize, part: Part) -> Result<Vec<u64>> {
+        self.set(permuted(table)).rows(&(part.first..=part.last()))
+    }
+
+    /// The parts of all fingerprints, in order, each of no more than `most` postings, unless one fingerprint has more.
+    /// The part `kept` is one of them, if it has postings.
+    pub(crate) fn posted_parts(self, most: u64, kept: Option<Part>) -> Result<Vec<Part>> {
+        cut(
+            &self.set(POSTINGS),
+            Part::ALL,
+            &Cut {
+                most,
+                kept,
+                range: postings_of,
+            },
+        )
+    }
+
+    /// The number of different fingerprints of the documents of a part.
+    pub(crate) fn posted_fingerprints(self, part: Part) -> Result<u64> {
+        if part.bits == 64 {
+            // It may be a large group.
+            return Ok(u64::from(self.set(POSTINGS).count(&postings_of(part))? > 0));
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        Ok(rows
+            .chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b))
+            .count() as u64)
+    }
+
+    /// Those fingerprints of a part that several documents of some scopes have, in order.
+    pub(crate) fn posted_often(
+        self,
+        part: Part,
+        scopes: &[ScopeNumber],
+    ) -> Result<Vec<Fingerprint>> {
+        if part.bits == 64 {
+            // It may be a large group.
+            let fingerprint = Fingerprint::from_bits(part.first);
+            let posted = self.posted(&[(fingerprint, scopes.into())])?;
+            let documents: u64 = posted.iter().map(|posted| posted.total).sum();
+            return Ok(match documents {
+                0 | 1 => Vec::new(),
+                _ => vec![fingerprint],
+            });
+        }
+        let rows = self.set(POSTINGS).rows(&postings_of(part))?;
+        let listed: Vec<u128> = rows
+            .into_iter()
+            .filter(|&row| scopes.contains(&scope_of(row)))
+            .collect();
+        let mut often = Vec::new();
+        for group in listed.chunk_by(|&a, &b| fingerprint_of(a) == fingerprint_of(b)) {
+            if group.len() > 1 {
+                often.push(fingerprint_of(group[0]));
+            }
+        }
+        Ok(often)
+    }
+}
+
+/// All rows of the first permuted table, in parts.
+pub(crate) struct Scan<'a> {
+    table: SetReader<'a, u64>,
+    parts: std::vec::IntoIter<RangeInclusive<u64>>,
+    rows: Lists<u64>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(table: SetReader<'a, u64>) -> Result<Self> {
+        let parts = table.parts()?.into_iter();
+        Ok(Self {
+            table,
+            parts,
+            rows: Lists::default(),
+        })
+    }
+
+    /// Goes on to the next part. False if there is none.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        let Some(range) = self.parts.next() else {
+            return Ok(false);
+        };
+        self.table.puts(&range, &mut self.rows)?;
+        Ok(true)
+    }
+
+    /// The rows of the current part, as candidates.
+    pub(crate) fn candidates(&self) -> Candidates<'_> {
+        Candidates::new(&self.rows.puts)
+    }
+
+    /// The number of blocks of all parts.
+    pub(crate) fn blocks(&self) -> u64 {
+        let levels = &self.table.set.levels;
+        levels.iter().map(|set| set.level.blocks() as u64).sum()
+    }
+}
+
+/// The postings of the fingerprints of a part.
+fn postings_of(part: Part) -> RangeInclusive<u128> {
+    let first = all_listed(Fingerprint::from_bits(part.first));
+    let last = all_listed(Fingerprint::from_bits(part.last()));
+    *first.start()..=*last.end()
+}
+
+/// How a set is cut.
+struct Cut<F> {
+    /// The most rows of a part.
+    most: u64,
+    /// A part that is cut no further.
+    kept: Option<Part>,
+    /// The rows of a part.
+    range: F,
+}
+
+/// Halves a part until each has few enough rows. Parts without rows are left out.
+fn cut<R: SetRow>(
+    set: &SetReader<'_, R>,
+    part: Part,
+    how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
+) -> Result<Vec<Part>> {
+    // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
+    let rows = set.puts_and_marks(&(how.range)(part))?.0.unsigned_abs();
+    if rows == 0 {
+        return Ok(Vec::new());
+    }
+    let is_small = match how.kept {
+        Some(kept) if part.contains(kept) => part == kept,
+        _ => rows <= how.most,
+    };
+    let Some(halves) = part.halves().filter(|_| !is_small) else {
+        return Ok(vec![part]);
+    };
+    let mut parts = Vec::new();
+    for half in halves {
+        parts.extend(cut(set, half, how)?);
+    }
+    Ok(parts)
 }

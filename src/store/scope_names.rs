@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::read::Reader;
 use crate::error::Result;
-use crate::store::file::KnownScopes;
+use crate::store::file::KnownNames;
 use crate::store::numbers::ScopeNumber;
 
 /// Names of scopes, with their numbers in the file that was asked last. Clones share them.
@@ -26,7 +26,7 @@ struct Names {
 #[derive(Clone, Debug)]
 struct Found {
     /// Those of the file. As long as this stands here, no others are in their place in memory.
-    known: Weak<KnownScopes>,
+    known: Weak<KnownNames>,
     /// The number of the next scope of the commit that was asked. Later commits may have more of the names.
     next_scope: u32,
     /// Whether each name has a number. Then no later commit has more.
@@ -58,7 +58,7 @@ impl ScopeNames {
     /// The numbers of those scopes that any document has or had, in order, each once. An older commit may not
     /// know some of the numbers. It has no rows of them.
     pub(crate) fn numbers(&self, reader: Reader<'_>) -> Result<Arc<[ScopeNumber]>> {
-        let known = reader.known_scopes();
+        let known = reader.known_names();
         let next_scope = reader.counters().next_scope;
         if let Some(found) = &*self.0.found.read()
             && std::ptr::eq(found.known.as_ptr(), Arc::as_ptr(known))
@@ -76,7 +76,7 @@ impl ScopeNames {
         let numbers: Arc<[ScopeNumber]> = numbers.into();
         // Numbers that a transaction has given are given to other scopes if it is dropped.
         let is_committed = reader.written().is_none_or(|written| {
-            let given = &written.scopes;
+            let given = written.new_scopes();
             given.is_empty() || all && !self.0.names.iter().any(|name| given.contains_key(&**name))
         });
         if is_committed {

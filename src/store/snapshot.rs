@@ -1,42 +1,23 @@
-//! StoredSnapshot: what was committed at one moment.
+//! What can be asked of a snapshot: its documents, block by block, and a copy of it.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::read::Reader;
-use super::statistics::Statistics;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::source::Source;
-use crate::store::checking::{self, CheckProgress, CheckReport};
 use crate::store::dense::{self, CopyProgress};
-use crate::store::expiry::{self, Conditions, ToExpire};
-use crate::store::file::{CountedSnapshot, Shared, View, damaged_document};
+use crate::store::file::{StoredSnapshot, damaged_document};
 use crate::store::numbers::DocumentNumber;
 use crate::store::sizes::Sizes;
 
-/// A snapshot: what is committed at one moment.
-pub(crate) struct StoredSnapshot {
-    view: Arc<View>,
-    _counted: CountedSnapshot,
-}
-
 /// Documents with their numbers. A damaged document does not hide the others.
-pub(crate) type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
+type NumberedDocuments = Vec<(DocumentNumber, Result<Document>)>;
 
 impl StoredSnapshot {
-    pub(crate) fn new(view: Arc<View>, counted: CountedSnapshot) -> Self {
-        Self {
-            view,
-            _counted: counted,
-        }
-    }
-
     /// Reads what is committed.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.view)
+        Reader::new(self)
     }
 
     /// The documents of one block with numbers from `from` on, in order, and the number to go on from.
@@ -54,7 +35,7 @@ impl StoredSnapshot {
         from: DocumentNumber,
         is_wanted: impl Fn(Option<Fingerprint>) -> bool,
     ) -> Result<Option<(NumberedDocuments, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let last = DocumentNumber(stored.last());
@@ -83,7 +64,7 @@ impl StoredSnapshot {
         wanted: impl Fn(Option<Fingerprint>) -> Option<W>,
         see: impl Fn(W, DocumentNumber, &Document) -> Option<T>,
     ) -> Result<Option<(Vec<T>, DocumentNumber)>> {
-        let Some(stored) = self.view.stored_documents(from.0)? else {
+        let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
         let next = DocumentNumber(stored.last()).next();
@@ -104,19 +85,6 @@ impl StoredSnapshot {
         Ok(Some((seen, next)))
     }
 
-    /// The source of this name. `None` if there is none.
-    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<Source>> {
-        Ok(self.view.source(name)?.map(|record| Source {
-            name: name.to_vec(),
-            record,
-        }))
-    }
-
-    /// All sources, in the order of their names.
-    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
-        self.view.sources()
-    }
-
     /// Makes a dense copy at `path`, where nothing may be yet.
     pub(crate) fn backup(
         &self,
@@ -124,32 +92,7 @@ impl StoredSnapshot {
         sizes: &Sizes,
         progress: CopyProgress<'_>,
     ) -> Result<()> {
-        dense::backup(&self.view, path, sizes, progress)
-    }
-
-    /// Goes through the documents that an expiry would remove, until `each` fails.
-    pub(crate) fn to_expire(&self, conditions: &Conditions, each: ToExpire<'_>) -> Result<()> {
-        expiry::list(&self.view, conditions, each)
-    }
-
-    /// What is committed, and the size that the file has now.
-    pub(crate) fn statistics(&self, shared: &Shared) -> Result<Statistics> {
-        Statistics::new(&self.view, shared)
-    }
-
-    /// Checks that documents and the rows of all sets name each other and nothing else, and adds to a report.
-    pub(crate) fn check(
-        &self,
-        report: CheckReport,
-        progress: CheckProgress<'_>,
-    ) -> Result<CheckReport> {
-        checking::check(&self.view, report, progress)
-    }
-}
-
-impl fmt::Debug for StoredSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
+        dense::backup(self, path, sizes, progress)
     }
 }
 

@@ -8,7 +8,6 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::snapshot::StoredSnapshot;
 use super::write::Transaction;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -17,11 +16,11 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
-use crate::store::checking::{CheckProgress, CheckReport, Problem};
+use crate::store::checking::{CheckProgress, CheckReport, Problem, check_rows};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
-use crate::store::engine::{Engine, FirstRows, Recording};
+use crate::store::engine::{Engine, Recording};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, fold_log, wait_until_idle};
@@ -69,7 +68,7 @@ impl Drop for Store {
         if !self.is_here() {
             // What is left open is closed when the process ends.
             _ = give_up_inherited();
-        } else if !thread::panicking() && self.shared.is_writable() {
+        } else if !thread::panicking() && self.ensure_writable().is_ok() {
             // A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
             _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(turn.shared())));
         }
@@ -126,7 +125,7 @@ impl Store {
         let shared = Arc::new(Shared::new(path, open, limit, sizes)?);
         let worker = writes.then(|| Worker::start(shared.clone()));
         Ok(Self {
-            settings: shared.current_settings(),
+            settings: shared.view()?.settings().clone(),
             shared,
             worker: Mutex::new(worker),
             users: Mutex::default(),
@@ -144,8 +143,8 @@ impl Store {
         let rows = settings.map(file::first_rows);
         let first = rows
             .as_ref()
-            .map(|(block_tables, meta)| FirstRows { block_tables, meta });
-        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first.as_ref())?;
+            .map(|(block_tables, meta)| (*block_tables, &meta[..]));
+        let engine = Engine::on_backend(backend, limit.page_cache_bytes(), first)?;
         let file = tempfile::tempfile();
         let file = file.map_err(Error::io(Path::new("")))?;
         Self::new(
@@ -167,20 +166,13 @@ impl Store {
         &self.settings
     }
 
-    /// A snapshot: what is committed now.
-    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
-        let shared = self.shared()?;
-        let counted = shared.count_snapshot();
-        shared.view().map(|view| StoredSnapshot::new(view, counted))
-    }
-
     /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
     /// else.
     pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
         const PAGES_WRONG: &str =
             "checksums were wrong, or commits were lost, and the last whole commit was restored";
         let mut report = CheckReport {
-            pages_verified: self.is_writable(),
+            pages_verified: self.ensure_writable().is_ok(),
             ..CheckReport::default()
         };
         if report.pages_verified {
@@ -192,7 +184,7 @@ impl Store {
         // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
         let begun = self.begin_read();
         match report.part("pages", begun)? {
-            Some(snapshot) => snapshot.check(report, progress),
+            Some(snapshot) => check_rows(&snapshot, report, progress),
             None => Ok(report),
         }
     }
@@ -246,7 +238,7 @@ impl Store {
         let turn = Turn::wait(shared)?;
         // Somebody else may have closed it meanwhile.
         shared.ensure_usable()?;
-        if shared.is_writable() {
+        if shared.ensure_writable().is_ok() {
             outcome = outcome.and(guarded(|| fold_log(turn.shared())));
         }
         drop(self.worker.lock().take());

@@ -1,24 +1,35 @@
 //! Transaction: the transaction that writes. A document that is put or removed changes every set that knows of
 //! it, or none.
+//!
+//! Written: what a transaction has written and not committed. Its newest documents are in memory. The others are
+//! packed, in a file without a name.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation as Watched, Watch};
+use crate::files::directory_of;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::{Count, Timed};
+use crate::plan::{Candidates, Probe};
 use crate::source::{Source, SourceRecord};
-use crate::store::blocks::Blocks;
+use crate::store::blocks::{
+    Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
+};
+use crate::store::engine::{BlockBytes, SpillFile};
 use crate::store::file::{
-    Appended, Change, Edit, KEYS, Operation, Settings, Shared, SourceRows, Turn, View, Written,
-    WrittenFingerprints, permuted,
+    Change, Counters, DOCUMENTS, Edit, KEYS, Operation, Overlays, Set, SetRow, Settings, Shared,
+    SourceRows, Turn, View, damaged_document, permuted,
 };
 use crate::store::merging::{Fold, throttle, wait_for_room_for_a_level};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::{Overlay, Run};
 
 /// A transaction does not go through the log if it has more operations than this multiple of those that may
 /// be recent. The log is replayed at opening, so it must not become long.
@@ -108,7 +119,7 @@ impl Transaction {
 
     /// The fingerprints that this transaction has written.
     pub(crate) fn written_fingerprints(&self) -> WrittenFingerprints<'_> {
-        WrittenFingerprints::new(&self.written.overlays)
+        WrittenFingerprints(&self.written.overlays)
     }
 
     /// Whether this transaction has put or removed a document of this key, or perhaps of another key.
@@ -116,14 +127,9 @@ impl Transaction {
         self.written.overlays[KEYS].may_have(self.view.settings().key_hash(key))
     }
 
-    /// Whether this transaction has removed a document of this fingerprint.
-    pub(crate) fn has_removed(&self, fingerprint: Fingerprint) -> bool {
-        self.removed.contains(&fingerprint)
-    }
-
-    /// Whether this transaction has removed any document with a fingerprint.
-    pub(crate) fn has_removed_any(&self) -> bool {
-        !self.removed.is_empty()
+    /// The fingerprints of the documents that this transaction has removed or replaced.
+    pub(crate) fn removed_fingerprints(&self) -> &HashSet<Fingerprint> {
+        &self.removed
     }
 
     /// Notes how far a source was read. `None` forgets the source.
@@ -212,8 +218,7 @@ impl Transaction {
         drop(view);
         shared.commit_transaction(|edit, of| {
             edit.state.counters = written.counters;
-            edit.log(&operations);
-            edit.add_runs(runs);
+            edit.append(&operations, runs);
             edit.add_scopes(written.scopes);
             edit.put_sources(sources);
             appended.apply(edit, of)
@@ -359,169 +364,314 @@ impl fmt::Debug for Transaction {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::engine::Access;
-    use crate::store::file::CacheLimit;
-    use crate::store::file::MergeFailure;
-    use crate::store::{Recording, Sizes, Store};
+/// What a transaction has written so far.
+pub(super) struct Written {
+    overlays: Overlays,
+    documents: WrittenDocuments,
+    /// The scopes that are new, with their numbers.
+    scopes: BTreeMap<String, ScopeNumber>,
+    sources: BTreeMap<Vec<u8>, Option<SourceRecord>>,
+    /// Those of the file, with what was written.
+    counters: Counters,
+}
 
-    fn document(number: u64) -> Document {
-        Document::new(format!("key {number}"), Fingerprint::from_bits(number)).with_seen(0)
-    }
-
-    fn begin(shared: &Arc<Shared>) -> Result<Transaction> {
-        Transaction::new(Turn::wait(shared)?)
-    }
-
-    fn put_all(store: &Store, numbers: std::ops::Range<u64>) -> Result<Transaction> {
-        let mut writer = begin(&store.shared)?;
-        for number in numbers {
-            writer.put(&document(number), None)?;
+impl Written {
+    /// Nothing is written yet. `counters` are those of the file.
+    fn new(settings: &Settings, counters: Counters) -> Self {
+        Self {
+            overlays: Overlays::new(&settings.plan),
+            documents: WrittenDocuments::new(settings.file),
+            scopes: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            counters,
         }
-        Ok(writer)
     }
 
-    /// A block that waited in the temporary file was committed without being compared with its checksum. The
-    /// commit succeeded, and the block was damaged for ever. An error of that file was told as damage of the
-    /// database, and ended the handle.
-    #[test]
-    fn a_waiting_block_that_has_changed_is_not_committed_and_the_database_goes_on() -> Result<()> {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let sizes = Sizes {
-            spill_bytes: 1_000,
-            document_block_bytes: 300,
-            ..Sizes::default()
+    /// The counters of the file, with what was written.
+    pub(super) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The rows that were put and marked in a set.
+    pub(super) fn rows<R: SetRow>(&self, set: Set<R>) -> &Overlay<R> {
+        &self.overlays[set]
+    }
+
+    /// The scopes that are new, with their numbers.
+    pub(super) fn new_scopes(&self) -> &BTreeMap<String, ScopeNumber> {
+        &self.scopes
+    }
+
+    /// The document of a number, if this transaction wrote it. Removed documents may still be found.
+    pub(super) fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
+        self.documents.document(number)
+    }
+
+    /// The first number that a document may have that was seen at `since` or later.
+    pub(super) fn first_since(&self, since: i64) -> Option<u64> {
+        self.documents.first_since(since)
+    }
+
+    /// The last number up to `last` that a document may have that was seen at `since` or later.
+    pub(super) fn last_since(&self, last: u64, since: i64) -> Option<u64> {
+        self.documents.last_since(last, since)
+    }
+}
+
+/// The documents that a transaction has written, in the order of their numbers.
+#[derive(Debug)]
+struct WrittenDocuments {
+    /// The seed of the database file.
+    seed: FileSeed,
+    /// The documents in memory.
+    newest: DocumentBlock,
+    /// The numbers of documents in memory that the transaction has removed again.
+    removed: BTreeSet<u64>,
+    /// Blocks of documents that wait outside memory.
+    spilled: Vec<Packed<u64, BlockBytes>>,
+    file: Option<SpillFile>,
+    /// The number of the first document.
+    first: Option<DocumentNumber>,
+    /// The greatest time seen of all documents, removed or not.
+    latest: i64,
+    /// The greatest time seen of each [`GROUP`] of documents in memory.
+    latest_of_groups: Vec<i64>,
+}
+
+/// The documents in memory that a search by time passes over together.
+const GROUP: usize = 128;
+
+impl WrittenDocuments {
+    /// No documents. `seed` is the seed of the database file.
+    fn new(seed: FileSeed) -> Self {
+        Self {
+            seed,
+            newest: DocumentBlock::default(),
+            removed: BTreeSet::new(),
+            spilled: Vec::new(),
+            file: None,
+            first: None,
+            latest: i64::MIN,
+            latest_of_groups: Vec::new(),
+        }
+    }
+
+    /// Adds a document. Its number is greater than all others.
+    fn push(&mut self, number: DocumentNumber, document: &Document) {
+        self.first.get_or_insert(number);
+        self.latest = self.latest.max(document.seen());
+        match self.latest_of_groups.last_mut() {
+            Some(latest) if !self.newest.len().is_multiple_of(GROUP) => {
+                *latest = document.seen().max(*latest);
+            }
+            _ => self.latest_of_groups.push(document.seen()),
+        }
+        self.newest.push(number.0, document);
+    }
+
+    /// Removes a document that is still in memory. Returns false for any other document: it must become a
+    /// dead document.
+    fn remove(&mut self, number: DocumentNumber) -> bool {
+        self.newest.find(number.0).is_some() && self.removed.insert(number.0)
+    }
+
+    /// Packs the documents in memory into a file, if they take more than the sizes allow. The file has no
+    /// name and is in the directory of `path`.
+    fn spill_if_long(&mut self, path: &Path, sizes: &Sizes) -> Result<()> {
+        if self.newest.memory_bytes() <= sizes.spill_bytes {
+            return Ok(());
+        }
+        let directory = directory_of(path)?;
+        let documents: Vec<_> = self.live().collect();
+        let packed = pack_documents(&documents, sizes.document_block_bytes, self.seed);
+        self.spill(packed, directory)?;
+        self.newest = DocumentBlock::default();
+        self.latest_of_groups.clear();
+        self.removed.clear();
+        Ok(())
+    }
+
+    fn spill(&mut self, packed: Vec<Packed<u64>>, directory: &Path) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(SpillFile::new(directory)?),
         };
-        let store = Store::create(
-            &folder.path().join("d.simdb"),
-            &Settings::for_tests(),
-            CacheLimit::for_tests(),
-            sizes,
-        )?;
-        put_all(&store, 0..100)?.commit()?;
-        let writer = put_all(&store, 100..200)?;
-        writer.written.documents.damage_waiting();
-        let refused = writer.commit();
-        assert!(
-            matches!(refused, Err(Error::SpillFile { .. })),
-            "{refused:?}"
-        );
-        let reader = store.begin_read()?;
-        assert!(reader.reader().find(b"key 99")?.is_some());
-        assert!(reader.reader().find(b"key 150")?.is_none());
-        put_all(&store, 100..200)?.commit()?;
-        for number in 0..200 {
-            let found = store
-                .begin_read()?
-                .reader()
-                .find(document(number).key())?
-                .map(|(_, found)| found);
-            assert_eq!(found, Some(document(number)));
+        for block in packed {
+            let spilled = file.append(&block.bytes)?;
+            self.spilled.push(block.with_bytes(|_| spilled));
         }
         Ok(())
     }
 
-    /// Opening took ten seconds after a transaction of three million documents, since all of them were in the
-    /// log.
-    #[test]
-    fn a_large_transaction_leaves_no_log_and_nothing_of_it_is_read_at_opening() -> Result<()> {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let path = folder.path().join("d.simdb");
-        let sizes = Sizes {
-            recent_operations: 20,
-            ..Sizes::default()
-        };
-        let store = Store::create(
-            &path,
-            &Settings::for_tests(),
-            CacheLimit::for_tests(),
-            sizes,
-        )?;
-        // Forty operations go through the log, then into a level below the large transaction.
-        put_all(&store, 0..5)?.commit()?;
-        put_all(&store, 5..45)?.commit()?;
-        let before = store.shared.view()?.state().generation();
-        put_all(&store, 45..86)?.commit()?;
-        let view = store.shared.view()?;
-        assert!(view.state().is_log_empty() && view.state().generation() > before);
-        view.tables()
-            .log_page_numbers(|page| panic!("page {page} is there"))?;
-        drop((view, store));
-        let store = Store::open(&path, Access::ReadOnly, CacheLimit::for_tests(), sizes)?;
-        let view = store.shared.view()?;
-        assert_eq!(
-            (
-                view.state().recent_operations,
-                view.state().sets.any_frozen()
-            ),
-            (0, false)
-        );
-        let reader = store.begin_read()?;
-        for number in 0..86 {
-            assert!(
-                reader.reader().find(document(number).key())?.is_some(),
-                "{number}"
-            );
-        }
-        Ok(())
+    /// The documents in memory that were not removed.
+    fn live(&self) -> impl Iterator<Item = DocumentRef<'_>> {
+        self.newest
+            .documents()
+            .filter(|document| !self.removed.contains(&document.number))
     }
 
-    /// A transaction that waits for merges would wait for ever if nobody merges.
-    #[test]
-    fn a_large_transaction_returns_the_error_of_the_merges_and_smaller_ones_go_on() -> Result<()> {
-        // With these sizes, each transaction of more than eight documents becomes a level.
-        let sizes = Sizes {
-            recent_operations: 4,
-            short_rows: 0,
-            ..Sizes::default()
-        };
-        let store = Store::on_backend(Recording::default(), Some(&Settings::for_tests()), sizes)?;
-        let shared = store.shared.clone();
-        // Its thread ends.
-        drop(store);
-        let failure = MergeFailure::without_thread(&std::io::Error::other("no thread"));
-        shared.progress.lock().failure = Some(failure);
-        let put = |numbers: std::ops::Range<u64>| -> Result<()> {
-            let mut writer = begin(&shared)?;
-            numbers
-                .into_iter()
-                .try_for_each(|number| writer.put(&document(number), None))?;
-            writer.commit()
-        };
-        // A fold takes a level that is not larger than what it writes.
-        for level in 0..9 {
-            put(level * 100..level * 100 + 60 - 5 * level)?;
-        }
-        assert!(matches!(put(900..915), Err(Error::Storage(_))));
-        put(1000..1001)?;
-        let writer = begin(&shared)?;
-        assert!(writer.reader().find(b"key 910")?.is_none());
-        assert!(writer.reader().find(b"key 1000")?.is_some());
-        Ok(())
+    /// The first number that a document may have that was seen at `since` or later.
+    fn first_since(&self, since: i64) -> Option<u64> {
+        self.first
+            .filter(|_| self.latest >= since)
+            .map(|first| first.0)
     }
 
-    /// The removal made a scope with a new number, and marked rows of that scope. The rows of the document
-    /// stayed, and lists and counts no longer agreed.
-    #[test]
-    fn removing_a_document_whose_scope_is_lost_finds_the_damage() -> Result<()> {
-        let store = Store::on_backend(
-            Recording::default(),
-            Some(&Settings::for_tests()),
-            Sizes::default(),
-        )?;
-        let mut writer = begin(&store.shared)?;
-        let document = Document::new("k", Fingerprint::from_bits(1)).with_scope("lost");
-        writer.put(&document, None)?;
-        let stored = writer.find_to_change(b"k")?.expect("it was put");
-        writer.written.scopes.clear();
-        let removed = writer.remove(&stored);
-        assert!(
-            matches!(&removed, Err(Error::Damaged { table: "scopes", key, .. }) if key == "lost")
-        );
-        assert!(writer.written.scopes.is_empty(), "no scope is made");
-        assert!(matches!(writer.commit(), Err(Error::Aborted)));
+    /// The last number up to `last` that a document may have that was seen at `since` or later.
+    fn last_since(&self, last: u64, since: i64) -> Option<u64> {
+        if self.latest < since || self.first.is_none_or(|first| first.0 > last) {
+            return None;
+        }
+        let mut end = self.newest.before(last.saturating_add(1));
+        while let Some(index) = end.checked_sub(1) {
+            let group = index / GROUP;
+            if self.latest_of_groups[group] >= since {
+                for index in (group * GROUP..end).rev() {
+                    let document = self.newest.get(index);
+                    if document.seen >= since {
+                        return Some(document.number);
+                    }
+                }
+            }
+            end = group * GROUP;
+        }
+        let reaching = self.spilled.partition_point(|block| block.high < last);
+        let end = (reaching + 1).min(self.spilled.len());
+        for block in self.spilled[..end].iter().rev() {
+            if let Some(extent) = block.extent
+                && extent.greatest_seen >= since
+            {
+                return Some(block.high.min(last));
+            }
+        }
+        None
+    }
+
+    /// Takes the blocks outside memory. Their documents come before those in memory.
+    fn take_spilled(&mut self) -> Vec<Packed<u64, BlockBytes>> {
+        std::mem::take(&mut self.spilled)
+    }
+
+    /// Changes a byte of a block that waits outside memory.
+    #[cfg(test)]
+    fn damage_waiting(&self) {
+        self.spilled.last().expect("a block waits").bytes.damage();
+    }
+
+    /// The document of a number, if this transaction wrote it. Removed documents may still be found.
+    fn document(&self, number: DocumentNumber) -> Option<Result<Document>> {
+        if let Some(index) = self.newest.find(number.0) {
+            return Some(document_of(&self.newest, index, number));
+        }
+        if self.first.is_none_or(|first| first > number) {
+            return None;
+        }
+        let index = self.spilled.partition_point(|block| block.high < number.0);
+        let block = self.spilled.get(index)?;
+        spilled_document(block, number).transpose()
+    }
+}
+
+fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
+    let document = block.get(index).to_document();
+    document.map_err(|problem| damaged_document(number, problem))
+}
+
+fn spilled_document(
+    block: &Packed<u64, BlockBytes>,
+    number: DocumentNumber,
+) -> Result<Option<Document>> {
+    let block = DocumentBlock::decode(&block.bytes.load()?);
+    let block = block.map_err(|problem| damaged_document(number, problem))?;
+    match block.find(number.0) {
+        Some(index) => document_of(&block, index, number).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The fingerprints that a transaction has written. Some may have no document any more.
+pub(crate) struct WrittenFingerprints<'w>(&'w Overlays);
+
+impl<'w> WrittenFingerprints<'w> {
+    /// Those that are not sorted yet, as rows of the first table.
+    pub(crate) fn unsorted(&self) -> Candidates<'w> {
+        Candidates::new(self.0[permuted(0)].puts().1)
+    }
+
+    /// Those that are sorted, as rows of the first table, in parts.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        self.0[permuted(0)]
+            .puts()
+            .0
+            .iter()
+            .map(|run| Candidates::new(run.puts()))
+    }
+
+    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
+    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        let first = probe.first;
+        let last = probe.last;
+        let runs = self.0[permuted(probe.table)].puts().0.iter();
+        let puts = runs
+            .map(Run::puts)
+            .filter(move |puts| puts.may_have(first, last));
+        puts.map(move |puts| Candidates::new(puts.around(&(first..=last))))
+    }
+}
+
+/// If the last block of documents has less than this number of sixteenths of its most bytes, the next
+/// commit fills it up.
+const FULL_SIXTEENTHS: usize = 13;
+
+/// New blocks of documents at the end of the file.
+struct Appended {
+    /// The last block of the file, if it is not full and nothing was spilled. Its documents come first in
+    /// `blocks`.
+    tail: Option<Entry<u64>>,
+    blocks: Vec<Packed<u64, BlockBytes>>,
+}
+
+impl Appended {
+    fn new(view: &View, written: &mut WrittenDocuments, block_bytes: usize) -> Result<Self> {
+        let spilled = written.take_spilled();
+        let mut tail = None;
+        let of = view.document_blocks();
+        let end = view.state().documents.end();
+        if let Some(entry) = view.state().documents.entry_before(end, of)?
+            && spilled.is_empty()
+        {
+            let block = of.documents(entry)?;
+            if block.stored_bytes() * 16 < block_bytes * FULL_SIXTEENTHS {
+                tail = Some((entry.clone(), block));
+            }
+        }
+        let before = tail.iter().flat_map(|(_, block)| block.documents());
+        let documents: Vec<_> = before.chain(written.live()).collect();
+        let packed = pack_documents(&documents, block_bytes, view.settings().file);
+        let mut blocks = spilled;
+        blocks.reserve(packed.len());
+        for block in packed {
+            blocks.push(block.with_bytes(BlockBytes::from));
+        }
+        Ok(Self {
+            tail: tail.map(|(entry, _)| entry),
+            blocks,
+        })
+    }
+
+    fn apply(self, edit: &mut Edit, of: &Blocks) -> Result<()> {
+        let Self { tail, blocks } = self;
+        let level = edit.state.documents.clone();
+        let end = level.end();
+        // Only transactions change the last block, and there is one transaction at a time.
+        let from = match tail {
+            Some(entry) => level.find(entry.high, of.of_table(DOCUMENTS.table))?,
+            None => end,
+        };
+        edit.state.documents = edit.replace(DOCUMENTS, &level, from..end, blocks, of)?;
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use super::walk::{CheckProgress, Walk};
 use crate::error::Result;
 use crate::store::blocks::Row;
 use crate::store::engine::{ChunkKey, LevelName};
-use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row, decode_scope};
+use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row};
 use crate::store::sorted_set::{Level, Life, SetLevel};
 
 /// The most rows that are collected to find those that differ.
@@ -25,7 +25,7 @@ const MOST_COLLECTED: u64 = 2 << 20;
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
 /// any other error is returned. What is found is added to a report.
-pub(crate) fn check(
+pub(crate) fn check_rows(
     view: &View,
     report: CheckReport,
     progress: CheckProgress<'_>,
@@ -93,9 +93,8 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
     // Number 0 is that of documents without a scope.
     seen[0] = true;
     let mut damaged = Vec::new();
-    let file = view.settings().file;
-    let read = view.scopes(|name, record| {
-        match decode_scope(file, name, record) {
+    let read = view.each_scope(|name, number| {
+        match number {
             Ok(number) if !counters.has_given(number) => {
                 findings.add("scopes", name, "its number was never given");
             }
@@ -185,7 +184,7 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     let mut stray = Vec::new();
     let read = view.tables().log_page_numbers(|page| {
         // Pages before the first one may wait to be removed.
-        if !(state.oldest_page..state.next_page).contains(&page) {
+        if !state.log_pages().contains(&page) {
             stray.push(page.to_string());
         }
     });
@@ -224,25 +223,20 @@ fn find_stray_blocks<'a, R: Row>(
         wanted += level.blocks();
     }
     let mut stray = Vec::new();
-    let read = view.tables().block_count(table).and_then(|count| {
-        // Blocks that are missing were found when they were read.
-        if count <= wanted as u64 {
-            return Ok(());
+    // Blocks that are missing were found when they were read.
+    let read = view.tables().block_keys(table, wanted, |number, last| {
+        let row = R::from_number(last);
+        let level = levels.iter().find(|level| level.number == number);
+        // All chunks were read before. So this does not fail.
+        let is_there = level.is_some_and(|level| {
+            level
+                .find(row, of)
+                .and_then(|position| level.entry(position, of))
+                .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
+        });
+        if !is_there {
+            stray.push(format!("{table}, level {number}, block up to {last:x}"));
         }
-        view.tables().block_keys(table, |number, last| {
-            let row = R::from_number(last);
-            let level = levels.iter().find(|level| level.number == number);
-            // All chunks were read before. So this does not fail.
-            let is_there = level.is_some_and(|level| {
-                level
-                    .find(row, of)
-                    .and_then(|position| level.entry(position, of))
-                    .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
-            });
-            if !is_there {
-                stray.push(format!("{table}, level {number}, block up to {last:x}"));
-            }
-        })
     });
     add_strays(table.name, read, stray, findings)
 }

@@ -7,6 +7,6 @@ mod report;
 mod tally;
 mod walk;
 
-pub(crate) use check::check;
+pub(crate) use check::check_rows;
 pub use report::{CheckReport, Problem};
 pub(crate) use walk::CheckProgress;

@@ -14,7 +14,7 @@ use crate::store::blocks::BlockCache;
 use crate::store::engine::OpenFile;
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
-    State, all_sets, by_row, number_of,
+    State, View, all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -58,7 +58,7 @@ fn verify(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
-    let view = copy::view_of(
+    let view = View::read(
         open,
         Arc::new(settings.clone()),
         Arc::new(BlockCache::new(CACHE_BYTES)),

@@ -19,7 +19,7 @@ use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists, SetBlocks};
 use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
-    self, FIXED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
+    self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
@@ -89,7 +89,7 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
     let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
-    let copied = most.min(view.metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
+    let copied = most.min(view.file().metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
     let old = &view.settings().plan;
     let new = plan
@@ -149,16 +149,12 @@ impl Copy<'_> {
         let old = self.view.state();
         let plan = &self.settings.plan;
         let mut rows = old.sets.rows(permuted(0)) * plan.tables().len() as u64;
-        for &set in FIXED {
-            by_row!(set, set => if set.is_copied {
-                rows += old.sets.rows(set);
-            });
+        for set in COPIED {
+            rows += by_row!(set, set => old.sets.rows(set));
         }
         counter.expect(rows);
-        for &set in FIXED {
-            by_row!(set, set => if set.is_copied {
-                copy_set(self.view, set, set, bulk, counter)?;
-            });
+        for set in COPIED {
+            by_row!(set, set => copy_set(self.view, set, set, bulk, counter)?);
         }
         for (number, table) in plan.tables().iter().enumerate() {
             match table_of(table, &self.view.settings().plan) {
@@ -318,17 +314,6 @@ fn read_all<R: SetRow>(
     Ok(())
 }
 
-/// A view of a copy, read from its file.
-pub(super) fn view_of(
-    copied: &Arc<OpenFile>,
-    settings: Arc<Settings>,
-    cache: Arc<BlockCache>,
-) -> Result<View> {
-    let txn = copied.engine.begin_read()?;
-    let state = file::read_state(&txn, &settings)?;
-    Ok(View::new(copied, txn, state, settings, cache))
-}
-
 /// The most memory for sorting. With more, little is gained.
 const MOST_SORTING_BYTES: usize = 1 << 30;
 
@@ -344,7 +329,7 @@ pub(crate) fn compact(
     let target = &shared.target;
     ensure_in_place(shared)?;
     let view = shared.view()?;
-    let mut settings = shared.current_settings().for_another_file();
+    let mut settings = view.settings().for_another_file();
     if let Some(plan) = plan {
         settings.plan = plan;
     }
@@ -369,11 +354,11 @@ pub(crate) fn compact(
         progress,
     )?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    let copied = view_of(&open, Arc::new(settings), view.blocks().cache.clone())?;
+    let copied = View::read(&open, Arc::new(settings), view.blocks().cache.clone())?;
     verify(&copied, &view, &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
-        .set_permissions(view.metadata().map_err(&failed)?.permissions())
+        .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
         .map_err(&failed)?;
     put_in_place(shared, new.temporary, &open, copied)
 }
@@ -442,7 +427,7 @@ pub(crate) fn backup(
     } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
-    let copied = view_of(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
+    let copied = View::read(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
     verify(&copied, view, &mut || counter.go_on())?;
     new.temporary.keep_as(path)
 }

@@ -8,13 +8,9 @@ use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::Once;
 use std::thread;
 
-use redb::DatabaseError;
-
-use super::holders::holder_of;
 use crate::error::{Error, Result};
 use crate::process::OfProcess;
 
@@ -104,24 +100,6 @@ impl<T> Drop for Guarded<T> {
                 Ok(())
             });
         }
-    }
-}
-
-/// The error for a failure of the engine to open or create the file at `path`.
-pub(crate) fn open_error(path: &Path, error: DatabaseError) -> Error {
-    let path = path.to_owned();
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => Error::Busy {
-            holder: holder_of(&path),
-            path,
-        },
-        DatabaseError::RepairAborted => Error::NeedsRecovery { path },
-        DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
-        DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::io(&path)(source),
-        },
-        error => engine_error(error),
     }
 }
 

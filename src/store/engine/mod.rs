@@ -1,9 +1,8 @@
 //! The storage engine. No other floor names redb. The floors above see only rows of bytes.
 
+mod changes;
 mod guard;
-mod holders;
 mod open_file;
-mod read_txn;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
@@ -12,16 +11,14 @@ mod spill;
 mod storage;
 mod tables;
 
+#[cfg(test)]
+pub(crate) use changes::Replaced;
+pub(crate) use changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow};
 #[cfg(feature = "parquet")]
 pub(crate) use guard::caught;
 pub(crate) use guard::guarded;
-pub(crate) use open_file::{Access, Engine, FirstRows, OpenFile, page_cache_bytes};
-pub(crate) use read_txn::{BlockSource, ReadTxn, Tables};
+pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
-pub(crate) use spill::{BlockBytes, SpillFile, SpilledBytes};
-#[cfg(test)]
-pub(crate) use tables::Replaced;
-pub(crate) use tables::{
-    BlockTable, Changes, ChunkKey, LevelChange, LevelName, MetaRow, RemovedBlocks,
-};
+pub(crate) use spill::{BlockBytes, SpillFile};
+pub(crate) use tables::{BlockSource, Tables};

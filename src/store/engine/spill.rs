@@ -13,35 +13,41 @@ use crate::error::{Error, Result};
 
 /// The bytes of a block that is about to be written.
 #[derive(Debug)]
-pub(crate) enum BlockBytes {
+pub(crate) struct BlockBytes(Bytes);
+
+#[derive(Debug)]
+enum Bytes {
     InMemory(Vec<u8>),
     Spilled(SpilledBytes),
 }
 
 impl From<Vec<u8>> for BlockBytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Self::InMemory(bytes)
-    }
-}
-
-impl From<SpilledBytes> for BlockBytes {
-    fn from(bytes: SpilledBytes) -> Self {
-        Self::Spilled(bytes)
+        Self(Bytes::InMemory(bytes))
     }
 }
 
 impl BlockBytes {
     /// The bytes. If they were spilled, they are read back and verified.
     pub(crate) fn load(&self) -> Result<Cow<'_, [u8]>> {
-        match self {
-            Self::InMemory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::Spilled(spilled) => spilled.load().map(Cow::Owned),
+        match &self.0 {
+            Bytes::InMemory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Bytes::Spilled(spilled) => spilled.load().map(Cow::Owned),
+        }
+    }
+
+    /// Changes the first of these bytes where they were spilled.
+    #[cfg(test)]
+    pub(crate) fn damage(&self) {
+        match &self.0 {
+            Bytes::InMemory(_) => panic!("these bytes are in memory"),
+            Bytes::Spilled(spilled) => spilled.damage(),
         }
     }
 }
 
 /// A temporary file without a name, to which bytes are appended. It is gone when this and all its
-/// [`SpilledBytes`] are dropped.
+/// [`BlockBytes`] are dropped.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     shared: Arc<SharedFile>,
@@ -81,7 +87,7 @@ impl SpillFile {
     }
 
     /// Adds bytes at the end.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<SpilledBytes> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<BlockBytes> {
         let mut file = self.shared.file.lock();
         let written = file
             .seek(SeekFrom::Start(self.end))
@@ -89,18 +95,18 @@ impl SpillFile {
         written.map_err(|source| self.shared.failed(source))?;
         let offset = self.end;
         self.end += bytes.len() as u64;
-        Ok(SpilledBytes {
+        Ok(BlockBytes(Bytes::Spilled(SpilledBytes {
             shared: self.shared.clone(),
             offset,
             length: bytes.len(),
             checksum: xxh3_64(bytes),
-        })
+        })))
     }
 }
 
 /// Bytes in a [`SpillFile`].
 #[derive(Clone, Debug)]
-pub(crate) struct SpilledBytes {
+struct SpilledBytes {
     shared: Arc<SharedFile>,
     offset: u64,
     length: usize,
@@ -109,7 +115,7 @@ pub(crate) struct SpilledBytes {
 
 impl SpilledBytes {
     /// Reads the bytes back. It is an error if they are not those that were appended.
-    pub(crate) fn load(&self) -> Result<Vec<u8>> {
+    fn load(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.length];
         let mut file = self.shared.file.lock();
         let read = file
@@ -127,7 +133,7 @@ impl SpilledBytes {
 
     /// Changes the first of these bytes in the file.
     #[cfg(test)]
-    pub(crate) fn damage(&self) {
+    fn damage(&self) {
         let mut file = self.shared.file.lock();
         let mut byte = [0];
         file.seek(SeekFrom::Start(self.offset))
@@ -153,11 +159,11 @@ mod tests {
         for part in &parts {
             spilled.push(spill.append(part)?);
             for i in (0..spilled.len()).rev() {
-                assert_eq!(spilled[i].load()?, parts[i]);
+                assert_eq!(*spilled[i].load()?, *parts[i]);
             }
         }
         drop(spill);
-        assert_eq!(spilled[9].load()?, parts[9]);
+        assert_eq!(*spilled[9].load()?, *parts[9]);
         let left = std::fs::read_dir(folder.path())
             .expect("the folder is there")
             .count();
@@ -172,7 +178,7 @@ mod tests {
         let (first, second) = (spill.append(b"first")?, spill.append(b"second")?);
         first.damage();
         assert!(matches!(first.load(), Err(Error::SpillFile { .. })));
-        assert_eq!(second.load()?, b"second");
+        assert_eq!(*second.load()?, *b"second");
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
+use super::guard::guarded;
 use crate::error::Error;
 use crate::process::{Kept, Process};
 
@@ -46,7 +47,7 @@ pub(crate) struct Lent {
 
 /// What became of a loan.
 #[derive(Debug, Default)]
-pub(crate) struct LoanState {
+pub(super) struct LoanState {
     is_taken_back: AtomicBool,
     /// Whether nobody else will get the storage, since it was closed.
     is_closed: AtomicBool,
@@ -54,15 +55,26 @@ pub(crate) struct LoanState {
 }
 
 impl LoanState {
+    /// Reads under the guard. If the storage was taken back, that is the error, whatever the engine says.
+    pub(super) fn read<T>(&self, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        guarded(read).map_err(|error| {
+            if self.is_taken_back() {
+                self.loss()
+            } else {
+                error
+            }
+        })
+    }
+
     /// Whether the engine has lost its storage to another engine.
-    pub(crate) fn is_taken_back(&self) -> bool {
+    fn is_taken_back(&self) -> bool {
         // Together with the store in `take_back`, this is in one order with the reads of the old engine and
         // the writes of the new one.
         self.is_taken_back.load(Ordering::SeqCst)
     }
 
     /// The error for an engine that has lost its storage.
-    pub(crate) fn loss(&self) -> Error {
+    fn loss(&self) -> Error {
         if self.is_closed.load(Ordering::SeqCst) {
             Error::Closed
         } else {
@@ -71,20 +83,21 @@ impl LoanState {
     }
 
     /// Whether the engine has met an error of the storage. It then refuses everything.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 }
 
 impl Lent {
-    /// The storage that `make` makes of a file.
-    pub(super) fn new<S: StorageBackend>(
-        file: File,
-        make: impl FnOnce(File) -> Result<S, DatabaseError>,
-    ) -> Result<Self, DatabaseError> {
-        let storage = Kept::new(file).try_map(|file| {
-            make(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
-        })?;
+    /// The storage of a file.
+    pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
+        let storage = Kept::new(file).try_map(|file| boxed(FileBackend::new(file)?))?;
+        Ok(Self::first_loan(storage))
+    }
+
+    /// The storage of the file of a new database.
+    pub(super) fn new_database(file: File) -> Result<Self, DatabaseError> {
+        let storage = Kept::new(file).try_map(|file| boxed(NewStorage::new(file)?))?;
         Ok(Self::first_loan(storage))
     }
 
@@ -174,6 +187,10 @@ impl Lent {
     }
 }
 
+fn boxed(storage: impl StorageBackend) -> Result<Box<dyn StorageBackend>, DatabaseError> {
+    Ok(Box::new(storage))
+}
+
 impl StorageBackend for Lent {
     fn len(&self) -> io::Result<u64> {
         self.run(StorageBackend::len)
@@ -258,10 +275,10 @@ const fn length_of(pages: u32) -> u64 {
 
 /// The file of a new database.
 #[derive(Debug)]
-pub(super) struct NewStorage(FileBackend);
+struct NewStorage(FileBackend);
 
 impl NewStorage {
-    pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
+    fn new(file: File) -> Result<Self, DatabaseError> {
         FileBackend::new(file).map(Self)
     }
 }

@@ -33,7 +33,7 @@ use crate::store::write::Transaction;
 pub(crate) type Removed<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 /// Called with each document that would be removed.
-pub(crate) type ToExpire<'a> = &'a mut dyn FnMut(Document) -> Result<()>;
+type ToExpire<'a> = &'a mut dyn FnMut(Document) -> Result<()>;
 
 /// The most operations of a step, and the least that steps are cut down to.
 const MOST_OF_A_STEP: usize = 25_000;
@@ -45,7 +45,7 @@ const MOST_TRIES: usize = 2;
 
 /// Goes through the documents of a view that meet the conditions, in the order in which they were written, until
 /// there are none or `each` fails. Reads the blocks that an expiry would read, and no others.
-pub(crate) fn list(view: &View, conditions: &Conditions, each: ToExpire<'_>) -> Result<()> {
+pub(crate) fn list_expired(view: &View, conditions: &Conditions, each: ToExpire<'_>) -> Result<()> {
     let selection = Selection::new(view, conditions)?;
     let mut next = Some(0);
     while let Some(from) = next
@@ -440,8 +440,7 @@ impl Step {
         let counters = &mut edit.state.counters;
         counters.documents -= self.removed;
         counters.too_short -= self.too_short;
-        edit.log(&self.operations);
-        edit.add_runs(self.runs);
+        edit.append(&self.operations, self.runs);
         let of = blocks.of_table(DOCUMENTS.table);
         for Cut { highs, ids } in self.cuts {
             let level = edit.state.documents.clone();

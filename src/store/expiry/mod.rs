@@ -3,5 +3,5 @@
 mod expire;
 mod selection;
 
-pub(crate) use expire::{Removed, ToExpire, expire, list};
+pub(crate) use expire::{Removed, expire, list_expired};
 pub(crate) use selection::Conditions;

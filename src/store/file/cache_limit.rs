@@ -1,19 +1,12 @@
-//! CacheLimit: the memory that the cache of an open file may take now. CacheUse: how much it takes, and how much
-//! it would need.
+//! CacheLimit: the memory that the cache of an open file may take now.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::schema::{POSTINGS, permuted};
-use super::state::State;
 use crate::memory::{Cache, Memory};
-use crate::plan::Plan;
-use crate::store::blocks::{BLOCK_OVERHEAD, Row};
 use crate::store::engine::page_cache_bytes;
-use crate::store::sizes::Sizes;
-use crate::store::sorted_set::SortedSet;
 
 /// How often the memory that the process may have is looked at.
 const EVERY: Duration = Duration::from_secs(2);
@@ -94,74 +87,6 @@ impl CacheLimit {
         let bytes = self.cache.lock().bytes(self.memory.bytes());
         self.bytes.swap(bytes, Ordering::Relaxed) != bytes
     }
-}
-
-/// What the cache of an open file takes, and what it would need. All in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CacheUse {
-    /// What it may take.
-    pub(crate) limit: u64,
-    /// What its directories and blocks take.
-    pub(crate) used: u64,
-    /// The rows of the permuted tables.
-    pub(crate) table_rows: u64,
-    /// The rows of the postings.
-    pub(crate) posting_rows: u64,
-    /// The least limit with which the permuted tables fit.
-    pub(crate) tables_need: u64,
-    /// The least limit with which the permuted tables and the postings fit.
-    pub(crate) queries_need: u64,
-}
-
-impl CacheUse {
-    /// The use of a cache whose blocks take `block_bytes` now.
-    pub(super) fn new(
-        limit: &CacheLimit,
-        state: &State,
-        plan: &Plan,
-        block_bytes: u64,
-        sizes: &Sizes,
-    ) -> Self {
-        let mut table_rows = 0;
-        let mut table_blocks = 0;
-        for table in 0..plan.tables().len() {
-            let set = &state.sets[permuted(table)];
-            table_rows += row_bytes(set);
-            table_blocks += set.blocks(sizes.block_bytes);
-        }
-        let postings = &state.sets[POSTINGS];
-        let posting_rows = row_bytes(postings);
-        let posting_blocks = postings.blocks(sizes.block_bytes);
-
-        let directories = state.directory_bytes() as u64;
-        let tables = directories + table_rows + table_blocks * BLOCK_OVERHEAD;
-        let queries = tables + posting_rows + posting_blocks * BLOCK_OVERHEAD;
-        Self {
-            limit: limit.bytes() as u64,
-            used: directories + block_bytes,
-            table_rows,
-            posting_rows,
-            tables_need: limit_for(tables),
-            queries_need: limit_for(queries),
-        }
-    }
-
-    /// Whether the permuted tables fit.
-    pub(crate) fn tables_fit(&self) -> bool {
-        self.tables_need <= self.limit
-    }
-}
-
-/// The bytes of the rows of a set.
-fn row_bytes<R: Row>(set: &SortedSet<R>) -> u64 {
-    let (puts, marks) = set.rows();
-    (puts + marks) * R::BYTES as u64
-}
-
-/// The least limit that leaves this many bytes beside the pages of the engine.
-fn limit_for(own: u64) -> u64 {
-    // A larger limit gives a larger part to pages, up to its bound.
-    own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
 }
 
 #[cfg(test)]

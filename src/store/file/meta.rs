@@ -1,7 +1,7 @@
-//! The records of a file. Its format and its settings are written at creation. Every commit writes the
-//! counters. Each new scope gets a record with its number.
+//! The records of a file: its format and its settings, which are written at creation, and the counters, which
+//! every commit writes.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Table};
 use crate::sketch::SketchSize;
 use crate::store::blocks::{Fields, FileSeed, Kind, Problem, decode, encode, seal, unseal};
+use crate::store::engine::{MetaRow, Tables};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
@@ -21,9 +22,8 @@ pub const FORMAT_VERSION: u32 = 7;
 const KNOWN_FEATURES: u64 = 0;
 
 /// The names of the rows of the meta table.
-pub(crate) const FORMAT: &str = "format";
-pub(crate) const SETTINGS: &str = "settings";
-pub(crate) const STATE: &str = "state";
+const FORMAT: &str = "format";
+const SETTINGS: &str = "settings";
 
 /// What is chosen when a file is created. Compaction makes another file, with another seed and perhaps
 /// another plan.
@@ -74,6 +74,18 @@ pub(crate) struct Counters {
     pub(crate) too_short: u64,
 }
 
+impl Default for Counters {
+    /// Those of an empty file.
+    fn default() -> Self {
+        Self {
+            next_document: 1,
+            next_scope: 1,
+            documents: 0,
+            too_short: 0,
+        }
+    }
+}
+
 impl Counters {
     /// Gives the next document its number.
     pub(crate) fn next_number(&mut self) -> Result<DocumentNumber> {
@@ -119,13 +131,6 @@ impl Counters {
     pub(crate) fn has_given(&self, number: ScopeNumber) -> bool {
         number != ScopeNumber::EMPTY && number.0 < self.next_scope
     }
-
-    pub(crate) const NEW: Self = Self {
-        next_document: 1,
-        next_scope: 1,
-        documents: 0,
-        too_short: 0,
-    };
 }
 
 impl Settings {
@@ -156,6 +161,26 @@ impl Settings {
         self.scheme.check_sketch(self.sketch_size, document)
     }
 
+    /// Checks the format of a file, then reads its settings.
+    pub(super) fn read(tables: &Tables, path: &Path) -> Result<Self> {
+        // Without this row, the file has the same engine, but belongs to another program.
+        let format = tables.meta(FORMAT)?.ok_or_else(|| Error::NotSimdb {
+            path: path.to_owned(),
+        })?;
+        let file = check_format(&format)?;
+        let settings = tables.meta(SETTINGS)?;
+        let settings = settings.ok_or_else(|| damaged_settings("it is missing"))?;
+        decode_settings(file, &settings)
+    }
+
+    /// The rows that say which format and which settings a file has.
+    pub(super) fn rows(&self) -> [MetaRow; 2] {
+        [
+            (FORMAT, encode_format(self.file)),
+            (SETTINGS, encode_settings(self)),
+        ]
+    }
+
     /// The same settings for another file, with a seed of its own.
     pub(crate) fn for_another_file(&self) -> Self {
         Self {
@@ -165,12 +190,7 @@ impl Settings {
     }
 }
 
-/// What is wrong with a row of the meta table.
-pub(crate) fn damaged(name: &str, problem: Problem) -> Error {
-    Error::damaged("meta", name, problem)
-}
-
-pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
+fn encode_format(file: FileSeed) -> Vec<u8> {
     seal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), |bytes| {
         bytes.extend(FORMAT_VERSION.to_le_bytes());
         bytes.extend(KNOWN_FEATURES.to_le_bytes());
@@ -180,7 +200,7 @@ pub(crate) fn encode_format(file: FileSeed) -> Vec<u8> {
 
 /// Refuses files of other formats, and returns the seed of the file. The bytes behind the two numbers depend
 /// on the version. So nothing else of the file may be read before this check.
-pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
+fn check_format(bytes: &[u8]) -> Result<FileSeed> {
     let body =
         unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged_format)?;
     let mut fields = Fields(body);
@@ -203,10 +223,10 @@ pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
 }
 
 fn damaged_format(problem: Problem) -> Error {
-    damaged(FORMAT, problem)
+    Error::damaged("meta", FORMAT, problem)
 }
 
-pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
+fn encode_settings(settings: &Settings) -> Vec<u8> {
     let tables = settings.plan.tables().iter().map(|table| StoredTable {
         positions: table.positions().to_vec(),
         prefix_bits: table.prefix_bits,
@@ -229,7 +249,7 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
     )
 }
 
-pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
+fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let body =
         unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged_settings)?;
     let stored: StoredSettings = decode(body).map_err(damaged_settings)?;
@@ -269,7 +289,7 @@ pub(crate) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> 
 }
 
 fn damaged_settings(problem: Problem) -> Error {
-    damaged(SETTINGS, problem)
+    Error::damaged("meta", SETTINGS, problem)
 }
 
 fn decode_table(stored: StoredTable) -> Option<Table> {
@@ -302,36 +322,6 @@ impl Counters {
             Err("it has impossible counts")
         }
     }
-}
-
-/// A scope as it is stored: its name and its record, which has its number.
-pub(crate) type ScopeRow = (String, Vec<u8>);
-
-/// The rows of scopes.
-pub(crate) fn encode_scopes(
-    file: FileSeed,
-    scopes: BTreeMap<String, ScopeNumber>,
-) -> Vec<ScopeRow> {
-    let mut rows = Vec::with_capacity(scopes.len());
-    for (name, number) in scopes {
-        let record = seal(Kind::Scope, file, name.as_bytes(), |bytes| {
-            bytes.extend(number.0.to_le_bytes());
-        });
-        rows.push((name, record));
-    }
-    rows
-}
-
-/// The number in the record of a scope.
-pub(crate) fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber> {
-    read_scope(file, name, bytes).map_err(|problem| Error::damaged("scopes", name, problem))
-}
-
-fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
-    let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
-    let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
-    fields.finish()?;
-    Ok(number)
 }
 
 #[cfg(test)]

@@ -1,37 +1,34 @@
 //! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
 
 mod cache_limit;
-mod edit;
-mod log;
 mod meta;
+mod names;
 mod operation;
 mod overlays;
 mod pins;
 mod schema;
 mod shared;
 mod state;
+mod statistics;
 mod turns;
 mod view;
-mod written;
 
 pub(crate) use cache_limit::CacheLimit;
-pub(crate) use edit::Edit;
 pub use meta::FORMAT_VERSION;
-pub(crate) use meta::{Counters, Settings, decode_scope};
+pub(crate) use meta::{Counters, Settings};
+pub(crate) use names::{KnownNames, SourceRows, missing_scope};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
-pub(crate) use overlays::{Overlays, Runs, runs_of};
-pub(crate) use pins::CountedSnapshot;
+pub(crate) use overlays::{Overlays, Runs, Sets, runs_of};
+pub(crate) use pins::StoredSnapshot;
 pub(crate) use schema::{
-    AnySet, ByRow, DEAD, DOCUMENTS, FIXED, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow,
+    AnySet, ByRow, COPIED, DEAD, DOCUMENTS, KEYS, POSTINGS, PerSet, RowFamily, Set, SetRow,
     all_listed, all_sets, by_row, fingerprint_of, key_row, number_of, permuted, posting_row,
     scope_of,
 };
 pub(crate) use shared::{MergeFailure, Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
-pub(crate) use state::{Sets, State, create, read_state};
+pub(crate) use state::{Edit, State, create};
+pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
-pub(crate) use view::{
-    KnownScopes, LiveDocuments, SourceRows, View, damaged_document, missing_scope,
-};
-pub(crate) use written::{Appended, Written, WrittenFingerprints};
+pub(crate) use view::{LiveDocuments, View, damaged_document};

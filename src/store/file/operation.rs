@@ -1,11 +1,20 @@
-//! Operation: a document that was put or removed, and the rows that this changes in each sorted set.
+//! Operation: a document that was put or removed, its bytes in the log, and the rows that it changes in each
+//! sorted set.
 
 use super::meta::Settings;
 use super::schema::{DEAD, KEYS, POSTINGS, Set, SetRow, key_row, permuted, posting_row};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
+use crate::store::blocks::{Fields, Problem};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
+
+/// The flags of an operation in the log.
+const HAS_FINGERPRINT: u8 = 1;
+const REMOVE: u8 = 2;
+const FINGERPRINT_GONE: u8 = 4;
+const UNSTORED: u8 = 8;
+const FORGET: u8 = 16;
 
 /// A document that was put or removed, or whose bytes are gone. It has what the sorted sets need to know of
 /// the document.
@@ -132,6 +141,61 @@ impl Operation {
         }
         Ok(())
     }
+
+    /// Writes the operation as a page of the log has it: in 25 bytes.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        let mut flags = match self.change {
+            Change::Put => 0,
+            Change::Forget => FORGET,
+            Change::Remove {
+                fingerprint_gone,
+                unstored,
+            } => REMOVE | flag(fingerprint_gone, FINGERPRINT_GONE) | flag(unstored, UNSTORED),
+        };
+        flags |= flag(self.fingerprint.is_some(), HAS_FINGERPRINT);
+        bytes.push(flags);
+        bytes.extend(&self.number.0.to_le_bytes()[..5]);
+        bytes.extend(self.key_hash.to_le_bytes());
+        let fingerprint = self.fingerprint.map_or(0, Fingerprint::bits);
+        bytes.extend(fingerprint.to_le_bytes());
+        bytes.extend(&self.scope.0.to_le_bytes()[..3]);
+    }
+
+    /// Reads an operation back.
+    pub(super) fn decode(fields: &mut Fields<'_>) -> Result<Self, Problem> {
+        let [flags] = fields.take()?;
+        if flags & !(HAS_FINGERPRINT | REMOVE | FINGERPRINT_GONE | UNSTORED) != 0 && flags != FORGET
+        {
+            return Err("it has flags this release does not know");
+        }
+        let mut number = [0; 8];
+        number[..5].copy_from_slice(fields.take_slice(5)?);
+        let key_hash = u64::from_le_bytes(fields.take()?);
+        let bits = u64::from_le_bytes(fields.take()?);
+        let mut scope = [0; 4];
+        scope[..3].copy_from_slice(fields.take_slice(3)?);
+        let change = if flags == FORGET {
+            Change::Forget
+        } else if flags & REMOVE == 0 {
+            Change::Put
+        } else {
+            Change::Remove {
+                fingerprint_gone: flags & FINGERPRINT_GONE != 0,
+                unstored: flags & UNSTORED != 0,
+            }
+        };
+        Ok(Self {
+            change,
+            number: DocumentNumber(u64::from_le_bytes(number)),
+            key_hash,
+            fingerprint: (flags & HAS_FINGERPRINT != 0).then(|| Fingerprint::from_bits(bits)),
+            scope: ScopeNumber(u32::from_le_bytes(scope)),
+        })
+    }
+}
+
+fn flag(is_set: bool, flag: u8) -> u8 {
+    if is_set { flag } else { 0 }
 }
 
 /// Gives the rows that all documents of a fingerprint share.

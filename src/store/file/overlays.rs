@@ -1,4 +1,5 @@
-//! Overlays: the rows that operations put and mark in each sorted set.
+//! Sets, Overlays, Runs: for each sorted set of a file, the set itself, the rows that operations put and mark in
+//! it, and these as a run.
 
 use std::convert::Infallible;
 
@@ -9,7 +10,93 @@ use super::schema::{
 use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::Row;
-use crate::store::sorted_set::{Overlay, Run};
+use crate::store::sorted_set::{Overlay, Run, SetLevel, SortedSet};
+
+/// The sorted sets at one commit.
+pub(crate) type Sets = PerSet<SortedSetFamily>;
+
+pub(crate) struct SortedSetFamily;
+
+impl RowFamily for SortedSetFamily {
+    type Of<R: SetRow> = SortedSet<R>;
+}
+
+impl Clone for Sets {
+    fn clone(&self) -> Self {
+        self.iter()
+            .map(|set| by_row!(set, set => keep set.clone()))
+            .collect()
+    }
+}
+
+impl Sets {
+    /// All sets of a plan, empty.
+    pub(super) fn new(plan: &Plan) -> Self {
+        all_sets(plan.tables().len())
+            .map(|set| by_row!(set, set => keep SortedSet::new(set.rules)))
+            .collect()
+    }
+
+    /// The memory that the directories take once all of them are read, in bytes.
+    pub(super) fn directory_bytes(&self) -> usize {
+        let mut bytes = 0;
+        for set in self.iter() {
+            by_row!(set, set => for SetLevel { level, .. } in &set.levels {
+                bytes += level.memory_bytes();
+            });
+        }
+        bytes
+    }
+
+    /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short_rows` rows.
+    pub(crate) fn push(&mut self, runs: Runs, short_rows: usize) {
+        let rows = runs.iter().map(|run| by_row!(run, run => run.len()));
+        let rows = rows.max().unwrap_or(0);
+        let pairs = self.iter_mut().zip(runs).collect();
+        parallel::map_each_of(
+            pairs,
+            rows,
+            |(set, run)| by_row!(set, run, (set, run) => set.push(run, short_rows)),
+        );
+    }
+
+    /// Makes the recent runs of all sets the frozen ones.
+    pub(crate) fn freeze(&mut self) {
+        for set in self.iter_mut() {
+            by_row!(set, set => set.freeze());
+        }
+    }
+
+    /// Whether a set still has frozen rows.
+    pub(crate) fn any_frozen(&self) -> bool {
+        self.iter()
+            .any(|set| by_row!(set, set => !set.frozen.is_empty()))
+    }
+
+    /// The number of rows that a set puts or marks.
+    pub(crate) fn rows<R: SetRow>(&self, set: Set<R>) -> u64 {
+        let (puts, marks) = self[set].rows();
+        puts + marks
+    }
+
+    /// The number of blocks of all sets, as if the rows in memory were packed too.
+    pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
+        self.iter()
+            .map(|set| by_row!(set, set => set.blocks(block_bytes)))
+            .sum()
+    }
+
+    /// The greatest number of levels of a set, and the number of marks in all sets.
+    pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
+        let mut levels = 0;
+        let mut marks = 0;
+        for set in self.iter() {
+            levels = levels.max(by_row!(set, set => set.levels.len()));
+            marks += by_row!(set, set => set.rows().1);
+        }
+        (levels as u32, marks)
+    }
+}
 
 /// The rows that operations put and mark in each set.
 pub(crate) type Overlays = PerSet<OverlayFamily>;

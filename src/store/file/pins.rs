@@ -4,13 +4,16 @@
 //! commit that is still read keeps everything that was freed since. The engine does not tell how much that is. It
 //! is reckoned from the blocks that commits remove.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::view::View;
+use crate::metrics::Metrics;
 
 /// The open snapshots, and the commits that are still read although there are newer ones.
 #[derive(Default)]
@@ -44,19 +47,14 @@ impl Pin {
     }
 }
 
-/// What older commits that are still read keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pinned {
-    pub(crate) bytes: u64,
-    /// For how long the oldest of them has not been the newest. `None` if there is none.
-    pub(crate) oldest: Option<Duration>,
-}
-
 impl Pins {
-    /// Counts a snapshot as open until the returned value is dropped.
-    pub(super) fn count_snapshot(&self) -> CountedSnapshot {
+    /// A snapshot of a commit.
+    pub(super) fn snapshot(&self, view: Arc<View>) -> StoredSnapshot {
         self.snapshots.fetch_add(1, Ordering::AcqRel);
-        CountedSnapshot(self.snapshots.clone())
+        StoredSnapshot {
+            view,
+            snapshots: self.snapshots.clone(),
+        }
     }
 
     /// The number of open snapshots.
@@ -90,26 +88,27 @@ impl Pins {
         }
     }
 
-    /// What is kept now. Until now, commits have freed `freed_bytes`.
-    pub(super) fn pinned(&self, freed_bytes: u64) -> Pinned {
-        let mut pinned = Pinned::default();
+    /// Adds the snapshots, and what they keep, to metrics. Until now, commits have freed `freed_bytes`.
+    pub(super) fn add_to(&self, metrics: &mut Metrics, freed_bytes: u64) {
+        metrics.snapshots = self.snapshots() as u64;
         let mut before = None;
         // The oldest of the pins of a file keeps what the others keep too.
         for pin in self.pins.lock().iter().filter(|pin| pin.is_read()) {
-            pinned.oldest.get_or_insert_with(|| pin.since.elapsed());
+            metrics
+                .oldest_pin
+                .get_or_insert_with(|| pin.since.elapsed());
             let is_counted = before.is_some_and(|before| match (before, pin.keeps) {
                 (Keeps::FreedSince(_), Keeps::FreedSince(_)) => true,
                 (before, keeps) => before == keeps,
             });
             if !is_counted {
-                pinned.bytes += match pin.keeps {
+                metrics.pinned_bytes += match pin.keeps {
                     Keeps::FreedSince(freed_before) => freed_bytes.saturating_sub(freed_before),
                     Keeps::OldFile { bytes, .. } => bytes,
                 };
             }
             before = Some(pin.keeps);
         }
-        pinned
     }
 
     /// Notes that none of them can read any more.
@@ -118,11 +117,28 @@ impl Pins {
     }
 }
 
-/// A snapshot that counts as open until this is dropped.
-pub(crate) struct CountedSnapshot(Arc<AtomicUsize>);
+/// A snapshot: what is committed at one moment. It counts as open until it is dropped.
+pub(crate) struct StoredSnapshot {
+    view: Arc<View>,
+    snapshots: Arc<AtomicUsize>,
+}
 
-impl Drop for CountedSnapshot {
+impl Deref for StoredSnapshot {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl Drop for StoredSnapshot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.snapshots.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for StoredSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredSnapshot").finish_non_exhaustive()
     }
 }

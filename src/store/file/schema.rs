@@ -19,18 +19,21 @@ pub(crate) const KEYS: Set<u128> = Set::new(0, "keys", Rules::ONCE_FILTERED);
 /// The documents of each fingerprint, by scope: `(fingerprint, scope, document)`, see [`posting_row`].
 pub(crate) const POSTINGS: Set<u128> = Set::new(1, "postings", Rules::ONCE);
 /// The numbers of dead documents whose bytes are still in their block.
-pub(crate) const DEAD: Set<u64> = Set::new(2, "dead", Rules::ONCE).left_behind();
+pub(crate) const DEAD: Set<u64> = Set::new(2, "dead", Rules::ONCE);
 /// The distinct fingerprints, under the permutation of a table of the plan.
 pub(crate) fn permuted(table: usize) -> Set<u64> {
     Set::new((FIXED.len() + table) as u8, "permuted", Rules::REPEATED)
 }
 
 /// The sets that every file has, whatever its plan. Each stands at its number.
-pub(crate) const FIXED: &[AnySet] = &[
+const FIXED: &[AnySet] = &[
     ByRow::Wide(KEYS),
     ByRow::Wide(POSTINGS),
     ByRow::Narrow(DEAD),
 ];
+
+/// Those of them whose rows a dense copy of the file has. In the copy, no document is dead.
+pub(crate) const COPIED: [AnySet; 2] = [ByRow::Wide(KEYS), ByRow::Wide(POSTINGS)];
 
 /// All sets of a file with that many permuted tables, in the order of their numbers.
 pub(crate) fn all_sets(tables: usize) -> impl Iterator<Item = AnySet> {
@@ -110,8 +113,6 @@ pub(crate) struct Set<R> {
     number: u8,
     name: &'static str,
     pub(crate) rules: Rules,
-    /// Whether a dense copy of the file has the rows of this set.
-    pub(crate) is_copied: bool,
     rows: PhantomData<R>,
 }
 
@@ -121,16 +122,7 @@ impl<R> Set<R> {
             number,
             name,
             rules,
-            is_copied: true,
             rows: PhantomData,
-        }
-    }
-
-    /// The same set, but empty in a dense copy.
-    const fn left_behind(self) -> Self {
-        Self {
-            is_copied: false,
-            ..self
         }
     }
 

@@ -2,6 +2,7 @@
 //! file.
 
 use std::fs;
+use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::cache_limit::{CacheLimit, CacheUse};
-use super::edit::Edit;
+use super::cache_limit::CacheLimit;
 use super::meta::Settings;
-use super::pins::{CountedSnapshot, Pins};
+use super::pins::{Pins, StoredSnapshot};
 use super::schema::by_row;
-use super::state::{State, read_settings, read_state};
+use super::state::{Edit, State};
+use super::statistics::missing_cache;
 use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
@@ -87,16 +88,8 @@ impl Shared {
         let target = target_of(path)?;
         let open = Arc::new(open);
         let cache = Arc::new(BlockCache::new(limit.own_bytes() as u64));
-        let txn = open.engine.begin_read()?;
-        let settings = Arc::new(read_settings(&txn, path)?);
-        let state = read_state(&txn, &settings)?;
-        let view = Arc::new(View::new(
-            &open,
-            txn,
-            state,
-            settings.clone(),
-            cache.clone(),
-        ));
+        let settings = Arc::new(Settings::read(&open.engine.begin_read(0)?, path)?);
+        let view = Arc::new(View::read(&open, settings.clone(), cache.clone())?);
         let shared = Self {
             process: Process::here(),
             is_closed: AtomicBool::new(false),
@@ -169,10 +162,7 @@ impl Shared {
 
     /// Reads the last commit from the file.
     fn load(&self, open: &Arc<OpenFile>) -> Result<View> {
-        let txn = open.engine.begin_read()?;
-        let settings = self.current_settings();
-        let state = read_state(&txn, &settings)?;
-        Ok(View::new(open, txn, state, settings, self.cache.clone()))
+        View::read(open, self.current_settings(), self.cache.clone())
     }
 
     /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
@@ -220,19 +210,12 @@ impl Shared {
     fn publish(&self, edit: Edit) -> Result<View> {
         let open = self.open()?;
         edit.write(&open.engine)?;
-        self.view_of(&open, edit.state)
-    }
-
-    /// A view of what the file holds now, with its state.
-    fn view_of(&self, open: &Arc<OpenFile>, state: State) -> Result<View> {
-        let txn = open.engine.begin_read()?;
-        Ok(View::new(
-            open,
-            txn,
-            state,
+        View::new(
+            &open,
+            edit.state,
             self.current_settings(),
             self.cache.clone(),
-        ))
+        )
     }
 
     /// Publishes the last commit once more, with its rows arranged otherwise in memory. Nothing is written.
@@ -242,7 +225,8 @@ impl Shared {
         let view = self.view()?;
         let mut state = view.state().clone();
         change(&mut state);
-        let view = self.view_of(&self.open()?, state)?;
+        let settings = view.settings().clone();
+        let view = View::new(&self.open()?, state, settings, self.cache.clone())?;
         self.replace_current(view, 0);
         Ok(())
     }
@@ -395,9 +379,10 @@ impl Shared {
         self.turns.is_used_here()
     }
 
-    /// Counts a snapshot as open until the returned value is dropped.
-    pub(crate) fn count_snapshot(&self) -> CountedSnapshot {
-        self.pins.count_snapshot()
+    /// A snapshot: what is committed now.
+    pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
+        self.ensure_usable()?;
+        Ok(self.pins.snapshot(self.view()?))
     }
 
     /// What readers count.
@@ -415,10 +400,8 @@ impl Shared {
         metrics.file_bytes = self.metadata().map_or(0, |metadata| metadata.len());
         metrics.cache_bytes = self.cache.bytes();
         metrics.cache_limit_bytes = self.limit.bytes() as u64;
-        metrics.snapshots = self.pins.snapshots() as u64;
-        let pinned = self.pins.pinned(self.meters.count(Count::FreedBytes));
-        metrics.oldest_pin = pinned.oldest;
-        metrics.pinned_bytes = pinned.bytes;
+        self.pins
+            .add_to(&mut metrics, self.meters.count(Count::FreedBytes));
         // No view is kept meanwhile. Somebody could need the database for itself.
         if let Some(view) = &*self.current.lock() {
             let state = view.state();
@@ -438,21 +421,11 @@ impl Shared {
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        let needs = self.cache_use(state);
-        if !needs.tables_fit() && !self.has_warned.swap(true, Ordering::Relaxed) {
-            events::tables_do_not_fit(&self.path, needs.limit, needs.tables_need);
+        if let Some((limit, need)) = missing_cache(&self.limit, state, &self.sizes)
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            events::tables_do_not_fit(&self.path, limit, need);
         }
-    }
-
-    /// What the cache takes, and what it would need for the data of a commit.
-    pub(crate) fn cache_use(&self, state: &State) -> CacheUse {
-        CacheUse::new(
-            &self.limit,
-            state,
-            &self.current_settings().plan,
-            self.cache.bytes(),
-            &self.sizes,
-        )
     }
 
     /// Sets another limit of the cache.
@@ -464,7 +437,7 @@ impl Shared {
     }
 
     /// The settings, with the plan that the last compaction has chosen.
-    pub(crate) fn current_settings(&self) -> Arc<Settings> {
+    fn current_settings(&self) -> Arc<Settings> {
         self.settings.lock().clone()
     }
 
@@ -477,11 +450,6 @@ impl Shared {
     pub(crate) fn ensure_writable(&self) -> Result<()> {
         self.ensure_usable()?;
         self.open()?.engine.ensure_writable()
-    }
-
-    /// Whether the file is open to write, and not closed.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.ensure_writable().is_ok()
     }
 
     /// Makes everything that is done with the file fail from now on, or no longer.
@@ -561,8 +529,8 @@ pub(crate) struct MergeFailure {
     reason: String,
 }
 
-impl MergeFailure {
-    pub(crate) fn new(error: &Error) -> Self {
+impl From<&Error> for MergeFailure {
+    fn from(error: &Error) -> Self {
         let reason = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
@@ -572,22 +540,26 @@ impl MergeFailure {
             reason,
         }
     }
+}
 
+impl From<&io::Error> for MergeFailure {
     /// Nothing can be merged, since the system gives no thread.
-    pub(crate) fn without_thread(error: &std::io::Error) -> Self {
+    fn from(error: &io::Error) -> Self {
         Self {
             damage: false,
             reason: error.to_string(),
         }
     }
+}
 
+impl From<&MergeFailure> for Error {
     /// The error for a transaction that waits for the merge.
-    pub(crate) fn to_error(&self) -> Error {
-        let cause = format!("levels could not be merged: {}", self.reason);
-        if self.damage {
-            Error::corrupted(cause)
+    fn from(failure: &MergeFailure) -> Self {
+        let cause = format!("levels could not be merged: {}", failure.reason);
+        if failure.damage {
+            Self::corrupted(cause)
         } else {
-            Error::storage(cause)
+            Self::storage(cause)
         }
     }
 }

@@ -1,25 +1,42 @@
-//! State: the part of a commit that is kept in memory: sorted sets, directories, counters.
+//! State: the part of a commit that is kept in memory: sorted sets, directories, counters. Edit: a change of the
+//! file that is not committed yet, with the next state.
+//!
+//! The state also says which pages the log has. A page stays until all sets have its rows in their levels. An
+//! operation takes 25 bytes, and a page has up to 162 operations. Pages are numbered one after the other.
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::log;
-use super::meta::{self, Counters, Settings};
+use super::meta::{Counters, Settings};
+use super::names::KnownNames;
 use super::operation::Operation;
-use super::overlays::{Runs, runs_of};
-use super::schema::{DOCUMENTS, PerSet, RowFamily, Set, SetRow, all_sets, block_tables, by_row};
-use super::view::KnownScopes;
+use super::overlays::{Runs, Sets, runs_of};
+use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use crate::error::{Error, Result};
 use crate::files::NewFile;
-use crate::parallel;
 use crate::plan::Plan;
 use crate::store::blocks::{
-    BlockId, Fields, FileSeed, Kind, Problem, Row, seal, share_of_sum, unseal,
+    BlockId, Blocks, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, Packed, Problem, Row, seal,
+    share_of_sum, unseal,
 };
-use crate::store::engine::{BlockTable, Engine, FirstRows, LevelName, MetaRow, ReadTxn};
-use crate::store::sorted_set::{Level, SetLevel, SortedSet, StoredDirectory};
+use crate::store::engine::{
+    BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, Tables,
+};
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::{Level, NewBlock, Position, SetLevel, SortedSet, StoredDirectory};
+
+/// The most pages of the log that a commit removes. To remove one takes some 5 us.
+const PAGES_AT_A_TIME: u64 = 256;
+/// The bytes of a page of the engine. A page of the log takes one.
+const PAGE_BYTES: u64 = 4096;
+
+const OPERATION_BYTES: usize = 25;
+/// The number of operations that fit into a value of 4,080 bytes.
+const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
+
+/// The name of the row of the state in the table meta.
+const STATE: &str = "state";
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -32,121 +49,31 @@ pub(crate) struct State {
     pub(crate) next_block: u64,
     /// The oldest page of the log that may still be there. Pages before the first one mean nothing any more, and
     /// are removed some at a time.
-    pub(crate) oldest_page: u64,
+    oldest_page: u64,
     /// The first page of the log, and the next page to be written.
-    pub(crate) first_page: u64,
-    pub(crate) next_page: u64,
+    first_page: u64,
+    next_page: u64,
     /// Pages before this one are in the frozen runs. The others are in the recent runs.
-    pub(crate) frozen_pages: u64,
+    frozen_pages: u64,
     /// The number of operations in the pages of the recent runs.
     pub(crate) recent_operations: u64,
     /// The sums of the pages of the frozen runs and of the recent runs. A page adds its checksum and one.
-    pub(crate) log_sums: LogSums,
+    log_sums: LogSums,
     /// The sum of the rows of all scopes. A row adds the checksum of its record and one.
-    pub(crate) scopes_sum: u64,
+    pub(super) scopes_sum: u64,
     /// The sum of the rows of all sources, as that of the scopes.
-    pub(crate) sources_sum: u64,
+    pub(super) sources_sum: u64,
     /// The number of commits that have changed sources.
-    pub(crate) source_commits: u64,
-    /// Whether the sources were compared with their sum since the file was opened.
-    pub(crate) sources_are_whole: Arc<AtomicBool>,
-    /// Whether the scopes were compared with their sum since the file was opened.
-    pub(crate) scopes_are_whole: Arc<AtomicBool>,
-    /// Scopes that were looked up since the file was opened, also by other commits.
-    pub(crate) known_scopes: Arc<KnownScopes>,
+    pub(super) source_commits: u64,
+    /// What was found of scopes and sources since the file was opened, also by other commits.
+    pub(crate) known: Arc<KnownNames>,
 }
 
 /// Sums of pages of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LogSums {
-    pub(crate) frozen: u64,
-    pub(crate) recent: u64,
-}
-
-/// The sorted sets at one commit.
-pub(crate) type Sets = PerSet<SortedSetFamily>;
-
-pub(crate) struct SortedSetFamily;
-
-impl RowFamily for SortedSetFamily {
-    type Of<R: SetRow> = SortedSet<R>;
-}
-
-impl Clone for Sets {
-    fn clone(&self) -> Self {
-        self.iter()
-            .map(|set| by_row!(set, set => keep set.clone()))
-            .collect()
-    }
-}
-
-impl Sets {
-    /// All sets of a plan, empty.
-    fn empty(plan: &Plan) -> Self {
-        all_sets(plan.tables().len())
-            .map(|set| by_row!(set, set => keep SortedSet::new(set.rules)))
-            .collect()
-    }
-
-    /// The memory that the directories take once all of them are read, in bytes.
-    fn directory_bytes(&self) -> usize {
-        let mut bytes = 0;
-        for set in self.iter() {
-            by_row!(set, set => for SetLevel { level, .. } in &set.levels {
-                bytes += level.memory_bytes();
-            });
-        }
-        bytes
-    }
-
-    /// Adds the rows that a transaction wrote. Runs are merged if they have together at most `short_rows` rows.
-    pub(crate) fn push(&mut self, runs: Runs, short_rows: usize) {
-        let rows = runs.iter().map(|run| by_row!(run, run => run.len()));
-        let rows = rows.max().unwrap_or(0);
-        let pairs = self.iter_mut().zip(runs).collect();
-        parallel::map_each_of(
-            pairs,
-            rows,
-            |(set, run)| by_row!(set, run, (set, run) => set.push(run, short_rows)),
-        );
-    }
-
-    /// Makes the recent runs of all sets the frozen ones.
-    pub(crate) fn freeze(&mut self) {
-        for set in self.iter_mut() {
-            by_row!(set, set => set.freeze());
-        }
-    }
-
-    /// Whether a set still has frozen rows.
-    pub(crate) fn any_frozen(&self) -> bool {
-        self.iter()
-            .any(|set| by_row!(set, set => !set.frozen.is_empty()))
-    }
-
-    /// The number of rows that a set puts or marks.
-    pub(crate) fn rows<R: SetRow>(&self, set: Set<R>) -> u64 {
-        let (puts, marks) = self[set].rows();
-        puts + marks
-    }
-
-    /// The number of blocks of all sets, as if the rows in memory were packed too.
-    pub(crate) fn blocks(&self, block_bytes: usize) -> u64 {
-        self.iter()
-            .map(|set| by_row!(set, set => set.blocks(block_bytes)))
-            .sum()
-    }
-
-    /// The greatest number of levels of a set, and the number of marks in all sets.
-    pub(crate) fn levels_and_marks(&self) -> (u32, u64) {
-        let mut levels = 0;
-        let mut marks = 0;
-        for set in self.iter() {
-            levels = levels.max(by_row!(set, set => set.levels.len()));
-            marks += by_row!(set, set => set.rows().1);
-        }
-        (levels as u32, marks)
-    }
+struct LogSums {
+    frozen: u64,
+    recent: u64,
 }
 
 /// What the state record says of a level.
@@ -175,8 +102,8 @@ impl State {
     /// The state of an empty file.
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            counters: Counters::NEW,
-            sets: Sets::empty(plan),
+            counters: Counters::default(),
+            sets: Sets::new(plan),
             documents: Arc::new(Level::empty(DOCUMENTS.number)),
             next_block: 1,
             oldest_page: 1,
@@ -188,9 +115,7 @@ impl State {
             scopes_sum: 0,
             sources_sum: 0,
             source_commits: 0,
-            sources_are_whole: Arc::default(),
-            scopes_are_whole: Arc::default(),
-            known_scopes: Arc::default(),
+            known: Arc::default(),
         }
     }
 
@@ -209,6 +134,11 @@ impl State {
         self.oldest_page < self.first_page
     }
 
+    /// The pages of the log that may be there.
+    pub(crate) fn log_pages(&self) -> Range<u64> {
+        self.oldest_page..self.next_page
+    }
+
     /// A number that grows with every transaction.
     pub(crate) fn generation(&self) -> u64 {
         // A transaction that only notes how far a source was read writes no page.
@@ -216,8 +146,8 @@ impl State {
     }
 
     /// The state record.
-    pub(crate) fn encode(&self, file: FileSeed) -> Vec<u8> {
-        seal(Kind::State, file, meta::STATE.as_bytes(), |bytes| {
+    fn encode(&self, file: FileSeed) -> Vec<u8> {
+        seal(Kind::State, file, STATE.as_bytes(), |bytes| {
             self.counters.encode(bytes);
             let LogSums { frozen, recent } = self.log_sums;
             for number in [
@@ -246,7 +176,7 @@ impl State {
 
     /// Reads the state record back. Levels and runs are still empty.
     fn decode(file: FileSeed, plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
-        let mut fields = Fields(unseal(Kind::State, file, meta::STATE.as_bytes(), bytes)?);
+        let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
         state.next_block = u64::from_le_bytes(fields.take()?);
@@ -324,15 +254,10 @@ fn decode_set(fields: &mut Fields<'_>) -> Result<StoredSet, Problem> {
 
 /// The tables of blocks of a file, and the rows of the table meta in its first commit.
 pub(crate) fn first_rows(settings: &Settings) -> (&'static [BlockTable], [MetaRow; 3]) {
-    let meta = [
-        (meta::FORMAT, meta::encode_format(settings.file)),
-        (meta::SETTINGS, meta::encode_settings(settings)),
-        (
-            meta::STATE,
-            State::new(&settings.plan).encode(settings.file),
-        ),
-    ];
-    (block_tables(settings.plan.tables().len()), meta)
+    let state = State::new(&settings.plan).encode(settings.file);
+    let [format, stored] = settings.rows();
+    let tables = block_tables(settings.plan.tables().len());
+    (tables, [format, stored, (STATE, state)])
 }
 
 /// Makes an empty database of a new file in `directory`.
@@ -343,39 +268,23 @@ pub(crate) fn create(
     page_cache_bytes: usize,
 ) -> Result<Engine> {
     let (block_tables, meta) = first_rows(settings);
-    let first = FirstRows {
-        block_tables,
-        meta: &meta,
-    };
-    Engine::create(new, directory, page_cache_bytes, &first)
+    Engine::create(new, directory, page_cache_bytes, block_tables, &meta)
 }
 
 /// The most pages that are removed some at a time after opening. A damaged number of a page could otherwise
 /// cause many commits that remove nothing.
 const MOST_OLD_PAGES: u64 = 1 << 14;
 
-/// Checks the format of a file, then reads its settings.
-pub(crate) fn read_settings(txn: &ReadTxn, path: &Path) -> Result<Settings> {
-    // Without this row, the file has the same engine, but belongs to another program.
-    let format = txn.meta(meta::FORMAT)?.ok_or_else(|| Error::NotSimdb {
-        path: path.to_owned(),
-    })?;
-    let file = meta::check_format(&format)?;
-    let settings = txn.meta(meta::SETTINGS)?;
-    let settings = settings.ok_or_else(|| meta::damaged(meta::SETTINGS, "it is missing"))?;
-    meta::decode_settings(file, &settings)
-}
-
 /// Reads the state: everything that is kept in memory.
-pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
-    let bytes = txn.meta(meta::STATE)?;
+pub(super) fn read_state(tables: &Tables, settings: &Settings) -> Result<State> {
+    let bytes = tables.meta(STATE)?;
     let bytes = bytes.ok_or_else(|| damaged_state("it is missing"))?;
     let StoredState {
         mut state,
         documents,
         sets,
     } = State::decode(settings.file, &settings.plan, &bytes).map_err(damaged_state)?;
-    let opening = Opening { txn, settings };
+    let opening = Opening { tables, settings };
     state.documents = Arc::new(opening.read_level(DOCUMENTS, &documents)?);
     let last = state.documents.high();
     if last.is_some_and(|last| last >= state.counters.next_document) {
@@ -394,7 +303,7 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
     let recent = opening.read_log(state.frozen_pages..state.next_page, state.log_sums.recent)?;
     state.sets.push(runs_of(&recent, &settings.plan), 0);
     state.recent_operations = recent.len() as u64;
-    let (oldest, last) = txn.ends_of_log()?.unwrap_or((state.first_page, 0));
+    let (oldest, last) = tables.ends_of_log()?.unwrap_or((state.first_page, 0));
     // A state record of an older commit would leave out the newest pages.
     if last >= state.next_page {
         return Err(damaged_state("the log has pages that it does not know"));
@@ -406,12 +315,12 @@ pub(crate) fn read_state(txn: &ReadTxn, settings: &Settings) -> Result<State> {
 }
 
 fn damaged_state(problem: Problem) -> Error {
-    meta::damaged(meta::STATE, problem)
+    Error::damaged("meta", STATE, problem)
 }
 
 /// What is read when a file is opened.
 struct Opening<'a> {
-    txn: &'a ReadTxn,
+    tables: &'a Tables,
     settings: &'a Settings,
 }
 
@@ -431,7 +340,7 @@ impl Opening<'_> {
     /// Reads the summaries of a level.
     fn read_level<R: Row>(&self, name: LevelName, stored: &StoredDirectory) -> Result<Level<R>> {
         let mut summaries = Vec::new();
-        self.txn.summaries(name, |last, bytes| {
+        self.tables.summaries(name, |last, bytes| {
             summaries.push((last, bytes.to_vec()));
             Ok(())
         })?;
@@ -444,10 +353,10 @@ impl Opening<'_> {
     fn read_log(&self, pages: Range<u64>, wanted: u64) -> Result<Vec<Operation>> {
         let mut operations = Vec::new();
         let mut sum = 0u64;
-        self.txn.log_pages(pages.clone(), |page, bytes| {
+        self.tables.log_pages(pages.clone(), |page, bytes| {
             let bytes = bytes.ok_or_else(|| Error::damaged("log", &page, "it is missing"))?;
             sum = sum.wrapping_add(share_of_sum([bytes]));
-            log::decode_page(self.settings.file, page, bytes, &mut operations)
+            decode_page(self.settings.file, page, bytes, &mut operations)
                 .map_err(|problem| Error::damaged("log", &page, problem))
         })?;
         if sum != wanted {
@@ -475,81 +384,203 @@ fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
     set.frozen.retain(|run| run.len() > 0);
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::schema::{KEYS, permuted};
-    use super::*;
-    use crate::store::sorted_set::Run;
+/// The pages of a commit. The first page has the number `first`.
+fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+    let mut pages = Vec::new();
+    for (number, operations) in (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)) {
+        let bytes = seal(Kind::Log, file, &number.to_le_bytes(), |bytes| {
+            bytes.extend((operations.len() as u16).to_le_bytes());
+            for operation in operations {
+                operation.encode(bytes);
+            }
+        });
+        pages.push((number, bytes));
+    }
+    pages
+}
 
-    #[test]
-    fn the_state_record_reads_back_and_a_damaged_one_is_refused() -> Result<(), Problem> {
-        let plan = "4x16".parse::<Plan>().expect("a plan");
-        let mut state = State::new(&plan);
-        state.counters.documents = 7;
-        state.counters.next_document = 9;
-        (
-            state.next_block,
-            state.first_page,
-            state.frozen_pages,
-            state.next_page,
-        ) = (99, 2, 5, 8);
-        let keys = &mut state.sets[KEYS];
-        keys.push(Run::new(vec![5, 6], vec![3], keys.rules), 9);
-        keys.freeze();
-        let level = SetLevel {
-            next: 77,
-            ..state.sets[permuted(3)].new_level()
+/// Reads a page back, and adds its operations to others.
+fn decode_page(
+    file: FileSeed,
+    number: u64,
+    bytes: &[u8],
+    operations: &mut Vec<Operation>,
+) -> Result<(), Problem> {
+    let mut fields = Fields(unseal(Kind::Log, file, &number.to_le_bytes(), bytes)?);
+    let count = u16::from_le_bytes(fields.take()?);
+    for _ in 0..count {
+        operations.push(Operation::decode(&mut fields)?);
+    }
+    fields.finish()
+}
+
+/// A change of the file that is not committed yet: the next state, and the changed rows of the engine's
+/// tables.
+pub(crate) struct Edit {
+    pub(crate) state: State,
+    pub(crate) changes: Changes,
+    /// Blocks that the change removes.
+    pub(crate) gone: Vec<BlockId>,
+    /// The bytes of these blocks and of the pages of the log that it removes, in whole pages of the engine.
+    pub(crate) freed_bytes: u64,
+    file: FileSeed,
+    sizes: Sizes,
+}
+
+impl Edit {
+    /// An edit of `state` that changes nothing yet. `file` is the seed of the file.
+    pub(crate) fn new(state: State, file: FileSeed, sizes: &Sizes) -> Self {
+        Self {
+            state,
+            changes: Changes::default(),
+            gone: Vec::new(),
+            freed_bytes: 0,
+            file,
+            sizes: *sizes,
+        }
+    }
+
+    /// The seed of the file.
+    pub(crate) fn file(&self) -> FileSeed {
+        self.file
+    }
+
+    /// Makes the change part of the file, whole and durable.
+    pub(crate) fn write(&self, engine: &Engine) -> Result<()> {
+        let state = self.state.encode(self.file);
+        engine.apply(&self.changes, &[(STATE, state)])
+    }
+
+    /// Makes the rows of the change part of the file, but not the state. They are durable when the next edit
+    /// is written.
+    pub(crate) fn stage(&self, engine: &Engine) -> Result<()> {
+        engine.stage(&self.changes)
+    }
+
+    /// Adds operations to the log, and their rows to the sets.
+    pub(crate) fn append(&mut self, operations: &[Operation], runs: Runs) {
+        let pages = encode_log(self.file, self.state.next_page, operations);
+        let sum = share_of_sum(pages.iter().map(|(_, bytes)| bytes.as_slice()));
+        self.state.log_sums.recent = self.state.log_sums.recent.wrapping_add(sum);
+        self.state.next_page += pages.len() as u64;
+        self.state.recent_operations += operations.len() as u64;
+        self.changes.log.extend(pages);
+        self.state.sets.push(runs, self.sizes.short_rows);
+    }
+
+    /// Makes the recent runs the frozen runs. There must be no frozen run. They are not merged here, since a
+    /// million rows take longer than a transaction may have to wait.
+    pub(crate) fn freeze(&mut self) {
+        // Pages of frozen runs that are merged may still be there.
+        self.drop_log();
+        self.state.sets.freeze();
+        self.state.frozen_pages = self.state.next_page;
+        self.state.log_sums = LogSums {
+            frozen: self.state.log_sums.recent,
+            recent: 0,
         };
-        let another = SetLevel {
-            level: Arc::new(Level::empty(4)),
-            ..level.clone()
+        self.state.recent_operations = 0;
+        self.drop_log();
+    }
+
+    /// Leaves out all pages of the log and removes them. The edit puts their rows into levels.
+    ///
+    /// It leaves out a number of a page too. So the numbers grow with every transaction, also with one that writes no
+    /// page. By them, an older commit is told from a newer one.
+    pub(crate) fn empty_log(&mut self) {
+        self.freed_bytes += (self.state.next_page - self.state.oldest_page) * PAGE_BYTES;
+        self.state.next_page += 1;
+        self.state.oldest_page = self.state.next_page;
+        self.state.first_page = self.state.next_page;
+        self.state.frozen_pages = self.state.next_page;
+        self.state.log_sums = LogSums::default();
+        self.state.recent_operations = 0;
+        self.changes.log_begins_at = Some(self.state.first_page);
+    }
+
+    /// Leaves out the pages of the log whose rows are in no run any more, and removes some of those that were left
+    /// out. To remove all at once takes longer than a transaction may have to wait.
+    pub(crate) fn drop_log(&mut self) {
+        if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {
+            self.state.first_page = self.state.frozen_pages;
+            self.state.log_sums.frozen = 0;
+        }
+        if self.state.has_old_pages() && self.changes.log_begins_at.is_none() {
+            let end = self
+                .state
+                .first_page
+                .min(self.state.oldest_page + PAGES_AT_A_TIME);
+            self.freed_bytes += (end - self.state.oldest_page) * PAGE_BYTES;
+            self.state.oldest_page = end;
+            self.changes.log_begins_at = Some(end);
+        }
+    }
+
+    /// Replaces blocks of a level by new ones, and returns the new level. `blocks` are those of the commit.
+    pub(crate) fn replace<R: Row, B: Into<BlockBytes>>(
+        &mut self,
+        name: LevelName,
+        level: &Level<R>,
+        old: Range<Position>,
+        new: Vec<Packed<R, B>>,
+        blocks: &Blocks,
+    ) -> Result<Arc<Level<R>>> {
+        let blocks = blocks.of_table(name.table);
+        let mut rows: Vec<u128> = Vec::new();
+        for entry in level.entries(old.clone(), blocks)? {
+            rows.push(entry.high.number());
+            self.gone.push(entry.id);
+        }
+        let bytes = if name.table.has_extents {
+            self.sizes.document_block_bytes
+        } else {
+            self.sizes.block_bytes
         };
-        state.sets[permuted(3)].levels = vec![level, another];
-        (state.log_sums, state.scopes_sum) = (
-            LogSums {
-                frozen: 11,
-                recent: 12,
+        self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
+        let mut change = LevelChange::none(name);
+        change.removed = rows;
+        let mut numbered = Vec::with_capacity(new.len());
+        for block in new {
+            numbered.push(self.number_block(block, &mut change));
+        }
+        let most = self.sizes.chunk_entries;
+        let level = level.splice(old, &numbered, most, blocks, &mut change)?;
+        self.changes.levels.push(change);
+        Ok(Arc::new(level))
+    }
+
+    /// Gives a new block its number, and adds it to the change of a level.
+    pub(crate) fn number_block<R: Row, B: Into<BlockBytes>>(
+        &mut self,
+        block: Packed<R, B>,
+        change: &mut LevelChange,
+    ) -> NewBlock<R> {
+        let Packed {
+            bytes,
+            checksum,
+            high,
+            puts,
+            marks,
+            filter,
+            extent,
+        } = block;
+        let id = BlockId::new(change.level.number, self.state.next_block);
+        self.state.next_block += 1;
+        change.added.push((high.number(), bytes.into()));
+        NewBlock {
+            entry: Entry {
+                high,
+                id,
+                checksum,
+                puts,
+                marks,
+                hint: Hint::default(),
             },
-            13,
-        );
-        let file = FileSeed(7);
-        let bytes = state.encode(file);
-        let StoredState {
-            state: read,
-            documents,
-            sets,
-        } = State::decode(file, &plan, &bytes)?;
-        assert_eq!((read.counters, read.next_block), (state.counters, 99));
-        assert_eq!(
-            (read.first_page, read.frozen_pages, read.next_page),
-            (2, 5, 8)
-        );
-        assert_eq!((read.log_sums, read.scopes_sum), (state.log_sums, 13));
-        let mut of_documents = Vec::new();
-        state.documents.encode(&mut of_documents);
-        let has_extents = DOCUMENTS.table.has_extents;
-        let expected = StoredDirectory::decode(has_extents, &mut Fields(&of_documents))?;
-        assert_eq!(documents, expected);
-        assert_eq!(sets.len(), state.sets.sets().count());
-        assert_eq!(
-            sets.iter().map(|set| set.frozen_from).collect::<Vec<_>>()[..2],
-            [Some(3), None]
-        );
-        let last = sets.last().ok_or("there are no sets")?;
-        let levels: Vec<_> = last
-            .levels
-            .iter()
-            .map(|it| (it.number, it.next, &it.directory))
-            .collect();
-        assert_eq!(levels, [(0, 77, &documents), (4, 77, &documents)]);
-        assert!(State::decode(file, &"2x32".parse::<Plan>().expect("a plan"), &bytes).is_err());
-        assert!(State::decode(FileSeed(8), &plan, &bytes).is_err());
-        assert!(State::decode(file, &plan, &bytes[..bytes.len() - 1]).is_err());
-        state.first_page = 6;
-        assert!(
-            State::decode(file, &plan, &state.encode(file)).is_err(),
-            "pages out of order are taken"
-        );
-        Ok(())
+            filter,
+            extent,
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

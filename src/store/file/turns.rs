@@ -23,7 +23,7 @@ pub(crate) enum Patience {
 
 /// The line of those who want to write.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(super) struct Turns {
     line: Mutex<Line>,
     /// The number of the thread that has used the turn last. [`NOBODY`] if nobody has the turn.
     user: AtomicU64,
@@ -63,7 +63,7 @@ impl Turns {
     /// first in the line wakes up, a fast thread would keep all others from writing.
     ///
     /// It is an error to wait for a turn that this thread has itself.
-    pub(crate) fn take(&self, patience: Patience) -> Result<bool> {
+    fn take(&self, patience: Patience) -> Result<bool> {
         let mut line = self.line.lock();
         if !line.is_taken {
             line.is_taken = true;
@@ -100,7 +100,7 @@ impl Turns {
     }
 
     /// Gives the turn to the first in the line.
-    pub(crate) fn give_back(&self) {
+    fn give_back(&self) {
         let mut line = self.line.lock();
         match line.waiting.pop_front() {
             Some(next) => {
@@ -115,18 +115,18 @@ impl Turns {
     }
 
     /// Notes that this thread uses the turn. A transaction may be moved to another thread.
-    pub(crate) fn use_here(&self) {
+    fn use_here(&self) {
         self.user.store(this_thread(), Ordering::Relaxed);
     }
 
     /// Whether this thread has used the turn last.
-    pub(crate) fn is_used_here(&self) -> bool {
+    pub(super) fn is_used_here(&self) -> bool {
         let thread = this_thread();
         thread != NOBODY && self.user.load(Ordering::Relaxed) == thread
     }
 
     /// Whether somebody has the turn.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub(super) fn is_taken(&self) -> bool {
         self.line.lock().is_taken
     }
 }

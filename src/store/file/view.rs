@@ -1,26 +1,18 @@
 //! View: what is committed at one moment, in memory and in the file.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use foldhash::fast::RandomState;
-use parking_lot::RwLock;
-
-use super::meta::{Counters, Settings, decode_scope};
+use super::meta::Settings;
 use super::schema::{DEAD, DOCUMENTS, Set, SetRow, block_tables, permuted};
-use super::state::State;
+use super::state::{State, read_state};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
-    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, FileSeed, Kind, Problem,
-    SetBlocks, decode_short, encode_short, extent_of, seal, share_of_sum, unseal,
+    BlockCache, Blocks, DocumentBlock, DocumentRef, Entry, Extent, Problem, SetBlocks, extent_of,
 };
-use crate::store::engine::{OpenFile, ReadTxn, Tables};
-use crate::store::numbers::{DocumentNumber, ScopeNumber};
+use crate::store::engine::{OpenFile, Tables};
+use crate::store::numbers::DocumentNumber;
 use crate::store::sorted_set::SetReader;
 
 /// What is committed at one moment. While it lives, the engine keeps the pages of that commit.
@@ -36,15 +28,36 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// A view of the commit that `txn` reads. `state` is the part of that commit in memory.
-    pub(crate) fn new(
+    /// Reads the last commit of a file.
+    pub(crate) fn read(
         open: &Arc<OpenFile>,
-        txn: ReadTxn,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let tables = tables_of(open, &settings)?;
+        let state = read_state(&tables, &settings)?;
+        Ok(Self::with_tables(open, tables, state, settings, cache))
+    }
+
+    /// A view of the last commit of a file. `state` is the part of that commit in memory.
+    pub(super) fn new(
+        open: &Arc<OpenFile>,
+        state: State,
+        settings: Arc<Settings>,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let tables = tables_of(open, &settings)?;
+        Ok(Self::with_tables(open, tables, state, settings, cache))
+    }
+
+    fn with_tables(
+        open: &Arc<OpenFile>,
+        tables: Tables,
         state: State,
         settings: Arc<Settings>,
         cache: Arc<BlockCache>,
     ) -> Self {
-        let tables = Arc::new(txn.into_tables(block_tables(state.sets.tables()).len()));
+        let tables = Arc::new(tables);
         let blocks = Blocks::new(tables.clone(), cache, settings.file);
         let is_unmarked =
             (0..state.sets.tables()).all(|table| state.sets[permuted(table)].rows().1 == 0);
@@ -78,11 +91,6 @@ impl View {
 
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
-    }
-
-    /// The metadata of the file.
-    pub(crate) fn metadata(&self) -> io::Result<fs::Metadata> {
-        self.open.file.metadata()
     }
 
     /// The file itself.
@@ -167,69 +175,12 @@ impl View {
             dead,
         }))
     }
-
-    /// The number of a scope. `None` if no document ever had it.
-    pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
-        if let Some(number) = self.state.known_scopes.get(name) {
-            // A later commit may have looked it up.
-            return Ok(Some(number).filter(|&number| self.state.counters.has_given(number)));
-        }
-        let number = self.stored_scope_number(name)?;
-        if let Some(number) = number {
-            self.state.known_scopes.add(name, number);
-        }
-        Ok(number)
-    }
-
-    /// As [`scope_number`](Self::scope_number), but the file is read.
-    pub(crate) fn stored_scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
-        match self.tables.scope(name)? {
-            Some(record) => decode_scope(self.settings.file, name, &record).map(Some),
-            None => self.ensure_whole_scopes(name).map(|()| None),
-        }
-    }
-
-    /// Refuses to say that a scope is not there, if not all scopes are there. A page of an earlier commit
-    /// would not have the newest. After the first time, this does nothing.
-    fn ensure_whole_scopes(&self, name: &str) -> Result<()> {
-        if self.state.scopes_are_whole.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut sum = 0u64;
-        self.tables.scopes(|_, record| {
-            sum = sum.wrapping_add(share_of_sum([record]));
-            Ok(())
-        })?;
-        if sum != self.state.scopes_sum {
-            let problem = "the scopes that are there are not those of the last commit";
-            return Err(Error::damaged("scopes", name, problem));
-        }
-        self.state.scopes_are_whole.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// All scopes that have a name, with their numbers.
-    pub(crate) fn all_scopes(&self) -> Result<BTreeMap<String, ScopeNumber>> {
-        self.ensure_whole_scopes("-")?;
-        let mut scopes = BTreeMap::new();
-        self.tables.scopes(|name, record| {
-            let number = decode_scope(self.settings.file, name, record)?;
-            scopes.insert(name.to_owned(), number);
-            Ok(())
-        })?;
-        Ok(scopes)
-    }
-
-    /// Calls `each` with the name and the record of every scope.
-    pub(crate) fn scopes(&self, each: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
-        self.tables.scopes(each)
-    }
 }
 
-/// The error for a scope that a document has and that is not there.
-pub(crate) fn missing_scope(name: &str) -> Error {
-    let problem = "it is missing, but a document has this scope";
-    Error::damaged("scopes", name, problem)
+/// The tables of the last commit.
+fn tables_of(open: &OpenFile, settings: &Settings) -> Result<Tables> {
+    let tables = settings.plan.tables().len();
+    open.engine.begin_read(block_tables(tables).len())
 }
 
 /// The error for a damaged document.
@@ -301,143 +252,5 @@ impl LiveDocuments {
             .documents()
             .next()
             .is_none_or(|first| first.number >= self.from)
-    }
-}
-
-/// The most scopes that are remembered. With names of 30 bytes they take 6 MB.
-const MOST: usize = 1 << 16;
-
-/// The numbers of committed scopes. All views of a file share them, since a scope never gets another number.
-#[derive(Debug, Default)]
-pub(crate) struct KnownScopes(RwLock<HashMap<Box<str>, ScopeNumber, RandomState>>);
-
-impl KnownScopes {
-    pub(super) fn get(&self, name: &str) -> Option<ScopeNumber> {
-        self.0.read().get(name).copied()
-    }
-
-    /// Remembers a scope of a commit, if there is room.
-    pub(super) fn add(&self, name: &str, number: ScopeNumber) {
-        let mut scopes = self.0.write();
-        if scopes.len() < MOST {
-            scopes.insert(name.into(), number);
-        }
-    }
-}
-
-/// Changed sources by their names. `None` stands for a source that is forgotten.
-pub(crate) type ChangedSources = BTreeMap<Vec<u8>, Option<SourceRecord>>;
-
-/// The rows of changed sources, and what they change in the sum of all.
-pub(crate) struct SourceRows {
-    pub(crate) rows: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    pub(crate) sum_change: u64,
-}
-
-impl SourceRows {
-    /// The rows of sources that change what `view` has, for the file with this seed.
-    pub(crate) fn new(changed: ChangedSources, view: &View) -> Result<Self> {
-        let file = view.settings().file;
-        let mut rows = Vec::with_capacity(changed.len());
-        let mut sum_change = 0u64;
-        for (name, record) in changed {
-            let old = view.tables().source(&name)?;
-            sum_change = sum_change.wrapping_sub(share_of_sum(old.as_deref()));
-            let new = record.map(|record| encode_source(file, &name, &record));
-            sum_change = sum_change.wrapping_add(share_of_sum(new.as_deref()));
-            rows.push((name, new));
-        }
-        Ok(Self { rows, sum_change })
-    }
-
-    /// The rows of all sources, for another file, which has none.
-    pub(crate) fn copied(sources: &[Source], file: FileSeed) -> Self {
-        let mut rows = Vec::with_capacity(sources.len());
-        let mut sum_change = 0u64;
-        for Source { name, record } in sources {
-            let record = encode_source(file, name, record);
-            sum_change = sum_change.wrapping_add(share_of_sum([record.as_slice()]));
-            rows.push((name.clone(), Some(record)));
-        }
-        Self { rows, sum_change }
-    }
-}
-
-fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
-    seal(Kind::Source, file, name, |bytes| {
-        encode_short(record, bytes);
-    })
-}
-
-fn decode_source(
-    file: FileSeed,
-    counters: Counters,
-    name: &[u8],
-    bytes: &[u8],
-) -> Result<SourceRecord> {
-    let record: SourceRecord = unseal(Kind::Source, file, name, bytes)
-        .and_then(decode_short)
-        .map_err(|problem| damaged_source(name, problem))?;
-    let end = counters.next_document;
-    if record.numbers.are_valid(end) && record.earlier.are_valid(end) {
-        Ok(record)
-    } else {
-        Err(damaged_source(
-            name,
-            "it has impossible numbers of documents",
-        ))
-    }
-}
-
-/// What is wrong with the record of a source.
-fn damaged_source(name: &[u8], problem: Problem) -> Error {
-    Error::damaged("sources", &String::from_utf8_lossy(name), problem)
-}
-
-impl View {
-    /// The record of a source. `None` if there is none of this name.
-    pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
-        self.ensure_whole_sources()?;
-        let record = self.tables().source(name)?;
-        record
-            .map(|bytes| decode_source(self.settings().file, self.state().counters, name, &bytes))
-            .transpose()
-    }
-
-    /// All sources, in the order of their names.
-    pub(crate) fn sources(&self) -> Result<Vec<Source>> {
-        self.ensure_whole_sources()?;
-        let mut sources = Vec::new();
-        self.tables().sources(|name, bytes| {
-            let record = decode_source(self.settings().file, self.state().counters, name, bytes)?;
-            sources.push(Source {
-                name: name.to_vec(),
-                record,
-            });
-            Ok(())
-        })?;
-        Ok(sources)
-    }
-
-    /// Refuses sources that are not those of the last commit. After the first time, this does nothing.
-    fn ensure_whole_sources(&self) -> Result<()> {
-        if self.state().sources_are_whole.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let mut sum = 0u64;
-        self.tables().sources(|_, record| {
-            sum = sum.wrapping_add(share_of_sum([record]));
-            Ok(())
-        })?;
-        if sum != self.state().sources_sum {
-            return Err(damaged_source(
-                b"-",
-                "the sources that are there are not those of the last commit",
-            ));
-        }
-        self.state()
-            .sources_are_whole
-            .store(true, Ordering::Relaxed);
-        Ok(())
     }
 }

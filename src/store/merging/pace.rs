@@ -108,7 +108,7 @@ pub(crate) fn wait_until_idle(shared: &Shared) -> Result<()> {
 fn wait_for_commit_after(shared: &Shared, commits: u64) -> Result<()> {
     let mut progress = shared.progress.lock();
     if let Some(failure) = &progress.failure {
-        return Err(failure.to_error());
+        return Err(failure.into());
     }
     if progress.commits == commits {
         shared

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
 use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
-use crate::store::engine::{LevelChange, LevelName, RemovedBlocks};
+use crate::store::engine::{LevelChange, LevelName};
 use crate::store::file::{Change, Operation};
 use crate::store::file::{
     DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
@@ -67,8 +67,8 @@ impl MemoryFile {
             ..
         } in edit.changes.levels
         {
-            if let Some(RemovedBlocks { rows, count }) = removed {
-                self.memory.remove(level, rows, count);
+            if let (Some(&first), Some(&last)) = (removed.first(), removed.last()) {
+                self.memory.remove(level, first..=last, removed.len());
             }
             for (last, bytes) in added {
                 self.memory.store(
@@ -104,8 +104,7 @@ impl MemoryFile {
             if is_long {
                 Fold::new(overlays, &state, blocks, &SIZES)?.apply(edit, blocks)?;
             } else {
-                edit.log(operations);
-                edit.add_runs(overlays.into_runs());
+                edit.append(operations, overlays.into_runs());
             }
             let refs: Vec<_> = documents.documents().collect();
             let level = edit.state.documents.clone();

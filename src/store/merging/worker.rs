@@ -63,7 +63,7 @@ impl Worker {
             .spawn(move || merger.run());
         // Without a thread nothing is merged. A transaction that comes too far ahead gets this error.
         if let Err(error) = &thread {
-            shared.progress.lock().failure = Some(MergeFailure::without_thread(error));
+            shared.progress.lock().failure = Some(MergeFailure::from(error));
         }
         Self {
             shared,
@@ -133,7 +133,7 @@ impl Merger {
     fn wait_after(&self, error: &Error, commits: u64) {
         let shared = &self.shared;
         shared.meters.add(Count::FailedMerges, 1);
-        shared.progress.lock().failure = Some(MergeFailure::new(error));
+        shared.progress.lock().failure = Some(MergeFailure::from(error));
         shared.changed.notify_all();
         let is_certain = shared.ensure_certain().is_ok();
         let progress = &mut shared.progress.lock();

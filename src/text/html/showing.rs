@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::names::{Name, Space, Trait, Traits, names};
-use super::tokenizer::{Attributes, Flag, Tag};
+use super::tokenizer::{Attributes, Flag, Tag, Valued};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
@@ -49,7 +49,8 @@ impl Showing {
         let attributes = &tag.attributes;
         let is_unshown = match tag.name {
             OBJECT => attributes.has(Flag::Data),
-            TEMPLATE => !attributes.is_shadow_root(),
+            // A shadow root is shown.
+            TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
             _ => traits.has(Trait::Unshown),
         };
         let is_closed =
@@ -81,7 +82,8 @@ impl Showing {
             ) => own.displayed = false,
             _ => {}
         }
-        own.displayed &= !(space == Space::Svg && tag.attributes.has_no_display());
+        own.displayed &=
+            !(space == Space::Svg && tag.attributes.is_one_of(Valued::Display, &["none"]));
         own.styled(&tag.attributes, hiding)
     }
 

@@ -1,11 +1,18 @@
-//! Statistics: what a database holds, and how large it is, as plain data.
+//! Statistics: what a database holds, how large it is, and how much memory it would need.
 
-use super::read::Reader;
+use super::cache_limit::CacheLimit;
+use super::meta::FORMAT_VERSION;
+use super::schema::{POSTINGS, by_row, permuted};
+use super::shared::Shared;
+use super::state::State;
+use super::view::View;
 use crate::error::Result;
 use crate::files::allocated_bytes;
 use crate::sketch::SketchSize;
-use crate::store::file::{FORMAT_VERSION, Set, SetRow, Shared, State, View, by_row};
-use crate::store::sorted_set::SetLevel;
+use crate::store::blocks::{BLOCK_OVERHEAD, Row};
+use crate::store::engine::page_cache_bytes;
+use crate::store::sizes::Sizes;
+use crate::store::sorted_set::{SetLevel, SortedSet};
 use crate::text::Scheme;
 
 /// The contents and the size of a database.
@@ -96,18 +103,23 @@ pub struct LevelStatistics {
 
 impl Statistics {
     /// The contents of a commit, and the size that the file has now.
-    pub(super) fn new(view: &View, shared: &Shared) -> Result<Self> {
+    pub(crate) fn new(view: &View, shared: &Shared) -> Result<Self> {
         let metadata = shared.metadata()?;
-        let state = view.state();
         let settings = view.settings();
+        let state = view.state();
         let (levels, marks) = state.sets.levels_and_marks();
-        let cache = shared.cache_use(state);
-        let sets = state.sets.sets();
-        let sets = sets.map(|any| by_row!(any, set => set_statistics(state, set)));
+        let (put, marked) = state.sets[permuted(0)].rows();
+        let cache = CacheUse::new(&shared.limit, state, &shared.sizes);
+        let mut sets = Vec::new();
+        for any in state.sets.sets() {
+            sets.push(by_row!(any, set => {
+                SetStatistics::new(set.table().to_string(), &state.sets[set])
+            }));
+        }
         Ok(Self {
             documents: state.counters.documents,
             too_short: state.counters.too_short,
-            fingerprints: Reader::new(view).fingerprints(),
+            fingerprints: put.saturating_sub(marked),
             file_bytes: metadata.len(),
             allocated_bytes: allocated_bytes(&metadata),
             format_version: FORMAT_VERSION,
@@ -121,32 +133,104 @@ impl Statistics {
             marks,
             directory_bytes: state.directory_bytes() as u64,
             cache_limit_bytes: cache.limit,
-            cache_bytes: cache.used,
+            cache_bytes: cache.directories + view.blocks().cache.bytes(),
             table_bytes: cache.table_rows,
             posting_bytes: cache.posting_rows,
             tables_need_bytes: cache.tables_need,
             queries_need_bytes: cache.queries_need,
             tables_fit: cache.tables_fit(),
             levels,
-            sets: sets.collect(),
+            sets,
         })
     }
 }
 
-fn set_statistics<R: SetRow>(state: &State, set: Set<R>) -> SetStatistics {
-    let of_set = &state.sets[set];
-    let mut levels = Vec::with_capacity(of_set.levels.len());
-    for SetLevel { level, .. } in &of_set.levels {
-        let (rows, marks) = level.rows();
-        levels.push(LevelStatistics {
-            blocks: level.blocks() as u64,
-            rows,
-            marks,
-        });
+impl SetStatistics {
+    fn new<R: Row>(name: String, set: &SortedSet<R>) -> Self {
+        let mut levels = Vec::with_capacity(set.levels.len());
+        for SetLevel { level, .. } in &set.levels {
+            let (rows, marks) = level.rows();
+            levels.push(LevelStatistics {
+                blocks: level.blocks() as u64,
+                rows,
+                marks,
+            });
+        }
+        Self {
+            name,
+            recent_rows: set.memory_rows(),
+            levels,
+        }
     }
-    SetStatistics {
-        name: set.table().to_string(),
-        recent_rows: of_set.memory_rows(),
-        levels,
+}
+
+/// What the cache of an open file takes, and what it would need. All in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CacheUse {
+    /// What it may take.
+    limit: u64,
+    /// What its directories take.
+    directories: u64,
+    /// The rows of the permuted tables.
+    table_rows: u64,
+    /// The rows of the postings.
+    posting_rows: u64,
+    /// The least limit with which the permuted tables fit.
+    tables_need: u64,
+    /// The least limit with which the permuted tables and the postings fit.
+    queries_need: u64,
+}
+
+impl CacheUse {
+    fn new(limit: &CacheLimit, state: &State, sizes: &Sizes) -> Self {
+        let mut table_rows = 0;
+        let mut table_blocks = 0;
+        for table in 0..state.sets.tables() {
+            let set = &state.sets[permuted(table)];
+            table_rows += row_bytes(set);
+            table_blocks += set.blocks(sizes.block_bytes);
+        }
+        let postings = &state.sets[POSTINGS];
+        let posting_rows = row_bytes(postings);
+        let posting_blocks = postings.blocks(sizes.block_bytes);
+
+        let directories = state.directory_bytes() as u64;
+        let tables = directories + table_rows + table_blocks * BLOCK_OVERHEAD;
+        let queries = tables + posting_rows + posting_blocks * BLOCK_OVERHEAD;
+        Self {
+            limit: limit.bytes() as u64,
+            directories,
+            table_rows,
+            posting_rows,
+            tables_need: limit_for(tables),
+            queries_need: limit_for(queries),
+        }
     }
+
+    /// Whether the permuted tables fit.
+    fn tables_fit(&self) -> bool {
+        self.tables_need <= self.limit
+    }
+}
+
+/// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.
+pub(super) fn missing_cache(
+    limit: &CacheLimit,
+    state: &State,
+    sizes: &Sizes,
+) -> Option<(u64, u64)> {
+    let cache = CacheUse::new(limit, state, sizes);
+    (!cache.tables_fit()).then_some((cache.limit, cache.tables_need))
+}
+
+/// The bytes of the rows of a set.
+fn row_bytes<R: Row>(set: &SortedSet<R>) -> u64 {
+    let (puts, marks) = set.rows();
+    (puts + marks) * R::BYTES as u64
+}
+
+/// The least limit that leaves this many bytes beside the pages of the engine.
+fn limit_for(own: u64) -> u64 {
+    // A larger limit gives a larger part to pages, up to its bound.
+    own + (page_cache_bytes(usize::MAX) as u64).min(own / 3 + 1)
 }
