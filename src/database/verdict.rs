@@ -196,8 +196,9 @@ impl WriteTxn {
         documents: &[(&Document, &Policy)],
         mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let each = |verdict| Error::if_broken(each(verdict));
-        Error::unless_interrupted(self.insert_each(documents, each))
+        Error::unless_interrupted(
+            self.insert_each(documents, |verdict| Error::if_broken(each(verdict))),
+        )
     }
 
     fn insert_each(

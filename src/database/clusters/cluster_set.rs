@@ -78,8 +78,8 @@ impl ClusterSet {
             (centres, Some(sets))
         } else {
             let all = nodes.len() as u64;
-            let go_on = |done| progress(done, all);
-            (stars(&nodes, snapshot, &query, go_on)?, None)
+            let centres = stars(&nodes, snapshot, &query, |done| progress(done, all))?;
+            (centres, None)
         };
         let mut found = Self {
             components: sets.map(|sets| count_sets(&sets, &nodes.documents)),

@@ -50,24 +50,6 @@ pub struct Duplicate {
     pub similarity: Option<f64>,
 }
 
-/// An event of the search for duplicates.
-#[derive(Debug)]
-pub(crate) enum DuplicateEvent {
-    Duplicate {
-        duplicate: Duplicate,
-        /// Whether the survivor is a document of the reference snapshot.
-        #[cfg_attr(
-            not(feature = "ingest"),
-            expect(dead_code, reason = "only a cleaning has such a snapshot")
-        )]
-        is_of_reference: bool,
-    },
-    Progress {
-        done: u64,
-        all: u64,
-    },
-}
-
 /// The most documents that a transaction deletes.
 const TOGETHER: usize = 10_000;
 
@@ -87,43 +69,31 @@ impl Snapshot {
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
     ) -> Result<()> {
-        Error::unless_interrupted(
-            self.duplicates_with_reference(None, clustering, &mut |event| {
-                Error::if_broken(observe(match event {
-                    DuplicateEvent::Progress { done, all } => DeletionEvent::Progress { done, all },
-                    DuplicateEvent::Duplicate { duplicate, .. } => {
-                        DeletionEvent::Duplicate(Box::new(duplicate))
-                    }
-                }))
-            }),
-        )
+        let observe = &mut |event, _| Error::if_broken(observe(event));
+        Error::unless_interrupted(self.duplicates_with_reference(None, clustering, observe))
     }
 
     /// As [`duplicates`](Self::duplicates). Documents that are near to one of `reference` come first, as duplicates of
-    /// the nearest of these. They take no part in clusters.
+    /// the nearest of these. They take no part in clusters. `observe` takes each event, and whether it is of such a document.
     pub(crate) fn duplicates_with_reference(
         &self,
         reference: Option<&Self>,
         clustering: &Clustering,
-        observe: &mut dyn FnMut(DuplicateEvent) -> Result<()>,
+        observe: &mut dyn FnMut(DeletionEvent, bool) -> Result<()>,
     ) -> Result<()> {
-        let progress = &mut |done, all| observe(DuplicateEvent::Progress { done, all });
+        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all }, false);
         let set = ClusterSet::find(self, reference, clustering, false, progress)?;
         let mut survivors = Survivors::new(reference.unwrap_or(self));
         for (survivor, document) in set.near_reference() {
-            observe(DuplicateEvent::Duplicate {
-                duplicate: survivors.duplicate(survivor, &document, self)?,
-                is_of_reference: true,
-            })?;
+            let duplicate = survivors.duplicate(survivor, &document, self)?;
+            observe(DeletionEvent::Duplicate(Box::new(duplicate)), true)?;
         }
         let mut survivors = Survivors::new(self);
         for (survivor, clustered) in set.clusters() {
             for document in &clustered {
                 if document.number != survivor {
-                    observe(DuplicateEvent::Duplicate {
-                        duplicate: survivors.duplicate(survivor, document, self)?,
-                        is_of_reference: false,
-                    })?;
+                    let duplicate = survivors.duplicate(survivor, document, self)?;
+                    observe(DeletionEvent::Duplicate(Box::new(duplicate)), false)?;
                 }
             }
         }
