@@ -153,13 +153,16 @@ impl From<u32> for Near {
 /// Why a function of the caller could not tell.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+type VerifyStored = dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync;
+type VerifyPair = dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync;
+
 /// A function of the caller that looks last at a match. Clones share it, and it equals only these.
 #[derive(Clone)]
 pub(super) enum Verify {
     /// Whether a stored document matches a query.
-    Stored(Arc<dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync>),
+    Stored(Arc<VerifyStored>),
     /// Whether a new document, the first, matches a stored one.
-    Pair(Arc<dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync>),
+    Pair(Arc<VerifyPair>),
 }
 
 impl Verify {

@@ -278,17 +278,17 @@ impl CreateOptions {
             });
         }
         let least = settings.min_similarity.unwrap_or(0.0);
-        ensure_same("max distance", settings.max_distance, self.max_distance)?;
+        ensure_same("max distance", &settings.max_distance, self.max_distance)?;
         ensure_same(
             "sketch size",
-            settings.sketch_size.bytes(),
+            &settings.sketch_size.bytes(),
             self.sketch_size.map(SketchSize::bytes),
         )?;
-        ensure_same("least similarity", least, self.min_similarity)?;
-        ensure_same("plan", settings.plan.to_string(), self.plan.clone())?;
+        ensure_same("least similarity", &least, self.min_similarity)?;
+        ensure_same("plan", &settings.plan.to_string(), self.plan.clone())?;
         ensure_same(
             "time of creation",
-            settings.created,
+            &settings.created,
             self.created.map(UnixSeconds::unchecked),
         )
     }
@@ -327,11 +327,11 @@ impl Database {
 /// Refuses what was set and is stored otherwise.
 fn ensure_same<T: PartialEq + fmt::Display>(
     option: &'static str,
-    stored: T,
+    stored: &T,
     given: Option<T>,
 ) -> Result<()> {
     match given {
-        Some(given) if given != stored => Err(Error::CreatedOtherwise {
+        Some(given) if given != *stored => Err(Error::CreatedOtherwise {
             option,
             stored: stored.to_string().into(),
             given: given.to_string().into(),
