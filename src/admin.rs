@@ -90,7 +90,7 @@ impl Database {
     /// # Ok::<(), simdb::Error>(())
     /// ```
     pub fn admin_socket(&self, path: impl AsRef<Path>) -> Result<AdminSocket> {
-        listen(self.store(), path.as_ref())
+        listen(&self.store, path.as_ref())
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
         let path = folder.path().join("d.simdb");
         let database = Database::create(&path, &CreateOptions::new())?;
         let socket = AdminSocket::listen(
-            database.store(),
+            &database.store,
             &folder.path().join("s"),
             |request, _, _| refuse(request),
         )?;

@@ -16,6 +16,7 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
+use crate::store::checking::{CheckProgress, CheckReport, Problem, check_rows};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
@@ -163,6 +164,29 @@ impl Store {
     /// The settings, but for the plan, which a compaction changes.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
+    /// else.
+    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
+        const PAGES_WRONG: &str =
+            "checksums were wrong, or commits were lost, and the last whole commit was restored";
+        let mut report = CheckReport {
+            pages_verified: self.ensure_writable().is_ok(),
+            ..CheckReport::default()
+        };
+        if report.pages_verified {
+            let whole = self.check_pages();
+            if report.part("pages", whole)? == Some(false) {
+                report.add(Problem::new("pages", "-", PAGES_WRONG));
+            }
+        }
+        // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
+        let begun = self.begin_read();
+        match report.part("pages", begun)? {
+            Some(snapshot) => check_rows(&snapshot, report, progress),
+            None => Ok(report),
+        }
     }
 
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
