@@ -9,7 +9,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation as Watched, Watch};
@@ -37,8 +36,8 @@ const MOST_LOGGED: usize = 2;
 
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
 pub(crate) struct Transaction {
-    view: Arc<View>,
-    written: Written,
+    pub(super) view: Arc<View>,
+    pub(super) written: Written,
     /// What goes to the log. `None` if that is too long for it.
     operations: Option<Vec<Operation>>,
     /// The fingerprints of the documents that were removed or replaced.
@@ -94,11 +93,6 @@ impl Transaction {
     /// Removes a document that was found.
     pub(crate) fn remove(&mut self, (number, document): &Numbered) -> Result<()> {
         self.all_or_broken(|writer| writer.unlink(*number, document, None))
-    }
-
-    /// Reads what is committed and what this transaction has written.
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::with_written(&self.view, &self.written)
     }
 
     /// What is committed, without what this transaction has written.
