@@ -1,9 +1,7 @@
 //! Arguments that several commands share, and the functions that parse them.
 
-use std::ffi::OsStr;
-
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Near, Scheme, Unit};
+use crate::{Near, Unit};
 use clap::Args;
 
 use super::times::time;
@@ -12,12 +10,13 @@ use super::units::{bytes, count};
 /// How near documents have to be.
 #[derive(Args)]
 pub(super) struct BoundArguments {
-    /// The distance, inclusive, at which documents are near [default: that of the database]
+    /// The largest distance of near documents [default: of the database]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
     pub(super) max_distance: Option<u32>,
 
-    /// The least similarity, 0 to 1, of near documents; with 0 the distance alone decides [default: that of the
-    /// database]
+    /// Their least similarity, 0 to 1 [default: of the database]
+    ///
+    /// With 0 the distance alone decides
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     pub(super) min_similarity: Option<f64>,
 }
@@ -28,7 +27,9 @@ pub(super) struct NearArguments {
     #[command(flatten)]
     pub(super) bounds: BoundArguments,
 
-    /// Only documents seen at this time or later: 2020-01-31, 2d, `2 weeks ago`, Unix seconds
+    /// Only documents seen since then: 2020-01-31, 2d, `2 weeks ago`
+    ///
+    /// Also Unix seconds
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     pub(super) since: Option<i64>,
 
@@ -41,11 +42,6 @@ impl BoundArguments {
     /// Whether any of these arguments is given.
     pub(super) fn is_given(&self) -> bool {
         self.max_distance.is_some() || self.min_similarity.is_some()
-    }
-
-    /// Documents that are near enough, of any time and scope.
-    pub(super) fn near(&self) -> Near {
-        self.near_among(None, &[])
     }
 
     /// Documents that are near enough, were seen at a time or later, and are of some scopes.
@@ -67,9 +63,16 @@ impl BoundArguments {
     }
 }
 
-impl NearArguments {
-    pub(super) fn near(&self) -> Near {
-        self.bounds.near_among(self.since, &self.scope)
+/// Documents that are near enough, of any time and scope.
+impl From<&BoundArguments> for Near {
+    fn from(bounds: &BoundArguments) -> Self {
+        bounds.near_among(None, &[])
+    }
+}
+
+impl From<&NearArguments> for Near {
+    fn from(near: &NearArguments) -> Self {
+        near.bounds.near_among(near.since, &near.scope)
     }
 }
 
@@ -80,11 +83,11 @@ pub(super) struct Reading {
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     input_format: InputFormat,
 
-    /// The JSON field that names a document, instead of `key`, `id` or `url`
+    /// The JSON field of the key, instead of `key`, `id` or `url`
     #[arg(long, value_name = "FIELD")]
     key_field: Option<String>,
 
-    /// The JSON field, or the column of a Parquet file, that holds the text, instead of `text`
+    /// The JSON field or Parquet column of the text, instead of `text`
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
 
@@ -92,18 +95,21 @@ pub(super) struct Reading {
     #[arg(long, value_name = "FIELD")]
     html_field: Option<String>,
 
-    /// A JSON field that is not read, such as a `time` or a `fingerprint` that means something else; may be given
-    /// several times
+    /// A JSON field that is not read; may be given several times
+    ///
+    /// Such as a `time` or a `fingerprint` that means something else
     #[arg(long, value_name = "FIELD")]
     ignore_field: Vec<String>,
 
-    /// What gets a fingerprint of its own; the key of a paragraph or sentence is that of the document, `#` and
-    /// its number, as in `URL#12`
+    /// What gets a fingerprint of its own
+    ///
+    /// The key of a paragraph or sentence is that of the document, `#` and its number, as in `URL#12`
     #[arg(long, value_enum, default_value_t, value_name = "UNIT")]
     unit: Unit,
 
-    /// Which files of directories are read, such as `*.warc.gz`; may be given several times [default: all that are not
-    /// hidden]
+    /// Only such files of directories: `*.gz`; may be given several times
+    ///
+    /// Without it, all that are not hidden are read
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
 
@@ -170,14 +176,4 @@ pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
         Ok(similarity @ 0.0..=1.0) => Ok(similarity),
         _ => Err("it must be a number from 0 to 1, for example 0.7".to_owned()),
     }
-}
-
-/// Parses the name of a scheme.
-pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
-    name.parse()
-}
-
-/// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
-pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
-    argument.as_encoded_bytes().to_vec()
 }

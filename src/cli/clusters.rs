@@ -49,12 +49,15 @@ pub(super) struct Arguments {
 /// How documents are put together, and which survive.
 #[derive(clap::Args)]
 pub(super) struct ClusterArguments {
-    /// By what the document is chosen that survives, the first that tells: of equal ones that which was written first
-    /// [default: rank]
+    /// By what the survivor is chosen [default: rank]
+    ///
+    /// The first that tells; of equal documents that which was written first
     #[arg(long, value_name = "ORDER", value_enum, value_delimiter = ',')]
     survivor: Vec<Survivor>,
 
-    /// Put documents into one cluster that a chain of near documents connects; its ends may have nothing in common
+    /// Join documents that a chain of near documents connects
+    ///
+    /// Its ends may have nothing in common
     #[arg(long)]
     connected: bool,
 }
@@ -65,8 +68,8 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        let clustering = self.clusters.clustering(self.near.near());
-        let mut search = LongSearch::new(output);
+        let clustering = self.clusters.clustering(&self.near);
+        let mut search = LongSearch::new("", output);
         let mut number = 0u64;
         let totals = database.snapshot()?.clusters(&clustering, |event| {
             match event {
@@ -97,7 +100,7 @@ impl Verb for Arguments {
 
 impl ClusterArguments {
     /// The clusters of near documents.
-    pub(super) fn clustering(&self, near: Near) -> Clustering {
+    pub(super) fn clustering(&self, near: impl Into<Near>) -> Clustering {
         let clustering = Clustering::new().near(near).connected(self.connected);
         if self.survivor.is_empty() {
             return clustering;
@@ -212,7 +215,7 @@ impl Arguments {
             clusters = clusters.max_distance(max_distance);
         }
         let progress = output.console().progress_of("pairs");
-        let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+        let found = clusters.find(progress.steps())?;
         drop(progress);
         let mut number = 0u64;
         let mut fingerprints = 0;

@@ -233,10 +233,21 @@ mod tests {
                 .filter(|line| line.starts_with(&format!("  {command} ")));
             assert_eq!(shown.count(), 1, "{command}: {help}");
         }
-        assert!(help.lines().count() < 52, "{help}");
-        assert!(
-            help.lines().all(|line| line.chars().count() <= 100),
-            "{help}"
-        );
+        ensure_one_screen(&help, 51);
+    }
+
+    #[test]
+    fn the_help_of_each_command_is_one_screen() {
+        let mut program = program();
+        program.build();
+        for command in program.get_subcommands_mut() {
+            ensure_one_screen(&command.render_help().to_string(), 48);
+        }
+    }
+
+    fn ensure_one_screen(help: &str, most_lines: usize) {
+        assert!(help.lines().count() <= most_lines, "{help}");
+        let widest = help.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{help}");
     }
 }

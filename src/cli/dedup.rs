@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
-use super::arguments::{BoundArguments, Reading, parse_scheme};
+use super::arguments::{BoundArguments, Reading};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
@@ -19,11 +19,13 @@ use super::report::{Findings, SAMPLES};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Files to read, packed with gzip or zstd or not; directories, with all directories in them
+    /// Files, packed or not; directories, with all in them
+    ///
+    /// Files may be packed with gzip or zstd, and directories are read with all directories in them
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
-    /// Where the records go that survive: a file, or a directory for a file of each input
+    /// Where survivors go: a file, or a directory for a file of each input
     #[arg(long, short, value_name = "OUT", required_unless_present = "list")]
     output: Option<PathBuf>,
 
@@ -31,24 +33,31 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "removed", "database", "again"])]
     list: bool,
 
-    /// Write a line of JSON for each removed record to this file: its place, its survivor, how near they are
+    /// Write a line of JSON for each removed record to this file
+    ///
+    /// Its place, its survivor, how near they are
     #[arg(long, value_name = "FILE")]
     removed: Option<PathBuf>,
 
-    /// Write a page to this file: what was removed, how near it is to what survived, in which words they differ
+    /// Write a page about what was removed to this file
+    ///
+    /// How near it is to what survived, in which words they differ
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     report: Option<PathBuf>,
 
-    /// Also remove what is near to a document of this database, and store in it what survives; created if it does not
-    /// exist
+    /// Also remove what is near to this database, and store the rest in it
+    ///
+    /// It is created if it does not exist
     #[arg(long, value_name = "DB")]
     database: Option<PathBuf>,
 
-    /// Clean inputs against the database that were cleaned against it before
+    /// Clean inputs against the database that were cleaned before
     #[arg(long, requires = "database")]
     again: bool,
 
-    /// Leave out the records that cannot be judged, such as lines that are no JSON or have no text
+    /// Leave out the records that cannot be judged
+    ///
+    /// Such as lines that are no JSON or have no text
     #[arg(long, conflicts_with = "list")]
     drop_unjudged: bool,
 
@@ -61,15 +70,17 @@ pub(super) struct Arguments {
     #[command(flatten)]
     clusters: ClusterArguments,
 
-    /// How fingerprints are made from texts, or the scheme of those in the inputs
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    /// How fingerprints are made, or the scheme of those in the inputs
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
-    /// The bytes of the sketches, by which similarity is estimated
+    /// The bytes of the sketches
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// Write the records that cannot be judged to the end of this file too, with `--json` as JSON
+    /// Write records that cannot be judged to the end of this file too
+    ///
+    /// With `--json` as JSON
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
 }
@@ -183,7 +194,7 @@ impl Arguments {
         let console = console.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
-            .clustering(self.clusters.clustering(self.bounds.near()))
+            .clustering(self.clusters.clustering(&self.bounds))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());

@@ -31,12 +31,14 @@ pub(super) struct Arguments {
     #[command(flatten)]
     reading: Reading,
 
-    /// Labelled pairs, tab-separated (`-` is standard input): `id_a`, `id_b`, `label` and `j4` by a header, or
-    /// two keys and a label. Without them, all pairs count by their exact Jaccard similarity
+    /// Labelled pairs, tab-separated; `-` is standard input
+    ///
+    /// With a header `id_a`, `id_b`, `label` and `j4`, or two keys and a label. Without them, all pairs count by their
+    /// exact Jaccard similarity
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
-    /// Labels that mean the same, if people have judged [default: same,1,yes,true,duplicate]
+    /// Labels that mean the same [default: same,1,yes,true,duplicate]
     #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
     same: Vec<String>,
 
@@ -54,11 +56,13 @@ pub(super) struct Arguments {
           value_parser = clap::value_parser!(u32).range(0..=64))]
     max_distance: u32,
 
-    /// The largest distance of candidates whose sketches are compared [default: 10 for simhash, 8 for others]
+    /// The largest distance of candidates [default: 10 simhash, 8 other]
+    ///
+    /// Their sketches are compared
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=64))]
     candidate_distance: Option<u32>,
 
-    /// The functions of minwise-hash, and the hashes that bottom-k keeps
+    /// The functions of minwise-hash, and the hashes of bottom-k
     #[arg(long, value_name = "K", default_value_t = Settings::default().functions,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     functions: u32,

@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(unix)]
-use crate::AdminSocket;
 use crate::ingest::{Ingest, Ingested, Records, Reread};
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
+use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::{are_same_file, is_no_file};
-use super::arguments::{BoundArguments, Reading, key_bytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading};
 use super::commands::Command;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::open::{Opening, answer_others};
@@ -29,7 +27,9 @@ pub(super) struct Arguments {
     #[arg(value_name = "DB")]
     database: PathBuf,
 
-    /// Files to read, packed with gzip or zstd or not; directories, with all directories in them; `-` is standard input
+    /// Files, packed or not; directories, with all in them; `-` is standard input
+    ///
+    /// Files may be packed with gzip or zstd, and directories are read with all directories in them
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
@@ -39,11 +39,13 @@ pub(super) struct Arguments {
     #[command(flatten)]
     bounds: BoundArguments,
 
-    /// The bytes of the sketches of a new database; one that is there has to have sketches of this size
+    /// The bytes of sketches of a new database
+    ///
+    /// A database that is there has to have sketches of this size
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
-    /// How many near-duplicates are printed for a document, nearest first
+    /// The most near-duplicates printed for a document, nearest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
@@ -52,8 +54,9 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     on_duplicate: OnMatch,
 
-    /// When a document is not stored because it has near-duplicates, its nearest counts as seen when it was
-    /// seen, if that is later
+    /// The nearest of a document that is not stored counts as seen then
+    ///
+    /// It counts as seen when that document was seen, if that is later
     #[arg(long)]
     touch: bool,
 
@@ -67,35 +70,40 @@ pub(super) struct Arguments {
     )]
     batch: usize,
 
-    /// Read inputs once more that were read to their end before; others go on where they stopped
+    /// Read inputs again that were read to their end before
+    ///
+    /// Others go on where they stopped
     #[arg(long, conflicts_with = "restart")]
     again: bool,
 
-    /// Read all inputs from their beginning, whatever was read of them before
+    /// Read all inputs from their beginning
     #[arg(long)]
     restart: bool,
 
-    /// The name by which the input is known again [default: its path; none for standard input, which then is
-    /// read anew each time]
+    /// The name by which the input is known again [default: its path]
+    ///
+    /// Standard input has no name by default, and is read anew each time
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     source: Option<OsString>,
 
     /// The scheme of a new database, or of the fingerprints in the input
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
     #[command(flatten)]
     verify: VerifyArguments,
 
-    /// Stop at the first bad record, or at the first input that cannot be read
+    /// Stop at the first bad record or unreadable input
     #[arg(long)]
     strict: bool,
 
-    /// Print every near-duplicate on a terminal too; without it, a terminal shows a summary
+    /// Print every near-duplicate on a terminal too, not a summary
     #[arg(long)]
     print: bool,
 
-    /// Write all rejected records to the end of this file, with `--json` as JSON
+    /// Write rejected records to the end of this file
+    ///
+    /// With `--json` as JSON
     #[arg(long, value_name = "FILE")]
     rejected: Option<PathBuf>,
 }
@@ -170,7 +178,6 @@ impl Command for Arguments {
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
-#[cfg(unix)]
 fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     let Some(socket) = socket else { return };
     if socket.is_answering() {
@@ -178,9 +185,6 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     }
     socket.close_when_answered();
 }
-
-#[cfg(not(unix))]
-fn let_others_end((): (), _: &Output) {}
 
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn is_pipe(path: &Path, output: &Output) -> bool {
@@ -289,7 +293,7 @@ impl Arguments {
         verification: Option<&Arc<Verification>>,
     ) -> Ingest<'d> {
         let mut policy = Policy::new(self.on_duplicate)
-            .near(self.bounds.near())
+            .near(&self.bounds)
             .limit(self.limit)
             .touch(self.touch);
         if let Some(verification) = verification.cloned() {
@@ -306,7 +310,7 @@ impl Arguments {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
         if let Some(name) = &self.source {
-            ingest = ingest.source_name(key_bytes(name));
+            ingest = ingest.source_name(name.as_encoded_bytes());
         }
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);

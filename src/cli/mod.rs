@@ -29,6 +29,8 @@ mod open;
 mod output;
 mod pair_output;
 mod pairs;
+#[cfg(feature = "parquet")]
+mod parquet_sink;
 mod parsing;
 mod plan;
 mod process;

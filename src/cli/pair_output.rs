@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 
 use super::answer::Failure;
-use super::output::Output;
+use super::escaping::printable;
+use super::output::{Output, name_fields};
+#[cfg(feature = "parquet")]
+use super::parquet_sink;
 use super::standing::StandingFile;
 use crate::files::{directory_of, replace, sync_name};
-#[cfg(feature = "parquet")]
-use crate::parquet::{KeyColumns, PairFile};
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// How and where pairs are written.
 #[derive(clap::Args)]
@@ -58,6 +59,58 @@ impl PairArguments {
             _ => None,
         }
     }
+
+    /// Opens what takes the pairs. Also returns the position from which the search goes on. `wanted` says which
+    /// pairs are.
+    pub(super) fn open(
+        &self,
+        wanted: &Value,
+        sides: Sides,
+        output: &mut Output,
+    ) -> Result<(Box<dyn Sink>, Option<PairPosition>), Failure> {
+        let format = match (self.format, output.is_json()) {
+            (None, true) | (Some(PairFormat::Jsonl), _) => PairFormat::Jsonl,
+            (Some(PairFormat::Tsv), true) => {
+                return Err("--json prints JSON Lines, and --format asks for tsv".into());
+            }
+            (None, false) => PairFormat::Tsv,
+            (Some(format), _) => format,
+        };
+        output.print_as_json(format == PairFormat::Jsonl);
+        let path = self.file(output);
+        match (format, path) {
+            #[cfg(feature = "parquet")]
+            (PairFormat::Parquet, Some(path)) => {
+                let has_two = sides != Sides::One;
+                let sink = parquet_sink::open(path, self.binary_keys, has_two, self.replace)?;
+                Ok((sink, None))
+            }
+            #[cfg(not(feature = "parquet"))]
+            (PairFormat::Parquet, Some(_)) => Err(
+                "this program was built without Parquet: build it with `--features cli,parquet`"
+                    .into(),
+            ),
+            (PairFormat::Parquet, None) => Err(
+                "--format parquet needs a file: give --output, such as --output pairs.parquet"
+                    .into(),
+            ),
+            (_, None) => Ok((Box::new(Screen), None)),
+            (format, Some(path)) => {
+                let is_standing = path.symlink_metadata().is_ok();
+                if is_standing && !self.replace && !Resumable::is_begun(&path) {
+                    return Ok((Box::new(StandingFile::open(&path)?), None));
+                }
+                let name = if format == PairFormat::Jsonl {
+                    "jsonl"
+                } else {
+                    "tsv"
+                };
+                let query = format!("{name} {wanted}");
+                let (file, position) = Resumable::open(&path, query, sides != Sides::AndInput)?;
+                Ok((Box::new(file), position))
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,209 +134,198 @@ pub(super) enum Sides {
     AndInput,
 }
 
-/// What takes the pairs.
-pub(super) enum Sink {
-    Screen,
-    Lines(Resumable),
-    /// A file is there already. It may be whole, and of a command that was killed just after that.
-    Standing(StandingFile),
-    #[cfg(feature = "parquet")]
-    Parquet(Box<PairFile>),
-}
-
-impl Sink {
-    /// Opens what takes the pairs. Also returns the position from which the search goes on. `wanted` says which
-    /// pairs are.
-    pub(super) fn open(
-        arguments: &PairArguments,
-        wanted: &Value,
-        sides: Sides,
-        output: &mut Output,
-    ) -> Result<(Self, Option<PairPosition>), Failure> {
-        let format = match (arguments.format, output.is_json()) {
-            (None, true) | (Some(PairFormat::Jsonl), _) => PairFormat::Jsonl,
-            (Some(PairFormat::Tsv), true) => {
-                return Err("--json prints JSON Lines, and --format asks for tsv".into());
-            }
-            (None, false) => PairFormat::Tsv,
-            (Some(format), _) => format,
-        };
-        output.print_as_json(format == PairFormat::Jsonl);
-        let path = arguments.file(output);
-        match (format, path) {
-            #[cfg(feature = "parquet")]
-            (PairFormat::Parquet, Some(path)) => {
-                let keys = match arguments.binary_keys {
-                    true => KeyColumns::Binary,
-                    false => KeyColumns::Text,
-                };
-                let mut file = PairFile::create(path, keys, arguments.replace)?;
-                if sides != Sides::One {
-                    file = file.of_two_databases();
-                }
-                Ok((Self::Parquet(Box::new(file)), None))
-            }
-            #[cfg(not(feature = "parquet"))]
-            (PairFormat::Parquet, Some(_)) => Err(
-                "this program was built without Parquet: build it with `--features cli,parquet`"
-                    .into(),
-            ),
-            (PairFormat::Parquet, None) => Err(
-                "--format parquet needs a file: give --output, such as --output pairs.parquet"
-                    .into(),
-            ),
-            (_, None) => Ok((Self::Screen, None)),
-            (format, Some(path)) => {
-                let is_standing = path.symlink_metadata().is_ok();
-                if is_standing && !arguments.replace && !Resumable::is_begun(&path) {
-                    return Ok((Self::Standing(StandingFile::open(&path)?), None));
-                }
-                let name = if format == PairFormat::Jsonl {
-                    "jsonl"
-                } else {
-                    "tsv"
-                };
-                let query = format!("{name} {wanted}");
-                let (file, position) = Resumable::open(&path, query, sides != Sides::AndInput)?;
-                Ok((Self::Lines(file), position))
-            }
-        }
+/// What takes the pairs of a search.
+pub(super) trait Sink {
+    fn pair(&mut self, pair: &Pair, lines: PairLines, output: &mut Output) -> Result<(), Failure> {
+        lines.print_pair(pair, output);
+        self.take(output)
     }
 
-    /// Takes a pair. `print` prints it.
-    pub(super) fn pair(
-        &mut self,
-        pair: &Pair,
-        output: &mut Output,
-        print: impl FnOnce(&mut Output),
-    ) -> Result<(), Failure> {
-        match self {
-            #[cfg(feature = "parquet")]
-            Self::Parquet(file) => Ok(file.pair(pair).map_err(with_advice)?),
-            _ => {
-                _ = pair;
-                print(output);
-                self.take(output)
-            }
-        }
-    }
-
-    /// Takes a group. `print` prints it.
-    pub(super) fn group(
+    fn group(
         &mut self,
         group: &FingerprintGroup,
+        lines: PairLines,
         output: &mut Output,
-        print: impl FnOnce(&mut Output),
     ) -> Result<(), Failure> {
-        match self {
-            #[cfg(feature = "parquet")]
-            Self::Parquet(file) => Ok(file.group(group).map_err(with_advice)?),
-            _ => {
-                _ = group;
-                print(output);
-                self.take(output)
-            }
-        }
+        lines.print_group(group, output);
+        self.take(output)
     }
 
+    /// Takes what was printed.
     fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
-        match self {
-            Self::Lines(file) if output.is_full() => file.write(&output.take()),
-            Self::Standing(file) => Ok(file.compare(&output.take())?),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether the pairs go to standard output.
-    pub(super) fn is_screen(&self) -> bool {
-        matches!(self, Self::Screen)
+        _ = output;
+        Ok(())
     }
 
     /// All pairs of some units were taken, up to a position. Some of the next unit may have been taken too.
-    pub(super) fn reach(
-        &mut self,
-        position: PairPosition,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
-        match self {
-            Self::Lines(file) => {
-                file.write(&output.take())?;
-                file.reach(position)
-            }
-            Self::Standing(file) => Ok(file.compare(&output.take())?),
-            _ => Ok(()),
-        }
+    fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
+        _ = position;
+        self.take(output)
+    }
+
+    /// Whether the pairs go to standard output.
+    fn is_screen(&self) -> bool {
+        false
     }
 
     /// Ends with all pairs.
-    pub(super) fn finish(self, output: &Output) -> Result<(), Failure> {
-        match self {
-            Self::Screen => Ok(()),
-            Self::Standing(file) => Ok(file.finish(output)?),
-            Self::Lines(file) => file.finish(),
-            #[cfg(feature = "parquet")]
-            Self::Parquet(file) => Ok(file.finish().map(drop)?),
-        }
-    }
+    fn finish(self: Box<Self>, output: &Output) -> Result<(), Failure>;
 
     /// The search has ended before it was done. Returns what to do. So many lines are `behind` the position.
-    pub(super) fn stop(
-        &self,
-        reached: Option<PairPosition>,
-        behind: u64,
-    ) -> Result<String, Failure> {
+    fn stop(&self, reached: Option<PairPosition>, behind: u64) -> Result<String, Failure>;
+
+    /// The error of a search, with what to do.
+    fn explained(&self, error: Error) -> Failure {
+        error.into()
+    }
+}
+
+/// Standard output.
+struct Screen;
+
+impl Sink for Screen {
+    fn is_screen(&self) -> bool {
+        true
+    }
+
+    fn finish(self: Box<Self>, _: &Output) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn stop(&self, reached: Option<PairPosition>, behind: u64) -> Result<String, Failure> {
         let again = match behind {
             0 => String::new(),
             lines => format!(", and prints the last {lines} lines again"),
         };
-        match self {
-            Self::Screen => Ok(match reached {
-                Some(position) => format!("; `--from {position}` goes on from there{again}"),
-                None => String::new(),
-            }),
-            Self::Standing(_) => Ok("; the file was there before, and stays as it is".to_owned()),
-            Self::Lines(file) => {
-                file.save()?;
-                let how = if file.goes_on() {
-                    "goes on from there"
-                } else {
-                    "begins anew"
-                };
-                Ok(format!("; the same command {how}"))
-            }
-            #[cfg(feature = "parquet")]
-            Self::Parquet(_) => {
-                Ok("; no file was made, and the same command begins anew".to_owned())
-            }
+        Ok(match reached {
+            Some(position) => format!("; `--from {position}` goes on from there{again}"),
+            None => String::new(),
+        })
+    }
+}
+
+impl Sink for Resumable {
+    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
+        match output.is_full() {
+            true => self.write(&output.take()),
+            false => Ok(()),
         }
     }
 
-    /// The error of a search, with what to do.
-    pub(super) fn explained(&self, error: Error) -> Failure {
-        match (self, error) {
-            (Self::Lines(file), Error::PairPosition) => file.of_another_search(),
-            (_, error) => error.into(),
+    fn reach(&mut self, position: PairPosition, output: &mut Output) -> Result<(), Failure> {
+        self.write(&output.take())?;
+        self.note(position)
+    }
+
+    /// The file is whole: nothing has to be known of it any more.
+    fn finish(self: Box<Self>, _: &Output) -> Result<(), Failure> {
+        self.file.sync_all().map_err(Error::io(&self.path))?;
+        sync_name(&self.path)?;
+        fs::remove_file(&self.sidecar).map_err(Error::io(&self.sidecar))?;
+        Ok(sync_name(&self.path)?)
+    }
+
+    fn stop(&self, _: Option<PairPosition>, _: u64) -> Result<String, Failure> {
+        self.save()?;
+        let how = if self.goes_on {
+            "goes on from there"
+        } else {
+            "begins anew"
+        };
+        Ok(format!("; the same command {how}"))
+    }
+
+    fn explained(&self, error: Error) -> Failure {
+        let reason = "the database has changed since, or it is another one";
+        match error {
+            Error::PairPosition => stuck(&self.path, &self.sidecar, reason),
+            error => error.into(),
         }
     }
 }
 
-#[cfg(feature = "parquet")]
-fn with_advice(error: Error) -> Error {
-    match error {
-        Error::Input {
-            source_name,
-            line,
-            reason,
-        } => {
-            let reason = format!("{reason}: give --binary-keys");
-            Error::Input {
-                source_name,
-                line,
-                reason,
-            }
+/// How pairs are put into words.
+#[derive(Clone, Copy)]
+pub(super) struct PairLines {
+    has_groups: bool,
+    /// Whether sketches are compared.
+    has_similarity: bool,
+}
+
+impl PairLines {
+    pub(super) fn new(has_groups: bool, has_similarity: bool) -> Self {
+        Self {
+            has_groups,
+            has_similarity,
         }
-        error => error,
     }
+
+    fn print_pair(self, pair: &Pair, output: &mut Output) {
+        match output.is_json() {
+            true => output.print_json(&pair_object(pair, self.has_groups)),
+            false => output.print_line(&pair_line(pair, self.has_groups)),
+        }
+    }
+
+    fn print_group(self, group: &FingerprintGroup, output: &mut Output) {
+        match output.is_json() {
+            true => output.print_json(&group_object(group)),
+            false => output.print_line(&group_line(group, self.has_similarity)),
+        }
+    }
+}
+
+fn pair_line(pair: &Pair, has_groups: bool) -> String {
+    let Pair { a, b, distance, .. } = pair;
+    let mut line = format!(
+        "{distance}\t{}\t{}\t",
+        printable(&a.newest_key),
+        printable(&b.newest_key)
+    );
+    if has_groups {
+        line += &format!("{}\t{}\t", a.documents, b.documents);
+    }
+    line += &match pair.similarity {
+        Some(similarity) => format!("{similarity:.2}"),
+        None => "-".to_owned(),
+    };
+    line
+}
+
+/// A group. Where sketches are compared, its documents have the same.
+fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
+    let key = printable(&group.newest_key);
+    let similarity = if has_similarity { "1.00" } else { "-" };
+    format!("0\t{key}\t\t{}\t0\t{similarity}", group.documents)
+}
+
+fn pair_object(pair: &Pair, has_groups: bool) -> Value {
+    let object_of = if has_groups {
+        group_object
+    } else {
+        document_object
+    };
+    let mut object = Map::new();
+    object.insert("a".to_owned(), object_of(&pair.a));
+    object.insert("b".to_owned(), object_of(&pair.b));
+    object.insert("distance".to_owned(), pair.distance.into());
+    if let Some(similarity) = pair.similarity {
+        object.insert("similarity".to_owned(), similarity.into());
+    }
+    Value::Object(object)
+}
+
+fn document_object(document: &FingerprintGroup) -> Value {
+    let mut object = name_fields("key", &document.newest_key);
+    let fingerprint = document.fingerprint.to_string();
+    object.insert("fingerprint".to_owned(), json!(fingerprint));
+    Value::Object(object)
+}
+
+fn group_object(group: &FingerprintGroup) -> Value {
+    let mut object = document_object(group);
+    object["documents"] = group.documents.into();
+    object
 }
 
 /// The first line of the small file.
@@ -294,7 +336,7 @@ const SHARE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file that is being written.
-pub(super) struct Resumable {
+struct Resumable {
     path: PathBuf,
     sidecar: PathBuf,
     file: File,
@@ -389,7 +431,7 @@ impl Resumable {
     ///
     /// A position may come again, when some of what follows it is written. What follows it is found again by who goes
     /// on from there, so it is the first time that counts.
-    fn reach(&mut self, position: PairPosition) -> Result<(), Failure> {
+    fn note(&mut self, position: PairPosition) -> Result<(), Failure> {
         let is_known = matches!(&self.reached, Some((known, _)) if *known == position);
         if !self.goes_on || is_known {
             return Ok(());
@@ -403,32 +445,11 @@ impl Resumable {
         Ok(())
     }
 
-    fn goes_on(&self) -> bool {
-        self.goes_on
-    }
-
     /// Makes durable what is known of the file.
     fn save(&self) -> Result<(), Failure> {
         // The position must not be durable before what it speaks of.
         self.file.sync_data().map_err(Error::io(&self.path))?;
         save(&self.sidecar, &self.query, self.reached.as_ref())
-    }
-
-    /// The file is whole: nothing has to be known of it any more.
-    fn finish(self) -> Result<(), Failure> {
-        self.file.sync_all().map_err(Error::io(&self.path))?;
-        sync_name(&self.path)?;
-        fs::remove_file(&self.sidecar).map_err(Error::io(&self.sidecar))?;
-        Ok(sync_name(&self.path)?)
-    }
-
-    /// What to do if the search does not know the position.
-    fn of_another_search(&self) -> Failure {
-        stuck(
-            &self.path,
-            &self.sidecar,
-            "the database has changed since, or it is another one",
-        )
     }
 }
 

@@ -4,21 +4,17 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::ingest::{Fingerprinting, ReadOptions, Record};
-use crate::{
-    CreateOptions, Database, Document, Error, FingerprintGroup, Pair, PairEvent, PairPosition,
-    Snapshot, Unit,
-};
-use serde_json::{Map, Value, json};
+use crate::{CreateOptions, Database, Document, Error, PairEvent, PairPosition, Snapshot, Unit};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
 use super::arguments::{NearArguments, Reading};
-use super::escaping::printable;
 use super::long_search::LongSearch;
 use super::open::Opening;
 use super::output::{Output, name_fields};
-use super::pair_output::{PairArguments, Sides, Sink};
+use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
 use super::verbs::{LiveDatabase, Verb};
 
@@ -30,14 +26,16 @@ pub(super) struct Arguments {
     #[command(flatten)]
     near: NearArguments,
 
-    /// Print the pairs of a document of DB and one of this database or input, the document of DB first
+    /// Pairs of a document of DB and one of this database or input
+    ///
+    /// The document of DB comes first
     #[arg(long, value_name = "OTHER")]
     with: Option<PathBuf>,
 
     #[command(flatten)]
     reading: Reading,
 
-    /// Print all documents of one fingerprint as one group, and pairs of groups
+    /// Print the documents of a fingerprint as one group, and their pairs
     #[arg(long)]
     groups: bool,
 
@@ -69,7 +67,7 @@ impl Verb for Arguments {
             Some(path) => Some(OtherSide::open(path, database, &self.reading, output)?),
             None => None,
         };
-        let mut pairs = snapshot.pairs(self.near.near()).each_document(!self.groups);
+        let mut pairs = snapshot.pairs(&self.near).each_document(!self.groups);
         if let Some(other) = &other {
             pairs = pairs.with(&other.snapshot);
         }
@@ -86,7 +84,7 @@ impl Verb for Arguments {
         }
 
         let wanted = self.wanted(max_distance);
-        let (sink, saved) = Sink::open(&self.written, &wanted, sides, output)?;
+        let (sink, saved) = self.written.open(&wanted, sides, output)?;
         let goes_on = if saved.is_some() {
             " since the search went on"
         } else {
@@ -100,11 +98,10 @@ impl Verb for Arguments {
             .or(database.min_similarity())
             .unwrap_or(0.0);
         let mut printer = PairPrinter {
-            search: LongSearch::new(output),
+            search: LongSearch::new("", output),
             sink,
             other: other.as_ref(),
-            has_groups: self.groups,
-            has_similarity: least > 0.0,
+            lines: PairLines::new(self.groups, least > 0.0),
             pairs: 0,
             groups: 0,
             reached: None,
@@ -193,14 +190,12 @@ impl Arguments {
     }
 }
 
-/// Puts pairs and groups into words, and gives them to what takes them.
+/// Counts pairs and groups, and gives them to what takes them.
 struct PairPrinter<'a> {
     search: LongSearch,
-    sink: Sink,
+    sink: Box<dyn Sink>,
     other: Option<&'a OtherSide>,
-    has_groups: bool,
-    /// Whether sketches are compared.
-    has_similarity: bool,
+    lines: PairLines,
     pairs: u64,
     groups: u64,
     /// The last position, and how many lines were printed behind it.
@@ -217,22 +212,12 @@ impl PairPrinter<'_> {
                 }
                 self.pairs += 1;
                 self.behind += 1;
-                let has_groups = self.has_groups;
-                self.sink
-                    .pair(&pair, output, |output| match output.is_json() {
-                        true => output.print_json(&pair_object(&pair, has_groups)),
-                        false => output.print_line(&pair_line(&pair, has_groups)),
-                    })
+                self.sink.pair(&pair, self.lines, output)
             }
             PairEvent::Group(group) => {
                 self.groups += 1;
                 self.behind += 1;
-                let has_similarity = self.has_similarity;
-                self.sink
-                    .group(&group, output, |output| match output.is_json() {
-                        true => output.print_json(&group_object(&group)),
-                        false => output.print_line(&group_line(&group, has_similarity)),
-                    })
+                self.sink.group(&group, self.lines, output)
             }
             PairEvent::Progress {
                 done,
@@ -256,59 +241,6 @@ impl PairPrinter<'_> {
             false => self.search.wanted(),
         }
     }
-}
-
-fn pair_line(pair: &Pair, has_groups: bool) -> String {
-    let Pair { a, b, distance, .. } = pair;
-    let mut line = format!(
-        "{distance}\t{}\t{}\t",
-        printable(&a.newest_key),
-        printable(&b.newest_key)
-    );
-    if has_groups {
-        line += &format!("{}\t{}\t", a.documents, b.documents);
-    }
-    line += &match pair.similarity {
-        Some(similarity) => format!("{similarity:.2}"),
-        None => "-".to_owned(),
-    };
-    line
-}
-
-/// A group. Where sketches are compared, its documents have the same.
-fn group_line(group: &FingerprintGroup, has_similarity: bool) -> String {
-    let key = printable(&group.newest_key);
-    let similarity = if has_similarity { "1.00" } else { "-" };
-    format!("0\t{key}\t\t{}\t0\t{similarity}", group.documents)
-}
-
-fn pair_object(pair: &Pair, has_groups: bool) -> Value {
-    let object_of = if has_groups {
-        group_object
-    } else {
-        document_object
-    };
-    let mut object = Map::new();
-    object.insert("a".to_owned(), object_of(&pair.a));
-    object.insert("b".to_owned(), object_of(&pair.b));
-    object.insert("distance".to_owned(), pair.distance.into());
-    if let Some(similarity) = pair.similarity {
-        object.insert("similarity".to_owned(), similarity.into());
-    }
-    Value::Object(object)
-}
-
-fn document_object(document: &FingerprintGroup) -> Value {
-    let mut object = name_fields("key", &document.newest_key);
-    let fingerprint = document.fingerprint.to_string();
-    object.insert("fingerprint".to_owned(), json!(fingerprint));
-    Value::Object(object)
-}
-
-fn group_object(group: &FingerprintGroup) -> Value {
-    let mut object = document_object(group);
-    object["documents"] = group.documents.into();
-    object
 }
 
 /// The other side of `--with`: another database, or the documents of an input, which then are in a temporary database

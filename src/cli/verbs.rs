@@ -77,8 +77,9 @@ pub(super) struct LiveDatabase {
     #[arg(value_name = "DB")]
     pub(super) path: PathBuf,
 
-    /// Ask the process that listens on this socket and has the database open [default: DB.sock, if the database is in
-    /// use]
+    /// Ask the process at this socket [default: DB.sock, if DB is in use]
+    ///
+    /// The process that listens there has the database open
     #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
@@ -88,8 +89,14 @@ pub(super) struct LiveDatabase {
 pub(super) enum DatabaseVerb {
     /// Print the stored documents that are near a text or a document
     #[command(visible_alias = "search")]
+    #[command(
+        override_usage = "simdb query [OPTIONS] <--text TEXT|--file PATH|--fingerprint HEX|--key KEY|--input FILE> <DB>"
+    )]
     Query(query::Arguments),
     /// Tell how a query is answered: probes, candidates, time
+    #[command(
+        override_usage = "simdb explain [OPTIONS] <--text TEXT|--file PATH|--fingerprint HEX|--key KEY> <DB>"
+    )]
     Explain(query::ExplainArguments),
     /// Print all pairs of near documents
     Pairs(pairs::Arguments),

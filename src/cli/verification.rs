@@ -21,15 +21,19 @@ use super::match_list::MatchList;
 /// The arguments of commands that compare texts.
 #[derive(clap::Args)]
 pub(super) struct VerifyArguments {
-    /// Compare the texts of what was found exactly: the share of common words, or the cosine of word counts
+    /// Compare the texts of matches exactly
+    ///
+    /// By the share of common words, or the cosine of word counts
     #[arg(long, value_name = "MEASURE", value_enum, requires = "texts")]
     verify: Option<TextMeasure>,
 
-    /// The least value, 0 to 1, at which texts match [default: 0.8 for words, 0.95 for cosine]
+    /// The least value of that, 0 to 1 [default: words 0.8, cosine 0.95]
     #[arg(long, value_name = "V", value_parser = similarity_parser, requires = "verify")]
     min_verified: Option<f64>,
 
-    /// Where the texts of stored documents are: `payload`, or a file in any input format
+    /// Where texts of stored documents are: `payload`, or such an input
+    ///
+    /// A file in any input format
     #[arg(long, value_name = "payload|FILE", requires = "verify")]
     texts: Option<PathBuf>,
 }

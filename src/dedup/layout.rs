@@ -25,10 +25,9 @@ pub(super) struct OutputFile {
     /// The inputs whose records it gets.
     pub(super) inputs: Range<usize>,
     pub(super) packing: Packing,
-    /// Whether each record is packed on its own, as web archives are.
-    pub(super) packs_each: bool,
-    /// Whether the input is one record. Then it is copied as it is stored.
-    pub(super) is_record: bool,
+    /// How its inputs are cut. Of web archives each record is packed on its own. A text is one record, and is copied as
+    /// it is stored.
+    pub(super) format: InputFormat,
 }
 
 impl Layout {
@@ -102,8 +101,7 @@ impl Layout {
                 path: Path::new(OUTPUT).join(name),
                 inputs: index..index + 1,
                 packing,
-                packs_each: format == InputFormat::Warc,
-                is_record: format == InputFormat::Text,
+                format,
             });
         }
         Ok(files)
@@ -146,8 +144,7 @@ impl Layout {
             path: OUTPUT.into(),
             inputs: 0..self.paths.len(),
             packing,
-            packs_each: format == InputFormat::Warc,
-            is_record: false,
+            format,
         }])
     }
 }

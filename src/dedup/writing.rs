@@ -20,7 +20,7 @@ use super::work::{Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 use crate::files::sync_directory;
-use crate::ingest::{Input, Packing, Progress, RecordId, Stop, StoredRecords};
+use crate::ingest::{Input, InputFormat, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
 use crate::parquet::RowCopy;
@@ -91,13 +91,13 @@ pub(super) fn write(
         if writing.work.state.written.input >= file.inputs.end {
             continue;
         }
-        match file.is_record {
-            true => writing.copy_file(file, &mut survivors)?,
+        match file.format {
+            InputFormat::Text => writing.copy_file(file, &mut survivors)?,
             #[cfg(feature = "parquet")]
-            false if file.packing == Packing::Parquet => {
+            _ if file.packing == Packing::Parquet => {
                 writing.copy_rows(file, &mut survivors, observe)?;
             }
-            false => writing.copy_records(file, &mut survivors, observe)?,
+            _ => writing.copy_records(file, &mut survivors, observe)?,
         }
         writing.report(observe)?;
     }
@@ -185,7 +185,7 @@ impl Writing<'_> {
         self.unsynced.push(path.clone());
         let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
         thread::scope(|scope| {
-            let sent = Sent::new(sender, from, file.packs_each);
+            let sent = Sent::new(sender, from, file.format == InputFormat::Warc);
             let thread = thread::Builder::new().name("simdb-read".to_owned());
             let cut = thread.spawn_scoped(scope, move || survivors.cut(file, from, sent));
             let cut = cut.map_err(Error::no_thread)?;
@@ -329,7 +329,8 @@ impl Survivors<'_> {
                 sent.piece.extend_from_slice(BYTE_ORDER_MARK);
             }
             // The last line of the input before may have no end.
-            sent.needs_line_end = place == Place::default() && sent.is_in_line && !file.packs_each;
+            sent.needs_line_end =
+                place == Place::default() && sent.is_in_line && file.format != InputFormat::Warc;
             loop {
                 let has_more = self.copy_next(input, &mut open, &mut sent)?;
                 if sent.is_closed {

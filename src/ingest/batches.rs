@@ -9,9 +9,9 @@ use super::fingerprinting::Fingerprinting;
 use super::ingestion::{Event, Ingested, Resumed, Settings};
 use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
-use super::record::{CutDocument, OnText, Record, document_of, keys_of};
+use super::record::{Documents, OnText, Record, keys_of};
 use super::records::Records;
-use super::rejected::Rejected;
+use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;
 use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
@@ -190,7 +190,7 @@ impl<'i> Batches<'i> {
             self.note(false)?;
         }
         if step.position.is_again
-            && let Taken::Document { document, .. } = &step.taken
+            && let Taken::Documents(Documents::Whole { document, .. }) = &step.taken
         {
             self.transaction()?.delete(document.key())?;
         }
@@ -200,15 +200,7 @@ impl<'i> Batches<'i> {
     fn take(&mut self, step: Step) -> Result<()> {
         let Step { taken, position } = step;
         match taken {
-            Taken::Document { document, lines } => {
-                if let Some(lines) = lines {
-                    let path = position.path();
-                    (self.report)(Event::List { path, lines })?;
-                }
-                self.waiting.documents.push(document);
-                self.waiting.positions.push(position);
-            }
-            Taken::Cut(cut) => self.take_cut(cut, position)?,
+            Taken::Documents(documents) => self.take_documents(documents, position)?,
             Taken::PassedOver => {
                 self.insert()?;
                 self.since.passed_over += 1;
@@ -241,13 +233,31 @@ impl<'i> Batches<'i> {
         Ok(())
     }
 
-    /// Takes a document in units. They join those that are waiting, and are inserted with them when these are many.
+    /// Takes a document, or one in units. These join those that are waiting, and are inserted with them when they are
+    /// many.
     ///
-    /// If the document is known, its old units are removed first. So no old unit is left, and none is a
+    /// If the document of units is known, its old units are removed first. So no old unit is left, and none is a
     /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
     /// transaction.
-    fn take_cut(&mut self, cut: CutDocument, position: Position) -> Result<()> {
-        if let Some(old) = self.transaction()?.find(cut.head.key())? {
+    fn take_documents(&mut self, documents: Documents, position: Position) -> Result<()> {
+        let (head, count, judged, payload) = match documents {
+            Documents::Whole { document, lines } => {
+                if let Some(lines) = lines {
+                    let path = position.path();
+                    (self.report)(Event::List { path, lines })?;
+                }
+                self.waiting.documents.push(document);
+                self.waiting.positions.push(position);
+                return Ok(());
+            }
+            Documents::Cut {
+                head,
+                count,
+                judged,
+                payload,
+            } => (head, count, judged, payload),
+        };
+        if let Some(old) = self.transaction()?.find(head.key())? {
             // The same document may be among them.
             self.insert()?;
             let mut deleted = 0;
@@ -257,14 +267,14 @@ impl<'i> Batches<'i> {
             }
             self.since.deleted += deleted;
         }
-        self.transaction()?.insert(&cut.head)?;
+        self.transaction()?.insert(&head)?;
         self.in_batch += 1;
         self.since.documents += 1;
-        self.since.units += cut.count as u64;
-        self.since.too_short += (cut.count - cut.judged.len()) as u64;
-        for mut unit in cut.judged {
-            if !cut.payload.is_empty() {
-                unit = unit.with_payload(cut.payload.as_slice());
+        self.since.units += count as u64;
+        self.since.too_short += (count - judged.len()) as u64;
+        for mut unit in judged {
+            if !payload.is_empty() {
+                unit = unit.with_payload(payload.as_slice());
             }
             self.waiting.documents.push(unit);
             if self.waiting.documents.len() >= UNITS_TOGETHER {
@@ -467,12 +477,7 @@ struct Step {
 
 /// What a database takes of a record.
 enum Taken {
-    Document {
-        document: Document,
-        /// The number of its lines, if each of them may be a document.
-        lines: Option<u64>,
-    },
-    Cut(CutDocument),
+    Documents(Documents),
     /// It is no document, such as the request in a web archive.
     PassedOver,
     /// It is a last line without a line end, and no record. Most likely the rest is not written yet.
@@ -512,7 +517,9 @@ impl Taker {
                 let is_in_character = is_last_line && ends_in_character(&raw.content);
                 match self.take(raw) {
                     Ok(taken) => taken,
-                    Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
+                    Err(rejected)
+                        if is_last_line && may_be_cut(&rejected.reason, is_in_character) =>
+                    {
                         Taken::Left(rejected)
                     }
                     Err(rejected) => Taken::Rejected(rejected),
@@ -526,13 +533,18 @@ impl Taker {
         let Some(record) = Record::parse(raw, &self.options)? else {
             return Ok(Taken::PassedOver);
         };
-        let on_text = self.on_text.as_ref();
-        if record.is_cut() {
-            return CutDocument::new(record, self.rule, on_text).map(Taken::Cut);
-        }
-        let lines = record.lines_of_list();
-        let document = document_of(record, self.rule, on_text)?;
-        Ok(Taken::Document { document, lines })
+        Documents::new(record, self.rule, self.on_text.as_ref()).map(Taken::Documents)
+    }
+}
+
+/// Whether a record can be the beginning of a good one, because what is wrong is at its end, perhaps within a
+/// character.
+fn may_be_cut(reason: &Reason, is_in_character: bool) -> bool {
+    match reason {
+        Reason::Json { problem, .. } => problem.starts_with("EOF"),
+        Reason::NotUtf8 { .. } => is_in_character,
+        Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
+        _ => false,
     }
 }
 

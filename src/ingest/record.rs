@@ -11,14 +11,13 @@ use std::vec::IntoIter;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::fingerprinting::{Fingerprinting, Judged};
+use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input::{Position, Raw, RawContent};
 use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, parse};
 use super::rejected::{Reason, Rejected};
-use super::unreadable::lines_of_list;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -89,16 +88,11 @@ impl Record {
     }
 
     /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
-    pub(super) fn lines_of_list(&self) -> Option<u64> {
+    fn lines_of_list(&self) -> Option<u64> {
         match &self.parsed.content {
-            Content::Text(text) if self.is_taken_whole => lines_of_list(text),
+            Content::Text(text) if self.is_taken_whole => lines_if_list(text),
             _ => None,
         }
-    }
-
-    /// Whether each of its units is a document.
-    pub(super) fn is_cut(&self) -> bool {
-        self.unit != Unit::Document
     }
 
     /// Its place, if the inputs are read with numbers.
@@ -185,7 +179,10 @@ impl Record {
         }
     }
 
-    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
+    fn document_with(
+        &self,
+        judged: Option<(Fingerprint, Option<Sketch>)>,
+    ) -> Result<Document, Reason> {
         let key = match self.id {
             None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
@@ -195,7 +192,7 @@ impl Record {
                 };
                 let key = self.parsed.key.as_deref();
                 let numbered = NumberedKey { id, text, key };
-                Cow::Owned(numbered.to_bytes())
+                Cow::Owned(numbered.into())
             }
         };
         let Parsed {
@@ -327,18 +324,39 @@ fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
     [key, b"#", number.to_string().as_bytes()].concat()
 }
 
-/// A record that was cut into units.
-pub(super) struct CutDocument {
-    /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
-    /// find the old units of a document that comes again with fewer, because units that are too short, or
-    /// were skipped, leave gaps in the numbers.
-    pub(super) head: Document,
-    /// The number of units.
-    pub(super) count: usize,
-    /// The units that are not too short to judge, without payload.
-    pub(super) judged: Vec<Document>,
-    /// The payload of each unit. It is here once, because it can be large.
-    pub(super) payload: Vec<u8>,
+/// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more,
+/// with hardly an empty one between them. A novel has paragraphs, or long lines.
+fn lines_if_list(text: &str) -> Option<u64> {
+    const LEAST_LINES: usize = 1_000;
+    const MOST_MEAN_BYTES: usize = 200;
+    let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    if all < LEAST_LINES || text.len() > all * MOST_MEAN_BYTES {
+        return None;
+    }
+    let filled = text.lines().filter(|line| !line.trim().is_empty()).count();
+    (filled >= LEAST_LINES && (all - filled.min(all)) * 50 < all).then_some(filled as u64)
+}
+
+/// What a record gives to a database.
+pub(super) enum Documents {
+    Whole {
+        document: Document,
+        /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
+        lines: Option<u64>,
+    },
+    /// The documents of its units.
+    Cut {
+        /// The document of number 0. It has no fingerprint, and tells the number of units. Without it, nobody could
+        /// find the old units of a document that comes again with fewer, because units that are too short, or
+        /// were skipped, leave gaps in the numbers.
+        head: Document,
+        /// The number of units.
+        count: usize,
+        /// The units that are not too short to judge, without payload.
+        judged: Vec<Document>,
+        /// The payload of each unit. It is here once, because it can be large.
+        payload: Vec<u8>,
+    },
 }
 
 /// Sees each document with its text, on any thread.
@@ -360,7 +378,7 @@ impl fmt::Debug for OnText {
 }
 
 /// The document of a record, or of a unit of one. `on_text` sees it with its text.
-pub(super) fn document_of(
+fn document_of(
     record: Record,
     rule: Fingerprinting,
     on_text: Option<&OnText>,
@@ -377,13 +395,18 @@ pub(super) fn document_of(
     Ok(document)
 }
 
-impl CutDocument {
-    /// Cuts a record. `on_text` sees each unit with its text.
+impl Documents {
+    /// Makes the documents. `on_text` sees each with its text, but for the head of units.
     pub(super) fn new(
         mut record: Record,
         rule: Fingerprinting,
         on_text: Option<&OnText>,
     ) -> Result<Self, Rejected> {
+        if record.unit == Unit::Document {
+            let lines = record.lines_of_list();
+            let document = document_of(record, rule, on_text)?;
+            return Ok(Self::Whole { document, lines });
+        }
         // Checks the payload too, and finds the time that all units have.
         let whole = record
             .document_with(None)
@@ -403,7 +426,7 @@ impl CutDocument {
             .with_seen(whole.seen())
             .with_scope(whole.scope())
             .with_payload(json!({ "units": count }).to_string());
-        Ok(Self {
+        Ok(Self::Cut {
             head,
             count,
             judged,
@@ -497,6 +520,27 @@ mod tests {
         assert!(
             reason.contains("has more than 1048576 units (sentence)"),
             "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_list_has_many_short_lines_and_no_paragraphs() {
+        let line = "a title of some words\n";
+        assert_eq!(lines_if_list(&line.repeat(1_000)), Some(1_000));
+        assert_eq!(lines_if_list(&line.repeat(999)), None);
+        assert_eq!(
+            lines_if_list(&format!("{line}\n").repeat(1_000)),
+            None,
+            "each is a paragraph"
+        );
+        assert_eq!(
+            lines_if_list(&format!("{}\n", line.repeat(10)).repeat(200)),
+            None,
+            "stanzas"
+        );
+        assert_eq!(
+            lines_if_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)),
+            None
         );
     }
 }

@@ -85,7 +85,7 @@ impl Reader<'_> {
             &set,
             wanted,
             |_| true,
-            |range| Ok(set.puts_and_marks(&range)?.0.unsigned_abs()),
+            |range| Ok(set.puts_and_marks(&range)?.0),
         )
     }
 }

@@ -203,7 +203,8 @@ fn total_of(
         }
         return Ok((numbers.len() as u64, Some(numbers)));
     }
-    let Ok(total) = u64::try_from(reader.count(range)?) else {
+    let (puts, marks) = reader.puts_and_marks(range)?;
+    let Some(total) = puts.checked_sub(marks) else {
         let problem = "more documents are marked as deleted than there are";
         let fingerprint = fingerprint_of(*range.start());
         return Err(Error::damaged("postings", &fingerprint, problem));

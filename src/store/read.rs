@@ -354,7 +354,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn posted_fingerprints(self, part: Part) -> Result<u64> {
         if part.bits == 64 {
             // It may be a large group.
-            return Ok(u64::from(self.set(POSTINGS).count(&postings_of(part))? > 0));
+            let (puts, marks) = self.set(POSTINGS).puts_and_marks(&postings_of(part))?;
+            return Ok(u64::from(puts > marks));
         }
         let rows = self.set(POSTINGS).rows(&postings_of(part))?;
         Ok(rows
@@ -455,7 +456,7 @@ fn cut<R: SetRow>(
     how: &Cut<impl Fn(Part) -> RangeInclusive<R>>,
 ) -> Result<Vec<Part>> {
     // What is put more than once, or deleted and not merged, counts as often. So the parts depend on what was merged.
-    let rows = set.puts_and_marks(&(how.range)(part))?.0.unsigned_abs();
+    let rows = set.puts_and_marks(&(how.range)(part))?.0;
     if rows == 0 {
         return Ok(Vec::new());
     }

@@ -6,15 +6,21 @@ use std::mem;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::minwise::SHINGLE_SEED;
+use super::scheme::Scheme;
+use super::simhash::Tie;
 use super::unicode::{is_unspaced, tokens};
+use super::{minwise, simhash};
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::sketch::{Sketch, SketchSize};
 
 /// The tokens of a shingle.
 const SHINGLE: usize = 4;
 
 /// Which features a scheme has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FeatureKind {
+enum FeatureKind {
     /// Each token, except in scripts that put no spaces between words. There the tokens are single
     /// characters, which say too little. So a feature is a character and the token that follows it, joined by
     /// a space.
@@ -29,20 +35,53 @@ pub(super) enum FeatureKind {
 #[derive(Default)]
 pub(super) struct Features {
     /// The number of tokens of the text.
-    pub(super) tokens: usize,
+    tokens: usize,
     /// Whether chance alone makes two such texts alike: see [`Symbols`].
-    pub(super) has_few_symbols: bool,
+    has_few_symbols: bool,
     /// The hashes of the features. A feature that occurs several times is there several times.
-    pub(super) hashes: Vec<u64>,
+    hashes: Vec<u64>,
     /// The hashes of the shingles: four neighbouring tokens each, or all tokens if they are fewer. The hash of
     /// a shingle is made as that of a pair. Empty if shingles were not asked for.
-    pub(super) shingles: Vec<u64>,
+    shingles: Vec<u64>,
 }
 
 impl Features {
+    /// The features of a normalised text, and its shingles, if sketches of this size are made.
+    pub(super) fn new(text: &str, scheme: Scheme, size: SketchSize) -> Self {
+        let kind = match scheme {
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
+                FeatureKind::Pairs
+            }
+            Scheme::Simhash1 | Scheme::External => FeatureKind::Words,
+        };
+        let shingle_seed = (size != SketchSize::None).then_some(SHINGLE_SEED);
+        Self::collect(text, kind, scheme.feature_seed(), shingle_seed)
+    }
+
+    /// Whether the text is not too short to judge.
+    pub(super) fn are_enough(&self, min_tokens: usize) -> bool {
+        self.tokens >= min_tokens && !self.has_few_symbols
+    }
+
+    pub(super) fn fingerprint(&mut self, scheme: Scheme) -> Fingerprint {
+        let seed = scheme.feature_seed();
+        match scheme {
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
+                minwise::fingerprint(&self.hashes, seed)
+            }
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.weighted(), Tie::Zero),
+            Scheme::Simhash2 => simhash::sparse_fingerprint(&self.distinct(), seed),
+        }
+    }
+
+    /// The sketch of the shingles.
+    pub(super) fn sketch(self, size: SketchSize) -> Option<Sketch> {
+        minwise::sketch(self.shingles, size)
+    }
+
     /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
     /// `shingle_seed`. It goes through the tokens once.
-    pub(super) fn new(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
+    fn collect(text: &str, kind: FeatureKind, seed: u64, shingle_seed: Option<u64>) -> Self {
         let most = text.len() / 6;
         let mut features = Self {
             hashes: Vec::with_capacity(most),
@@ -95,7 +134,7 @@ impl Features {
     /// Each distinct feature with its weight: one more than the binary logarithm, rounded down, of the
     /// number of times it occurs. Without the logarithm, the frequent words of a language would make all
     /// its long texts alike.
-    pub(super) fn weighted(&mut self) -> impl Iterator<Item = (u64, u32)> {
+    fn weighted(&mut self) -> impl Iterator<Item = (u64, u32)> {
         self.hashes.sort_unstable();
         self.hashes
             .chunk_by(|a, b| a == b)
@@ -103,7 +142,7 @@ impl Features {
     }
 
     /// Each distinct feature, with a weight of 1.
-    pub(super) fn distinct(&mut self) -> impl Iterator<Item = (u64, u32)> + Clone {
+    fn distinct(&mut self) -> impl Iterator<Item = (u64, u32)> + Clone {
         keep_distinct(&mut self.hashes);
         self.hashes.iter().map(|&hash| (hash, 1))
     }
@@ -294,13 +333,33 @@ impl Weighted {
         Ok(Self { features: units })
     }
 
-    /// The number of distinct features.
-    pub(super) fn len(&self) -> usize {
-        self.features.len()
+    /// Whether there are not too few distinct features to judge.
+    pub(super) fn are_enough(&self, min_features: usize) -> bool {
+        self.features.len() >= min_features
+    }
+
+    pub(super) fn fingerprint(&self, scheme: Scheme) -> Fingerprint {
+        let seed = scheme.feature_seed();
+        match scheme {
+            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
+                minwise::fingerprint(&self.units(seed), seed)
+            }
+            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(self.iter(), Tie::Zero),
+            Scheme::Simhash2 => simhash::sparse_fingerprint(&self.iter(), seed),
+        }
+    }
+
+    /// The sketch of the units.
+    pub(super) fn sketch(&self, size: SketchSize) -> Option<Sketch> {
+        let units = match size {
+            SketchSize::None => Vec::new(),
+            SketchSize::Bytes16 | SketchSize::Bytes32 => self.units(SHINGLE_SEED),
+        };
+        minwise::sketch(units, size)
     }
 
     /// Each feature with its weight in units.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u32)> + Clone {
+    fn iter(&self) -> impl Iterator<Item = (u64, u32)> + Clone {
         self.features.iter().copied()
     }
 
@@ -312,7 +371,7 @@ impl Weighted {
     /// Haveliwala, Gionis, Indyk: Scalable Techniques for Clustering the Web, WebDB 2000, section 4. It is
     /// consistent weighted sampling (Manasse, McSherry, Talwar 2010) for whole weights, without logarithms, which
     /// differ between machines.
-    pub(super) fn units(&self, seed: u64) -> Vec<u64> {
+    fn units(&self, seed: u64) -> Vec<u64> {
         let mut hashes = Vec::new();
         for &(feature, units) in &self.features {
             for unit in 0..units {
@@ -331,11 +390,11 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Features {
-        Features::new(text, FeatureKind::Words, 7, None)
+        Features::collect(text, FeatureKind::Words, 7, None)
     }
 
     fn pairs(text: &str) -> Features {
-        Features::new(text, FeatureKind::Pairs, 7, None)
+        Features::collect(text, FeatureKind::Pairs, 7, None)
     }
 
     fn hashes(features: &[&str]) -> Vec<u64> {
@@ -401,7 +460,8 @@ mod tests {
 
     #[test]
     fn shingles_are_four_tokens_or_all() {
-        let shingles = |text: &str| Features::new(text, FeatureKind::Words, 1, Some(7)).shingles;
+        let shingles =
+            |text: &str| Features::collect(text, FeatureKind::Words, 1, Some(7)).shingles;
         let shingle = |tokens: &[&str]| {
             let hashes: Vec<u64> = tokens
                 .iter()
@@ -496,7 +556,7 @@ mod tests {
         let made = Weighted::new([("a", 1.0), ("b", 0.5), ("a", 2.0), ("c", 1e-9)], 7)?;
         let mut units: Vec<u32> = made.iter().map(|(_, units)| units).collect();
         units.sort_unstable();
-        assert_eq!((units, made.len()), (vec![1, 8, 48], 3));
+        assert_eq!((units, made.features.len()), (vec![1, 8, 48], 3));
         let mut units = made.units(9);
         assert_eq!(units.len(), 57);
         units.sort_unstable();

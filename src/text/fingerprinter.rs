@@ -1,12 +1,9 @@
 //! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
-use super::features::{FeatureKind, Features, Weighted};
-use super::html::Syntax;
-use super::minwise::SHINGLE_SEED;
+use super::features::{Features, Weighted};
+use super::html::{self, Syntax};
 use super::scheme::Scheme;
-use super::simhash::Tie;
 use super::unicode::normalize;
-use super::{html, minwise, simhash};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -223,26 +220,12 @@ impl Fingerprinter {
         &self,
         features: impl IntoIterator<Item = (F, f64)>,
     ) -> Result<Option<(Fingerprint, Option<Sketch>)>> {
-        let seed = self.scheme.feature_seed();
-        let features = Weighted::new(features, seed)?;
-        if features.len() < self.min_tokens() {
+        let features = Weighted::new(features, self.scheme.feature_seed())?;
+        if !features.are_enough(self.min_tokens()) {
             return Ok(None);
         }
-        let fingerprint = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
-                minwise::fingerprint(&features.units(seed), seed)
-            }
-            Scheme::Simhash1 | Scheme::External => simhash::fingerprint(features.iter(), Tie::Zero),
-            Scheme::Simhash2 => simhash::sparse_fingerprint(&features.iter(), seed),
-        };
-        let units = match self.sketch_size {
-            SketchSize::None => Vec::new(),
-            SketchSize::Bytes16 | SketchSize::Bytes32 => features.units(SHINGLE_SEED),
-        };
-        Ok(Some((
-            fingerprint,
-            minwise::sketch(units, self.sketch_size),
-        )))
+        let fingerprint = features.fingerprint(self.scheme);
+        Ok(Some((fingerprint, features.sketch(self.sketch_size))))
     }
 
     /// The fingerprint of the visible text of an HTML page, by [`Scheme::Content1`] of its main content, or `None`
@@ -305,30 +288,11 @@ impl Fingerprinter {
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
         let text = normalize(text);
-        let seed = self.scheme.feature_seed();
-        let kind = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 | Scheme::Simhash2 => {
-                FeatureKind::Pairs
-            }
-            Scheme::Simhash1 | Scheme::External => FeatureKind::Words,
-        };
-        let shingle_seed = (self.sketch_size != SketchSize::None).then_some(SHINGLE_SEED);
-        let mut features = Features::new(&text, kind, seed, shingle_seed);
-        if features.tokens < self.min_tokens() || features.has_few_symbols {
+        let mut features = Features::new(&text, self.scheme, self.sketch_size);
+        if !features.are_enough(self.min_tokens()) {
             return None;
         }
-        let fingerprint = match self.scheme {
-            Scheme::Minwise1 | Scheme::MinwiseShort1 | Scheme::Content1 => {
-                minwise::fingerprint(&features.hashes, seed)
-            }
-            Scheme::Simhash1 | Scheme::External => {
-                simhash::fingerprint(features.weighted(), Tie::Zero)
-            }
-            Scheme::Simhash2 => simhash::sparse_fingerprint(&features.distinct(), seed),
-        };
-        Some((
-            fingerprint,
-            minwise::sketch(features.shingles, self.sketch_size),
-        ))
+        let fingerprint = features.fingerprint(self.scheme);
+        Some((fingerprint, features.sketch(self.sketch_size)))
     }
 }

@@ -309,3 +309,16 @@ fn escaped(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_left_out_are_counted() {
+        assert_eq!(
+            [0, 5, 1247].map(gap_text),
+            ["…", "… 5 words …", "… 1,247 words …"]
+        );
+    }
+}

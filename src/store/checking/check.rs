@@ -8,14 +8,14 @@
 //! by `find_strays`: blocks that no directory has, chunks that no level has, pages beside the log. They change
 //! no answer now, but a chunk would if the number of its level came back. A compaction leaves them behind.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::findings::Findings;
 use super::tally::{self, Products};
 use super::walk::{CheckProgress, Checked, Walk};
 use crate::error::Result;
-use crate::store::blocks::Row;
-use crate::store::engine::{ChunkKey, LevelName};
+use crate::store::blocks::{Row, SetBlocks};
+use crate::store::engine::{BlockTable, ChunkKey, LevelName};
 use crate::store::file::{DOCUMENTS, Set, SetRow, View, all_sets, by_row};
 use crate::store::sorted_set::{Level, Life, SetLevel};
 
@@ -72,17 +72,25 @@ pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Che
 /// Reads all directories.
 fn read_directories(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
-    let read = state.documents.read_all(view.document_blocks());
-    findings.add_failure("directory", read)?;
+    read_directory(&state.documents, view.document_blocks(), findings)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
             for SetLevel { level, .. } in &state.sets[set].levels {
-                let read = level.read_all(view.blocks().of_table(set.table()));
-                findings.add_failure("directory", read)?;
+                let blocks = view.blocks().of_table(set.table());
+                read_directory(level, blocks, findings)?;
             }
         });
     }
     Ok(())
+}
+
+fn read_directory<R: Row>(
+    level: &Level<R>,
+    blocks: SetBlocks<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let entries = level.entries(level.all(), blocks);
+    findings.add_failure("directory", entries.map(drop))
 }
 
 /// Checks that every scope has a number of its own that was given.
@@ -143,39 +151,53 @@ fn check_directory<R: SetRow>(
 
 const STRAY: &str = "nothing refers to it; a compaction removes it";
 
-/// For the id of each level, whether it has a chunk and a summary that end with a row.
-type Directories<'a> = BTreeMap<u16, Box<dyn Fn(u128) -> (bool, bool) + 'a>>;
+/// The keys of the chunks and of the summaries that levels have.
+#[derive(Default)]
+struct DirectoryKeys {
+    chunks: BTreeSet<ChunkKey>,
+    summaries: BTreeSet<ChunkKey>,
+}
+
+impl DirectoryKeys {
+    fn add<R: Row>(&mut self, table: &'static BlockTable, level: &Level<R>) {
+        let number = level.number;
+        let id = LevelName { table, number }.id();
+        let (chunks, summaries) = level.ends();
+        for last in chunks {
+            self.chunks.insert((id, last));
+        }
+        for last in summaries {
+            self.summaries.insert((id, last));
+        }
+    }
+}
 
 /// Finds all rows that nothing refers to.
 fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     let state = view.state();
-    let mut directories = Directories::new();
-    find_stray_blocks(
-        view,
-        DOCUMENTS,
-        &[&*state.documents],
-        &mut directories,
-        findings,
-    )?;
+    let mut keys = DirectoryKeys::default();
+    keys.add(DOCUMENTS.table, &state.documents);
+    find_stray_blocks(view, DOCUMENTS.table, &[&*state.documents], findings)?;
     for set in state.sets.sets() {
         by_row!(set, set => {
             let mut levels = Vec::new();
-            for set in &state.sets[set].levels {
-                levels.push(&*set.level);
+            for SetLevel { level, .. } in &state.sets[set].levels {
+                keys.add(set.table(), level);
+                levels.push(&**level);
             }
-            find_stray_blocks(view, set.level(0), &levels, &mut directories, findings)?;
+            find_stray_blocks(view, set.table(), &levels, findings)?;
         });
     }
     let mut stray = Vec::new();
     let read = view.tables().chunk_keys(|key| {
-        if !ends_at(&directories, key).0 {
+        if !keys.chunks.contains(&key) {
             stray.push(name_of(key));
         }
     });
     add_strays("directory", read, stray, findings)?;
     let mut stray = Vec::new();
     let read = view.tables().summary_keys(|key| {
-        if !ends_at(&directories, key).1 {
+        if !keys.summaries.contains(&key) {
             stray.push(name_of(key));
         }
     });
@@ -190,33 +212,18 @@ fn find_strays(view: &View, findings: &mut Findings) -> Result<()> {
     add_strays("log", read, stray, findings)
 }
 
-/// Whether a chunk, and whether a summary, of this key is one of a level.
-fn ends_at(directories: &Directories<'_>, (id, last): ChunkKey) -> (bool, bool) {
-    match directories.get(&id) {
-        Some(ends) => ends(last),
-        None => (false, false),
-    }
-}
-
 fn name_of((id, last): ChunkKey) -> String {
     format!("set {}, level {}, up to {last:x}", id >> 8, id & 0xff)
 }
 
-/// Finds the blocks of a table that none of its levels has. `name` is any level of the table.
-fn find_stray_blocks<'a, R: Row>(
+/// Finds the blocks of a table that none of its levels has.
+fn find_stray_blocks<R: Row>(
     view: &View,
-    name: LevelName,
-    levels: &[&'a Level<R>],
-    directories: &mut Directories<'a>,
+    table: &'static BlockTable,
+    levels: &[&Level<R>],
     findings: &mut Findings,
 ) -> Result<()> {
-    let table = name.table;
-    for &level in levels {
-        let number = level.number;
-        let ends = move |last| level.ends_at(R::from_number(last));
-        directories.insert(LevelName { table, number }.id(), Box::new(ends));
-    }
-    let of = view.blocks().of_table(table);
+    let blocks = view.blocks().of_table(table);
     let mut wanted = 0;
     for level in levels {
         wanted += level.blocks();
@@ -224,20 +231,25 @@ fn find_stray_blocks<'a, R: Row>(
     let mut stray = Vec::new();
     // Blocks that are missing were found when they were read.
     let read = view.tables().block_keys(table, wanted, |number, last| {
-        let row = R::from_number(last);
         let level = levels.iter().find(|level| level.number == number);
-        // All chunks were read before. So this does not fail.
-        let is_there = level.is_some_and(|level| {
-            level
-                .find(row, of)
-                .and_then(|position| level.entry(position, of))
-                .map_or(true, |entry| entry.is_some_and(|entry| entry.high == row))
-        });
-        if !is_there {
+        if !level.is_some_and(|level| has_block(level, R::from_number(last), blocks)) {
             stray.push(format!("{table}, level {number}, block up to {last:x}"));
         }
     });
     add_strays(table.name, read, stray, findings)
+}
+
+/// Whether a level has a block that ends with a row.
+fn has_block<R: Row>(level: &Level<R>, last: R, blocks: SetBlocks<'_>) -> bool {
+    // All chunks were read before. So this does not fail.
+    let Ok(position) = level.find(last, blocks) else {
+        return true;
+    };
+    match level.entry(position, blocks) {
+        Ok(Some(entry)) => entry.high == last,
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 /// Adds strays of a table, and the damage that ended the search for them.

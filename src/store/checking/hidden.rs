@@ -26,8 +26,9 @@ impl RowFamily for RangesFamily {
 struct Ranges<R>(Vec<(R, R)>);
 
 impl<R: Row> Ranges<R> {
-    /// Puts the ranges in order, and joins those that overlap.
-    fn sort(&mut self) {
+    /// Adds others, puts all in order, and joins those that overlap.
+    fn merge(&mut self, others: Self) {
+        self.0.extend(others.0);
         self.0.sort_unstable();
         self.0.dedup_by(|next, before| {
             let joined = next.0 <= before.1;
@@ -79,20 +80,13 @@ impl Hidden {
         self.is_empty = false;
     }
 
+    /// Hides also what others hide, and puts all ranges in order, for questions.
     pub(super) fn merge(&mut self, other: Self) {
         for (rows, others) in self.rows.iter_mut().zip(other.rows) {
-            by_row!(rows, others, (rows, others) => rows.0.extend(others.0));
+            by_row!(rows, others, (rows, others) => rows.merge(others));
         }
-        self.numbers.0.extend(other.numbers.0);
+        self.numbers.merge(other.numbers);
         self.is_empty &= other.is_empty;
-    }
-
-    /// Puts all ranges in order, for questions.
-    pub(super) fn sort(&mut self) {
-        for rows in self.rows.iter_mut() {
-            by_row!(rows, rows => rows.sort());
-        }
-        self.numbers.sort();
     }
 
     /// Whether it is not known if a set has a row.

@@ -70,7 +70,6 @@ impl<'a> Walk<'a> {
             all.found.merge(worker.found);
         }
         all.join_ends();
-        all.found.hidden.sort();
         Ok((all.tally, all.found))
     }
 

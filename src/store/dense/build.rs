@@ -14,7 +14,7 @@ use crate::store::blocks::BlockCache;
 use crate::store::engine::OpenFile;
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
-    State, View, all_sets, by_row, number_of,
+    State, all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -58,13 +58,9 @@ fn verify(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     const CACHE_BYTES: u64 = 1 << 20;
-    let view = View::read(
-        open,
-        Arc::new(settings.clone()),
-        Arc::new(BlockCache::new(CACHE_BYTES)),
-    )?;
-    same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))?;
-    copy::verify(&view, &view, go_on)
+    let cache = Arc::new(BlockCache::new(CACHE_BYTES));
+    let view = copy::verified(open, settings.clone(), cache, None, go_on)?;
+    same_hash.ensure_different_keys(|number| Ok(view.document(number)?.key().to_vec()))
 }
 
 /// A file that is being built.

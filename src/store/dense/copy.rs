@@ -16,13 +16,13 @@ use crate::files::{
     sync_name,
 };
 use crate::plan::{Permuted, Plan, Table};
-use crate::store::blocks::{BlockCache, Lists, SetBlocks};
+use crate::store::blocks::{BlockCache, Lists};
 use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
     self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{SetLevel, SortedSet};
+use crate::store::sorted_set::SetLevel;
 
 /// Called with the number of rows copied so far, and the number of all rows. When it breaks, nothing is copied.
 pub(crate) type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
@@ -259,55 +259,58 @@ fn copy_set<R: SetRow>(
     writer.finish(bulk)
 }
 
-/// Reads every block of a new copy, and compares its numbers of rows with those of the original. Calls `go_on`
-/// now and then, and stops at its error.
-pub(super) fn verify(
-    copied: &View,
-    original: &View,
+/// A view of a new copy, read from its file. Every block is read, and the numbers of rows are compared with those of
+/// the original, if there is one. Calls `go_on` now and then, and stops at its error.
+pub(super) fn verified(
+    copy: &Arc<OpenFile>,
+    settings: Settings,
+    cache: Arc<BlockCache>,
+    original: Option<&View>,
     go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
-    let new = copied.state();
-    let old = original.state();
+) -> Result<View> {
+    let view = View::read(copy, Arc::new(settings), cache)?;
+    let new = view.state();
     for set in new.sets.sets() {
-        by_row!(set, set => read_all(&new.sets[set], copied.blocks().of_table(set.table()), go_on)?);
+        by_row!(set, set => read_all(&view, set, go_on)?);
     }
     let documents = &new.documents;
-    let blocks = copied.document_blocks();
+    let blocks = view.document_blocks();
     for entry in documents.entries(documents.all(), blocks)? {
         blocks.documents_once(entry)?;
         go_on()?;
     }
-    let counted = (new.documents.rows().0, new.sets.rows(KEYS));
-    if new.counters != old.counters || counted != (old.counters.documents, old.counters.documents) {
-        return Err(Error::Damaged {
-            table: "meta",
-            key: "documents".to_owned(),
-            problem: "the copy does not have as many documents as the database counts; check the database",
-        });
+    let counters = original.unwrap_or(&view).state().counters;
+    let documents = counters.documents;
+    if new.counters != counters
+        || new.documents.rows().0 != documents
+        || new.sets.rows(KEYS) != documents
+    {
+        let problem =
+            "the copy does not have as many documents as the database counts; check the database";
+        return Err(Error::damaged("meta", "documents", problem));
     }
-    let tables = copied.settings().plan.tables().len();
     let fingerprints = new.sets.rows(permuted(0));
-    if (0..tables).any(|table| new.sets.rows(permuted(table)) != fingerprints) {
-        return Err(Error::Damaged {
-            table: "permuted",
-            key: "fingerprints".to_owned(),
-            problem: "not all tables of the copy have as many fingerprints; check the database",
-        });
+    for table in 0..view.settings().plan.tables().len() {
+        if new.sets.rows(permuted(table)) != fingerprints {
+            let problem =
+                "not all tables of the copy have as many fingerprints; check the database";
+            return Err(Error::damaged("permuted", "fingerprints", problem));
+        }
     }
-    Ok(())
+    Ok(view)
 }
 
 fn read_all<R: SetRow>(
-    set: &SortedSet<R>,
-    blocks: SetBlocks<'_>,
+    view: &View,
+    set: Set<R>,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
+    let blocks = view.blocks().of_table(set.table());
     let mut rows = Lists::default();
-    for SetLevel { level, .. } in &set.levels {
+    for SetLevel { level, .. } in &view.state().sets[set].levels {
         for entry in level.entries(level.all(), blocks)? {
             blocks.append_rows(entry, &mut rows)?;
-            rows.puts.clear();
-            rows.marks.clear();
+            rows.clear();
             go_on()?;
         }
     }
@@ -354,8 +357,8 @@ pub(crate) fn compact(
         progress,
     )?;
     let open = Arc::new(OpenFile::new(engine, new.file));
-    let copied = View::read(&open, Arc::new(settings), view.blocks().cache.clone())?;
-    verify(&copied, &view, &mut || counter.go_on())?;
+    let cache = view.blocks().cache.clone();
+    let copied = verified(&open, settings, cache, Some(&view), &mut || counter.go_on())?;
     // Somebody may have changed the mode meanwhile.
     open.file
         .set_permissions(view.file().metadata().map_err(&failed)?.permissions())
@@ -427,7 +430,7 @@ pub(crate) fn backup(
     } = copy(view, &settings, new, path, sizes, MEMORY, progress)?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     // The file may have given the same numbers to other blocks. So the copy has a cache of its own.
-    let copied = View::read(&open, Arc::new(settings), Arc::new(BlockCache::new(0)))?;
-    verify(&copied, view, &mut || counter.go_on())?;
+    let cache = Arc::new(BlockCache::new(0));
+    verified(&open, settings, cache, Some(view), &mut || counter.go_on())?;
     new.temporary.keep_as(path)
 }

@@ -2,7 +2,7 @@
 
 use crate::parallel;
 use crate::store::blocks::Row;
-use crate::store::file::{AnySet, Sets, State, by_row};
+use crate::store::file::{AnySet, State, by_row};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::SortedSet;
 
@@ -20,11 +20,6 @@ pub(super) const MOST_WAITING: usize = 2;
 /// Without large transactions there are fewer. With a growth of ten and 250,000 recent operations, seven levels
 /// have room for more documents than there are numbers.
 pub(super) const MOST_LEVELS: usize = 8;
-
-/// A step reads at most one in this number of the blocks of a small file. It writes its new blocks before
-/// the space of the old blocks is free. So a larger step would make the file much longer.
-const STEP_PART: u64 = 32;
-const LEAST_STEP_BLOCKS: u64 = 8;
 
 /// What is merged into the level below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,12 +221,6 @@ fn growth<R: Row>(set: &SortedSet<R>, sizes: &Sizes) -> f64 {
     }
     let times = most as f64 / sizes.recent_operations as f64;
     times.powf(1.0 / set.levels.len().max(1) as f64).max(1.0)
-}
-
-/// The most blocks of a level that a step reads.
-pub(super) fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
-    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
-    sizes.step_blocks.min(most as usize)
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use super::policy::Source;
 use crate::error::Result;
 use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, Row, SetBlocks};
-use crate::store::file::{Edit, Set, SetRow};
+use crate::store::file::{Edit, Set, SetRow, Sets};
 use crate::store::sizes::Sizes;
-use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, SortedSet, merge_onto, part};
+use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, merge_onto, part};
 
 /// A merge of one range, read and packed.
 pub(super) struct Step<R> {
@@ -51,14 +51,28 @@ struct Replacement<R> {
     new: Vec<Packed<R>>,
 }
 
-/// Reads and merges one range of a source. It reads at most `most` blocks of each level.
-pub(super) fn prepare<R: CachedRow>(
-    set: &SortedSet<R>,
-    blocks: SetBlocks<'_>,
+/// A step reads at most one in this number of the blocks of a small file. It writes its new blocks before
+/// the space of the old blocks is free. So a larger step would make the file much longer.
+const STEP_PART: u64 = 32;
+const LEAST_STEP_BLOCKS: u64 = 8;
+
+/// The most blocks of a level that a step reads.
+fn step_blocks(sets: &Sets, sizes: &Sizes) -> usize {
+    let most = (sets.blocks(sizes.block_bytes) / STEP_PART).max(LEAST_STEP_BLOCKS);
+    sizes.step_blocks.min(most as usize)
+}
+
+/// Reads and merges one range of a source of a set.
+pub(super) fn prepare<R: SetRow>(
+    sets: &Sets,
+    id: Set<R>,
     source: Source,
-    most: usize,
+    blocks: &Blocks,
     sizes: &Sizes,
 ) -> Result<Step<R>> {
+    let set = &sets[id];
+    let blocks = blocks.of_table(id.table());
+    let most = step_blocks(sets, sizes);
     let empty = Arc::new(Level::empty(0));
     let (upper, lower) = match source {
         Source::FrozenAlone => (None, &empty),

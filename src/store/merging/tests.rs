@@ -190,14 +190,7 @@ impl MemoryFile {
 
     fn step<R: SetRow>(&mut self, set: Set<R>, source: Source) -> Result<()> {
         let blocks = self.memory.blocks();
-        let most = policy::step_blocks(&self.state.sets, &SIZES);
-        let step = step::prepare(
-            &self.state.sets[set],
-            blocks.of_table(set.table()),
-            source,
-            most,
-            &SIZES,
-        )?;
+        let step = step::prepare(&self.state.sets, set, source, &blocks, &SIZES)?;
         self.commit(|edit, blocks| step::apply(step, set, edit, blocks))
     }
 

@@ -253,10 +253,9 @@ impl Merger {
         view: Arc<View>,
         tasks: &[(AnySet, Source)],
     ) -> Result<(u64, u64)> {
-        let most = policy::step_blocks(&view.state().sets, &self.shared.sizes);
         let steps = parallel::map(tasks.len(), |index| {
             let (set, source) = tasks[index];
-            Ok(by_row!(set, set => keep self.prepare(&view, set, source, most)?))
+            Ok(by_row!(set, set => keep self.prepare(&view, set, source)?))
         });
         let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;
         let mut rows = 0;
@@ -280,16 +279,9 @@ impl Merger {
         view: &View,
         set: Set<R>,
         source: Source,
-        most: usize,
     ) -> Result<(Set<R>, Step<R>)> {
-        let blocks = view.blocks().of_table(set.table());
-        let step = step::prepare(
-            &view.state().sets[set],
-            blocks,
-            source,
-            most,
-            &self.shared.sizes,
-        )?;
+        let sets = &view.state().sets;
+        let step = step::prepare(sets, set, source, view.blocks(), &self.shared.sizes)?;
         Ok((set, step))
     }
 

@@ -95,7 +95,9 @@ impl<R: Row> Slot<R> {
 
     /// The memory that it takes once it is read, in bytes.
     fn memory_bytes(&self) -> usize {
-        let mut block = size_of::<Entry<R>>() + size_of::<(u32, u32)>() + size_of::<u16>();
+        let mut block = size_of::<Entry<R>>();
+        // Its sums and its first line.
+        block += size_of::<(u32, u32)>() + size_of::<u16>();
         if self.outline.extent.is_some() {
             block += Extent::BYTES;
         }
@@ -172,9 +174,15 @@ impl<R: Row> Level<R> {
         }
         // The rows of the chunks behind come after others now.
         let gone = self.before.get(old.end).copied().unwrap_or(self.rows);
+        let puts_change = rows.0.wrapping_sub(gone.0);
+        let marks_change = rows.1.wrapping_sub(gone.1);
         for (puts, marks) in &self.before[old.end..] {
-            before.push((rows.0 + puts - gone.0, rows.1 + marks - gone.1));
+            let puts = puts.wrapping_add(puts_change);
+            let marks = marks.wrapping_add(marks_change);
+            before.push((puts, marks));
         }
+        rows.0 = puts_change.wrapping_add(self.rows.0);
+        rows.1 = marks_change.wrapping_add(self.rows.1);
         let mut highs = self.highs.clone();
         highs.splice(old.clone(), added_highs);
         Self {
@@ -187,7 +195,7 @@ impl<R: Row> Level<R> {
             latest: self.latest_with(&old, new),
             summaries: Summaries::default(),
             blocks,
-            rows: (rows.0 + self.rows.0 - gone.0, rows.1 + self.rows.1 - gone.1),
+            rows,
             memory_bytes,
             slots: self.slots.splice(old, new.iter().cloned()),
         }
@@ -230,11 +238,6 @@ impl<R: Row> Level<R> {
     /// The outline of a chunk.
     pub(super) fn outline(&self, chunk: usize) -> Option<&Outline<R>> {
         Some(&self.slots.get(chunk)?.outline)
-    }
-
-    /// Whether each chunk ends behind the one before.
-    pub(super) fn is_in_order(&self) -> bool {
-        self.highs.is_sorted_by(|a, b| a < b)
     }
 
     /// The number of blocks.
@@ -338,14 +341,6 @@ impl<R: Row> Level<R> {
         }
     }
 
-    /// Reads every chunk that is not read yet.
-    pub(crate) fn read_all(&self, blocks: SetBlocks<'_>) -> Result<()> {
-        for chunk in 0..self.slots.len() {
-            self.found(chunk, blocks)?;
-        }
-        Ok(())
-    }
-
     /// The position of the first block that ends at `row` or after it, or the end.
     pub(crate) fn find(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
         Ok(self.position_from(self.guess(row, blocks)?, row))
@@ -437,11 +432,11 @@ impl<R: Row> Level<R> {
         Ok(found.entries.get(position.entry))
     }
 
-    /// Whether a chunk, and whether a summary, ends with a row.
-    pub(crate) fn ends_at(&self, last: R) -> (bool, bool) {
-        let chunk = self.chunk_of(last);
-        let has_chunk = self.highs.get(chunk) == Some(&last);
-        (has_chunk, has_chunk && self.summaries.end_at(chunk + 1))
+    /// The last rows of all chunks, and those of all summaries, as numbers.
+    pub(crate) fn ends(&self) -> (Vec<u128>, Vec<u128>) {
+        let chunks: Vec<u128> = self.highs.iter().map(|high| high.number()).collect();
+        let summaries = self.summaries.ends().map(|end| chunks[end - 1]).collect();
+        (chunks, summaries)
     }
 
     /// The entry of the block before, or `None` if there is none.
@@ -463,19 +458,20 @@ impl<R: Row> Level<R> {
         blocks: SetBlocks<'_>,
     ) -> Result<impl Iterator<Item = &Entry<R>>> {
         let Range { start, end } = positions;
-        let chunks = start.chunk..(end.chunk + usize::from(end.entry > 0)).min(self.slots.len());
+        let chunks_end = end.chunk + usize::from(end.entry > 0);
+        let chunks = start.chunk..chunks_end.min(self.slots.len());
         for chunk in chunks.clone() {
             self.found(chunk, blocks)?;
         }
         Ok(chunks.flat_map(move |chunk| {
-            let entries = self.entries_at_hand(chunk);
-            let first = if chunk == start.chunk { start.entry } else { 0 };
-            let end = if chunk == end.chunk {
-                end.entry
-            } else {
-                entries.len()
-            };
-            &entries[first..end.max(first)]
+            let mut entries = self.entries_at_hand(chunk);
+            if chunk == end.chunk {
+                entries = &entries[..end.entry];
+            }
+            if chunk == start.chunk {
+                entries = entries.get(start.entry..).unwrap_or(&[]);
+            }
+            entries
         }))
     }
 
@@ -536,7 +532,7 @@ impl<R: CachedRow> Level<R> {
         &self,
         range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
-    ) -> Result<(i64, i64)> {
+    ) -> Result<(u64, u64)> {
         let first = self.find(*range.start(), blocks)?;
         let Some(entry) = self.entry(first, blocks)? else {
             return Ok((0, 0));
@@ -549,8 +545,8 @@ impl<R: CachedRow> Level<R> {
         let last = self.find(*range.end(), blocks)?;
         let from = self.rows_before(self.after(first, 1), blocks)?;
         let to = self.rows_before(last, blocks)?;
-        puts += (to.0 - from.0) as i64;
-        marks += (to.1 - from.1) as i64;
+        puts += to.0 - from.0;
+        marks += to.1 - from.1;
         if let Some(entry) = self.entry(last, blocks)? {
             let of_last = count_in(&blocks.rows(entry)?, range);
             puts += of_last.0;
@@ -561,8 +557,8 @@ impl<R: CachedRow> Level<R> {
 }
 
 /// The numbers of rows of a range that a block puts and marks.
-fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (i64, i64) {
-    let puts = part(block.puts(), range).len() as i64;
-    let marks = part(block.marks(), range).len() as i64;
+fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (u64, u64) {
+    let puts = part(block.puts(), range).len() as u64;
+    let marks = part(block.marks(), range).len() as u64;
     (puts, marks)
 }

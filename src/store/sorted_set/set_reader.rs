@@ -118,23 +118,17 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         Ok(newer.puts)
     }
 
-    /// The number of rows of a range that are in the set: the puts less the marks. The length of the range
-    /// hardly changes the cost. Rows must live [`once`](super::lists::Life::Once).
-    pub(crate) fn count(&self, range: &RangeInclusive<R>) -> Result<i64> {
-        let (puts, marks) = self.puts_and_marks(range)?;
-        Ok(puts - marks)
-    }
-
     /// The numbers of rows of a range that all sources together put and mark. A row that several put counts for
-    /// each. The cost is that of [`count`](Self::count).
-    pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(i64, i64)> {
+    /// each. If rows live [`once`](super::lists::Life::Once), the puts less the marks are in the set. The length of
+    /// the range hardly changes the cost.
+    pub(crate) fn puts_and_marks(&self, range: &RangeInclusive<R>) -> Result<(u64, u64)> {
         let (puts, marks) = self.unsorted();
         let mut all_puts = count_within(puts, range);
         let mut all_marks = count_within(marks, range);
         for run in self.runs() {
             let (puts, marks) = run.within(range);
-            all_puts += puts.len() as i64;
-            all_marks += marks.len() as i64;
+            all_puts += puts.len() as u64;
+            all_marks += marks.len() as u64;
         }
         for SetLevel { level, .. } in &self.set.levels {
             let (puts, marks) = level.count(range, self.blocks)?;
@@ -233,8 +227,8 @@ fn sorted_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> Vec<R> {
 }
 
 /// The number of unsorted rows of a range.
-fn count_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> i64 {
-    rows.iter().filter(|row| range.contains(row)).count() as i64
+fn count_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> u64 {
+    rows.iter().filter(|row| range.contains(row)).count() as u64
 }
 
 /// The rows of one source, from the last to the first.

@@ -67,20 +67,20 @@ impl SetReader<'_, u64> {
 fn shares_of_directory(level: &Level<u64>, blocks: SetBlocks<'_>) -> Result<Vec<f64>> {
     let rows = level.rows().0 as f64;
     let measured = measured_length(level.blocks());
-    let chunks = level.end().chunk;
-    if chunks <= MOST_CHUNKS {
+    let chunks = chunks_of(level);
+    if chunks.len() <= MOST_CHUNKS {
         let entries = level.entries(level.all(), blocks)?;
         let sums = sums_of_squares(entries.map(weight));
         return Ok(shares_of(&sums[..=measured], rows));
     }
-    let known = measured_length(chunks);
-    let sums = sums_of_squares(chunks_of(level));
+    let known = measured_length(chunks.len());
+    let step = chunks.len() / SAMPLES;
+    let sums = sums_of_squares(chunks.iter().copied());
     let mut shares = shares_of(&sums[..=known], rows);
     // Prefixes of that length, each the likelier the more rows have it.
     let mut falls = [0.0; 65];
     let mut all = 0.0;
-    let sampled = chunks_of(level).skip(chunks / SAMPLES / 2);
-    for (high, _) in sampled.step_by(chunks / SAMPLES) {
+    for &(high, _) in chunks.iter().skip(step / 2).step_by(step) {
         let others = u64::MAX.checked_shr(known as u32).unwrap_or(0);
         let range = high & !others..=high | others;
         let entries = level.entries(level.overlapping(&range, blocks)?, blocks)?;
@@ -105,9 +105,12 @@ fn measured_length(parts: usize) -> usize {
 }
 
 /// The last row of each chunk, and the number of rows that its blocks put.
-fn chunks_of(level: &Level<u64>) -> impl Iterator<Item = (u64, f64)> {
-    let outlines = (0..).map_while(|chunk| level.outline(chunk));
-    outlines.map(|outline| (outline.high, f64::from(outline.rows.0)))
+fn chunks_of(level: &Level<u64>) -> Vec<(u64, f64)> {
+    let mut chunks = Vec::with_capacity(level.end().chunk);
+    while let Some(outline) = level.outline(chunks.len()) {
+        chunks.push((outline.high, f64::from(outline.rows.0)));
+    }
+    chunks
 }
 
 /// The last row of a block, and the number of rows that it puts.

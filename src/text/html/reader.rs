@@ -17,7 +17,7 @@ use super::open_elements::{Element, Gap, Integration, OpenElements};
 use super::pages::Piece;
 use super::references::{self, Within};
 use super::showing::{Hiding, Showing};
-use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, is_blank};
+use super::tokenizer::{Attributes, Flag, Tag, Token, Tokenizer, Valued, is_blank};
 
 names! {
     A = "a", ANNOTATION_XML = "annotation-xml", BODY = "body", BR = "br", BUTTON = "button", COL = "col",
@@ -147,18 +147,16 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
     fn open_foreign(&mut self, tag: &Tag<'_>, space: Space) {
         let integration = match (space, tag.name) {
             (Space::MathMl, MI | MO | MN | MS | MTEXT) => Integration::Text,
-            (Space::MathMl, ANNOTATION_XML) if tag.attributes.annotates_in_html() => {
-                Integration::Html
-            }
+            (Space::MathMl, ANNOTATION_XML) if annotates_in_html(tag) => Integration::Html,
             (Space::Svg, FOREIGN_OBJECT | DESC | TITLE) => Integration::Html,
             _ => Integration::None,
         };
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
         let traits = if special {
-            Traits::NONE.with(Trait::Special)
+            Traits::default().with(Trait::Special)
         } else {
-            Traits::NONE
+            Traits::default()
         };
         self.push(Element {
             name: tag.name.within(space),
@@ -373,7 +371,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             }
             FORM if self.in_form && self.templates == 0 => return,
             FORM => self.in_form |= self.templates == 0,
-            INPUT => self.may_have_frames &= tag.attributes.is_of_hidden_type(),
+            INPUT => self.may_have_frames &= tag.attributes.is_one_of(Valued::Type, &["hidden"]),
             SELECT if self.open.in_scope(SELECT).is_some() => return self.end_in_scope(SELECT),
             _ => {}
         }
@@ -494,6 +492,12 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         self.open.take_away(index, block);
     }
+}
+
+/// Whether MathML has HTML in this annotation.
+fn annotates_in_html(tag: &Tag<'_>) -> bool {
+    let types = ["text/html", "application/xhtml+xml"];
+    tag.attributes.is_one_of(Valued::Encoding, &types)
 }
 
 fn is_hidden_by_attribute(element: &Element) -> bool {

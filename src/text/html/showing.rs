@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::names::{Name, Space, Trait, Traits, names};
-use super::tokenizer::{Attributes, Flag, Tag};
+use super::tokenizer::{Attributes, Flag, Tag, Valued};
 
 names! {
     ANNOTATION = "annotation", ANNOTATION_XML = "annotation-xml", CLIP_PATH = "clippath", DEFS = "defs",
@@ -36,27 +36,33 @@ pub(super) struct Showing {
     pub(super) by_attribute: bool,
 }
 
-impl Showing {
-    pub(super) const AS_PARENT: Self = Self {
-        displayed: true,
-        visible: None,
-        drawn: None,
-        by_attribute: false,
-    };
+/// As what it is in.
+impl Default for Showing {
+    fn default() -> Self {
+        Self {
+            displayed: true,
+            visible: None,
+            drawn: None,
+            by_attribute: false,
+        }
+    }
+}
 
+impl Showing {
     /// What an element of HTML says.
     pub(super) fn html(tag: &Tag<'_>, traits: Traits, hiding: Hiding) -> Self {
         let attributes = &tag.attributes;
         let is_unshown = match tag.name {
             OBJECT => attributes.has(Flag::Data),
-            TEMPLATE => !attributes.is_shadow_root(),
+            // A shadow root is shown.
+            TEMPLATE => !attributes.is_one_of(Valued::ShadowRoot, &["open", "closed"]),
             _ => traits.has(Trait::Unshown),
         };
         let is_closed =
             tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
         let is_hidden = hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden);
 
-        let mut own = Self::AS_PARENT;
+        let mut own = Self::default();
         own.displayed = !(is_closed || is_hidden);
         own = own.styled(attributes, hiding);
         own.displayed &= !is_unshown;
@@ -65,7 +71,7 @@ impl Showing {
 
     /// What an element of SVG or MathML says that is in `parent`.
     pub(super) fn foreign(tag: &Tag<'_>, space: Space, parent: Name, hiding: Hiding) -> Self {
-        let mut own = Self::AS_PARENT;
+        let mut own = Self::default();
         match (space, tag.name) {
             (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
                 own.displayed = parent != SEMANTICS.within(Space::MathMl);
@@ -81,7 +87,8 @@ impl Showing {
             ) => own.displayed = false,
             _ => {}
         }
-        own.displayed &= !(space == Space::Svg && tag.attributes.has_no_display());
+        own.displayed &=
+            !(space == Space::Svg && tag.attributes.is_one_of(Valued::Display, &["none"]));
         own.styled(&tag.attributes, hiding)
     }
 
@@ -109,14 +116,19 @@ pub(super) struct Shown {
     pub(super) by_attribute: bool,
 }
 
-impl Shown {
-    pub(super) const YES: Self = Self {
-        displayed: true,
-        visible: true,
-        drawn: true,
-        by_attribute: false,
-    };
+/// As the root of a page: shown.
+impl Default for Shown {
+    fn default() -> Self {
+        Self {
+            displayed: true,
+            visible: true,
+            drawn: true,
+            by_attribute: false,
+        }
+    }
+}
 
+impl Shown {
     pub(super) fn within(self, own: Showing) -> Self {
         Self {
             displayed: self.displayed && own.displayed,

@@ -398,6 +398,19 @@ pub(super) enum Flag {
     Font,
 }
 
+/// An attribute whose value is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Valued {
+    /// `encoding`, of an annotation in MathML.
+    Encoding,
+    /// `shadowrootmode`, of a template.
+    ShadowRoot,
+    /// `type`, of an input.
+    Type,
+    /// `display`, of an element of SVG.
+    Display,
+}
+
 impl<'a> Attributes<'a> {
     #[inline]
     pub(super) fn add(&mut self, name: Name, value: &'a [u8]) {
@@ -425,38 +438,25 @@ impl<'a> Attributes<'a> {
         self.flags >> flag as u8 & 1 == 1
     }
 
-    /// Whether a template is a shadow root, which is shown.
-    pub(super) fn is_shadow_root(&self) -> bool {
-        is_one_of(self.shadow_root, &["open", "closed"])
-    }
-
-    /// Whether MathML has HTML in this annotation.
-    pub(super) fn annotates_in_html(&self) -> bool {
-        is_one_of(self.encoding, &["text/html", "application/xhtml+xml"])
-    }
-
-    /// Whether an input is not shown.
-    pub(super) fn is_of_hidden_type(&self) -> bool {
-        is_one_of(self.kind, &["hidden"])
-    }
-
-    /// Whether SVG is not shown.
-    pub(super) fn has_no_display(&self) -> bool {
-        is_one_of(self.display, &["none"])
+    /// Whether an attribute has one of these values.
+    pub(super) fn is_one_of(&self, attribute: Valued, known: &[&str]) -> bool {
+        let value = match attribute {
+            Valued::Encoding => self.encoding,
+            Valued::ShadowRoot => self.shadow_root,
+            Valued::Type => self.kind,
+            Valued::Display => self.display,
+        };
+        let Some(value) = value else { return false };
+        let value = decoded(value);
+        known
+            .iter()
+            .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
     }
 
     /// The inline style.
     pub(super) fn style(&self) -> Option<Cow<'a, [u8]>> {
         self.style.map(decoded)
     }
-}
-
-fn is_one_of(value: Option<&[u8]>, known: &[&str]) -> bool {
-    let Some(value) = value else { return false };
-    let value = decoded(value);
-    known
-        .iter()
-        .any(|known| value.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn decoded(value: &[u8]) -> Cow<'_, [u8]> {

@@ -32,7 +32,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-use super::properties::{Class, Properties};
+use super::properties::{Class, Properties, Property};
 use super::ranges::FOLDINGS;
 
 /// Returns `text` without what nobody sees, decomposed to Unicode normalisation form KD, folded, and composed to form
@@ -82,11 +82,12 @@ fn fold_into(text: &str, folded: &mut String) {
         let (same, other) = rest.split_at(rest.find(|c| !stays(c)).unwrap_or(rest.len()));
         folded.push_str(same);
         let (piece, behind, properties) = piece(other);
-        let is_composed = !properties.folds_to_several()
-            && (!properties.changes() || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
+        let is_composed = !properties.has(Property::FoldsToSeveral)
+            && (!properties.has(Property::Changes)
+                || is_nfkc_quick(piece.chars()) == IsNormalized::Yes);
         if is_composed {
             folded.extend(piece.chars().map(fold));
-        } else if properties.folds_to_several() || !compose_and_fold(piece, folded) {
+        } else if properties.has(Property::FoldsToSeveral) || !compose_and_fold(piece, folded) {
             decompose_and_fold(piece, folded);
         }
         rest = behind;
@@ -98,7 +99,7 @@ fn stays(c: char) -> bool {
 }
 
 fn stays_by(c: char, properties: Properties) -> bool {
-    let is_unknown = !properties.is_assigned() && !properties.is_dropped();
+    let is_unknown = !properties.has(Property::Assigned) && !properties.has(Property::Dropped);
     matches!(c, '\u{4E00}'..='\u{9FFF}') || is_unknown
 }
 
@@ -123,14 +124,19 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
     let mut base_folds = false;
     for c in piece.nfkc() {
         let properties = Properties::new(c);
-        let is_mark_that_matters = properties.changes()
-            && (base_folds || properties.folds() || matches!(c, '\u{300}'..='\u{36f}'));
-        if is_mark_that_matters || properties.folds_to_several() || properties.is_dropped() {
+        let is_mark_that_matters = properties.has(Property::Changes)
+            && (base_folds
+                || properties.has(Property::Folds)
+                || matches!(c, '\u{300}'..='\u{36f}'));
+        if is_mark_that_matters
+            || properties.has(Property::FoldsToSeveral)
+            || properties.has(Property::Dropped)
+        {
             folded.truncate(start);
             return false;
         }
         if properties.class() != Class::Mark {
-            base_folds = properties.folds();
+            base_folds = properties.has(Property::Folds);
         }
         folded.push(fold(c));
     }
@@ -140,7 +146,9 @@ fn compose_and_fold(piece: &str, folded: &mut String) -> bool {
 /// The plain algorithm, of a piece or of a whole text.
 fn decompose_and_fold(text: &str, folded: &mut String) {
     let mut folding = Folding::default();
-    let seen = text.chars().filter(|&c| !Properties::new(c).is_dropped());
+    let seen = text
+        .chars()
+        .filter(|&c| !Properties::new(c).has(Property::Dropped));
     folded.extend(seen.nfkd().flat_map(|c| folding.next(c)).nfc());
 }
 
@@ -149,7 +157,7 @@ fn fold(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
     }
-    if !Properties::new(c).folds() {
+    if !Properties::new(c).has(Property::Folds) {
         return c;
     }
     let code = u32::from(c);
@@ -175,7 +183,7 @@ impl Folding {
 
     fn folded(&mut self, c: char) -> [Option<char>; 2] {
         let properties = Properties::new(c);
-        if properties.is_dropped() {
+        if properties.has(Property::Dropped) {
             return [None; 2];
         }
         if properties.class() == Class::Mark && is_lost_on(self.base, c) {
@@ -318,7 +326,7 @@ mod tests {
         assert_one(&["և", "եւ", "ԵՒ"]);
         assert_one(&["i\u{307}\u{301} į\u{307} j\u{307}", "Í Į J"]);
         assert_one(&["ŉ ǰ ﬁ ǆ", "ʼN J\u{30c} FI Ǆ", "ʼn ǰ Fi ǅ"]);
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).has(Property::Assigned)) {
             let [small, capital] = [
                 c.to_lowercase().collect::<String>(),
                 c.to_uppercase().collect(),
@@ -348,7 +356,7 @@ mod tests {
     /// What a character becomes by itself is in a table, apart from the plain algorithm.
     #[test]
     fn every_character_folds_as_in_the_plain_algorithm() {
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).has(Property::Assigned)) {
             let mut plain = String::new();
             decompose_and_fold(c.encode_utf8(&mut [0; 4]), &mut plain);
             assert_eq!(normalize(c.encode_utf8(&mut [0; 4])), plain, "{c:?}");
@@ -364,7 +372,7 @@ mod tests {
         for c in '\0'..=char::MAX {
             digest.update(normalize(c.encode_utf8(&mut [0; 4])).as_bytes());
             digest.update(&[Properties::new(c).bits()]);
-            if Properties::new(c).is_assigned() {
+            if Properties::new(c).has(Property::Assigned) {
                 // How accents are sorted, and what composes.
                 digest.update(&[unicode_normalization::char::canonical_combining_class(c)]);
                 beside.clear();
@@ -378,13 +386,14 @@ mod tests {
     /// U+0378 has no character in the version that the schemes have.
     #[test]
     fn characters_of_later_versions_stay_and_compose_with_nothing() {
-        assert!(!Properties::new('\u{378}').is_assigned());
+        assert!(!Properties::new('\u{378}').has(Property::Assigned));
         assert_eq!(
             normalize("Å\u{378}\u{30a}Ａ\u{378}"),
             "å\u{378}\u{30a}a\u{378}"
         );
         // The crate may know some of them as accents, which would be sorted, or as letters that decompose.
-        let later = ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::new(c).is_assigned());
+        let later =
+            ('\0'..=char::MAX).filter(|&c| stays(c) && !Properties::new(c).has(Property::Assigned));
         for c in later {
             assert_eq!(normalize(&format!("é{c}\u{301}")), format!("é{c}\u{301}"));
         }
@@ -402,7 +411,7 @@ mod tests {
     fn letters_fold_to_their_lower_case() {
         let version = char::UNICODE_VERSION;
         let mut changed = 0;
-        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).is_assigned()) {
+        for c in ('\0'..=char::MAX).filter(|&c| Properties::new(c).has(Property::Assigned)) {
             let folded = fold(c);
             changed += usize::from(folded != c && !c.is_ascii());
             let mut lower = c.to_lowercase();

@@ -6,6 +6,23 @@ use super::ranges::{FOLDINGS, RUNS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Properties(u8);
 
+/// A property that a character has or has not.
+#[derive(Clone, Copy)]
+pub(super) enum Property {
+    /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
+    /// space, and what only stretches a word.
+    Dropped = 0x08,
+    /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
+    FoldsToSeveral = 0x10,
+    /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
+    /// and the combining class is 0.
+    Changes = 0x20,
+    /// Whether Unicode 17.0.0 has this character.
+    Assigned = 0x40,
+    /// Whether the character folds to one other. ASCII is not counted.
+    Folds = 0x80,
+}
+
 /// What a character does in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -34,12 +51,6 @@ impl Class {
 }
 
 const CLASS: u8 = 0x07;
-const DROPPED: u8 = 0x08;
-const FOLDS_TO_SEVERAL: u8 = 0x10;
-const CHANGES: u8 = 0x20;
-const ASSIGNED: u8 = 0x40;
-/// Not in `RUNS`, but made of `FOLDINGS`.
-const FOLDS: u8 = 0x80;
 
 impl Properties {
     pub(super) fn new(c: char) -> Self {
@@ -58,36 +69,13 @@ impl Properties {
         Class::ALL[(self.0 & CLASS) as usize]
     }
 
-    /// Whether nobody sees the character, so that it goes: Default_Ignorable_Code_Point, but for the zero-width
-    /// space, and what only stretches a word.
-    pub(super) const fn is_dropped(self) -> bool {
-        self.0 & DROPPED != 0
-    }
-
-    /// Whether the character folds to none or to several, and none of these need be one that NFKC changes.
-    pub(super) const fn folds_to_several(self) -> bool {
-        self.0 & FOLDS_TO_SEVERAL != 0
-    }
-
-    /// Whether normalisation form KC may change the character, or what is before it: unless NFKC_Quick_Check is Yes
-    /// and the combining class is 0.
-    pub(super) const fn changes(self) -> bool {
-        self.0 & CHANGES != 0
+    pub(super) const fn has(self, property: Property) -> bool {
+        self.0 & property as u8 != 0
     }
 
     /// What is true of one of two characters.
     pub(super) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
-    }
-
-    /// Whether Unicode 17.0.0 has this character.
-    pub(super) const fn is_assigned(self) -> bool {
-        self.0 & ASSIGNED != 0
-    }
-
-    /// Whether the character folds to one other. ASCII is not counted.
-    pub(super) const fn folds(self) -> bool {
-        self.0 & FOLDS != 0
     }
 }
 
@@ -181,7 +169,7 @@ const fn properties_of(start: usize, mut run: usize, mut folding: usize) -> [u8;
         let mut code = first as usize;
         while code <= last as usize {
             if code >= start && code < start + BLOCK {
-                block[code - start] |= FOLDS;
+                block[code - start] |= Property::Folds as u8;
             }
             code += step as usize;
         }
@@ -206,7 +194,7 @@ mod tests {
         for c in '\0'..=char::MAX {
             let run = RUNS.partition_point(|run| run >> 8 <= u32::from(c)) - 1;
             let fold = if folds.binary_search(&u32::from(c)).is_ok() {
-                FOLDS
+                Property::Folds as u8
             } else {
                 0
             };
@@ -223,7 +211,7 @@ mod tests {
     #[test]
     fn as_many_characters_are_assigned_as_the_version_has() {
         let assigned = ('\0'..=char::MAX)
-            .filter(|&c| Properties::new(c).is_assigned())
+            .filter(|&c| Properties::new(c).has(Property::Assigned))
             .count();
         assert_eq!(assigned, 159_801 + 65 + 137_468);
     }

@@ -143,6 +143,7 @@ mod tests {
     use proptest::prelude::*;
     use unicode_segmentation::UnicodeSegmentation as _;
 
+    use super::super::properties::Property;
     use super::*;
 
     /// The plain algorithm: each character in turn begins a word, goes on with one, or ends it.
@@ -270,10 +271,11 @@ mod tests {
     /// What parts words is no letter and no number, but for apostrophes.
     #[test]
     fn what_parts_words_is_no_letter() {
-        let is_letter = |c: &char| c.is_alphanumeric() && Properties::new(*c).is_assigned();
+        let is_letter =
+            |c: &char| c.is_alphanumeric() && Properties::new(*c).has(Property::Assigned);
         let parting = ('\0'..=char::MAX).filter(is_letter).filter(|&c| {
             let properties = Properties::new(c);
-            properties.class() == Class::Parting && !properties.is_dropped()
+            properties.class() == Class::Parting && !properties.has(Property::Dropped)
         });
         assert_eq!(parting.collect::<String>(), "ʹʺʻʼʽʾʿˈˮߴߵꞋꞌ");
     }
