@@ -646,7 +646,7 @@ impl<'s> NewestFirst<'s> {
                 return Ok(());
             }
             // Nothing between the two numbers is wanted.
-            let below = wanted.map_or(DocumentNumber::MIN, DocumentNumber::next);
+            let below = wanted.map_or(DocumentNumber::MIN, |last| last.after(1));
             let kept = part.numbers.partition_point(|&number| number < below);
             part.numbers.truncate(kept);
             if part.numbers.is_empty() {

@@ -302,7 +302,7 @@ impl Snapshot {
                 from = next;
                 behind = next;
                 if let Some((number, document)) = block.into_iter().next() {
-                    behind = number.next();
+                    behind = number.after(1);
                     sample.push(document?);
                     break;
                 }

@@ -70,7 +70,7 @@ impl Drop for Store {
             _ = give_up_inherited();
         } else if !thread::panicking() && self.ensure_writable().is_ok() {
             // A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
-            _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(turn.shared())));
+            _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(&turn)));
         }
     }
 }
@@ -200,7 +200,7 @@ impl Store {
     pub(crate) fn reopen(&self) -> Result<()> {
         let turn = Turn::wait(self.shared()?)?;
         let watch = Watch::begin(Operation::Reopening, &self.path);
-        let (had_failed, took) = watch.end(turn.shared().open_again())?;
+        let (had_failed, took) = watch.end(turn.open_again())?;
         Event::Reopened { had_failed }.report(took);
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Store {
         // Somebody else may have closed it meanwhile.
         shared.ensure_usable()?;
         if shared.ensure_writable().is_ok() {
-            outcome = outcome.and(guarded(|| fold_log(turn.shared())));
+            outcome = outcome.and(guarded(|| fold_log(&turn)));
         }
         drop(self.worker.lock().take());
         outcome.and(shared.close_file())
@@ -260,11 +260,11 @@ impl Store {
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.ensure_writable()?;
         let turn = Turn::wait(self.shared()?)?;
-        let _merging = turn.shared().merging.lock();
-        turn.shared().ensure_certain()?;
+        let _merging = turn.merging.lock();
+        turn.ensure_certain()?;
         let before = self.length();
         let watch = Watch::begin(Operation::Compaction, &self.path);
-        let ((), took) = watch.end(dense::compact(turn.shared(), plan, progress))?;
+        let ((), took) = watch.end(dense::compact(&turn, plan, progress))?;
         self.meters.record(Timed::Compaction, [took]);
         let event = Event::Compacted {
             bytes_before: before,

@@ -507,7 +507,7 @@ impl Found {
             self.checked.documents,
         );
         findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
-        if self.checked.documents > 0 && !counters.has_numbered(self.last_document) {
+        if self.checked.documents > 0 && self.last_document.0 >= counters.next_document {
             findings.add(
                 "meta",
                 "next_document",
