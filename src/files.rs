@@ -124,7 +124,7 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 }
 
 /// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
-#[cfg(feature = "parquet")]
+#[cfg(any(feature = "cli", feature = "parquet"))]
 pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
     let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else {
         return false;

@@ -30,18 +30,11 @@ impl Answer {
             Self::Yes
         }
     }
+}
 
-    /// The exit code.
-    pub(super) fn code(self) -> u8 {
-        match self {
-            Self::Yes => 0,
-            Self::No => 1,
-            Self::CouldNotTell => 2,
-        }
-    }
-
-    /// The answer of an exit code.
-    pub(super) fn from_code(code: u8) -> Self {
+/// The answer of an exit code.
+impl From<u8> for Answer {
+    fn from(code: u8) -> Self {
         match code {
             0 => Self::Yes,
             1 => Self::No,
@@ -50,9 +43,20 @@ impl Answer {
     }
 }
 
+/// The exit code of an answer.
+impl From<Answer> for u8 {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Yes => 0,
+            Answer::No => 1,
+            Answer::CouldNotTell => 2,
+        }
+    }
+}
+
 impl From<Answer> for ExitCode {
     fn from(answer: Answer) -> Self {
-        Self::from(answer.code())
+        Self::from(u8::from(answer))
     }
 }
 

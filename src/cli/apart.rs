@@ -1,9 +1,10 @@
 //! Files that a command writes, which may not be what it reads.
 
 use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::{self, Path};
 
 use super::answer::Failure;
+use crate::files;
 
 /// As [`ensure_apart`], for an output that takes the place of what stands there. Refuses what is no file too, such as
 /// the socket of a database.
@@ -53,14 +54,12 @@ pub(super) fn ensure_apart<'p>(
 
 /// Whether two paths lead to one file, by links or as two of its names. The file need not be there yet.
 pub(super) fn are_same_file(a: &Path, b: &Path) -> bool {
-    let real = real_path(a);
-    real.is_some() && real == real_path(b) || are_names_of_one(a, b)
-}
-
-fn real_path(path: &Path) -> Option<PathBuf> {
-    match fs::canonicalize(path) {
-        Ok(real) => Some(real),
-        Err(_) => path::absolute(path).ok(),
+    if files::are_same_file(a, b) {
+        return true;
+    }
+    match (path::absolute(a), path::absolute(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
     }
 }
 
@@ -77,18 +76,4 @@ fn is_below(file: &Path, directory: &Path) -> bool {
         (Ok(file), Ok(directory)) => file.starts_with(directory),
         _ => false,
     }
-}
-
-#[cfg(unix)]
-fn are_names_of_one(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn are_names_of_one(_: &Path, _: &Path) -> bool {
-    false
 }

@@ -1,9 +1,7 @@
 //! Arguments that several commands share, and the functions that parse them.
 
-use std::ffi::OsStr;
-
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Error, Near, Scheme, Unit};
+use crate::{Near, Unit};
 use clap::Args;
 
 use super::times::time;
@@ -46,11 +44,6 @@ impl BoundArguments {
         self.max_distance.is_some() || self.min_similarity.is_some()
     }
 
-    /// Documents that are near enough, of any time and scope.
-    pub(super) fn near(&self) -> Near {
-        self.near_among(None, &[])
-    }
-
     /// Documents that are near enough, were seen at a time or later, and are of some scopes.
     pub(super) fn near_among(&self, since: Option<i64>, scopes: &[String]) -> Near {
         let mut near = Near::new();
@@ -70,9 +63,16 @@ impl BoundArguments {
     }
 }
 
-impl NearArguments {
-    pub(super) fn near(&self) -> Near {
-        self.bounds.near_among(self.since, &self.scope)
+/// Documents that are near enough, of any time and scope.
+impl From<&BoundArguments> for Near {
+    fn from(bounds: &BoundArguments) -> Self {
+        bounds.near_among(None, &[])
+    }
+}
+
+impl From<&NearArguments> for Near {
+    fn from(near: &NearArguments) -> Self {
+        near.bounds.near_among(near.since, &near.scope)
     }
 }
 
@@ -176,14 +176,4 @@ pub(super) fn similarity_parser(text: &str) -> Result<f64, String> {
         Ok(similarity @ 0.0..=1.0) => Ok(similarity),
         _ => Err("it must be a number from 0 to 1, for example 0.7".to_owned()),
     }
-}
-
-/// Parses the name of a scheme.
-pub(super) fn parse_scheme(name: &str) -> Result<Scheme, Error> {
-    name.parse()
-}
-
-/// The bytes of a key argument. On Unix these are the bytes that were given, elsewhere its text as UTF-8.
-pub(super) fn key_bytes(argument: &OsStr) -> Vec<u8> {
-    argument.as_encoded_bytes().to_vec()
 }

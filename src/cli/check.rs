@@ -26,13 +26,12 @@ impl Verb for Arguments {
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let progress = output.console().progress();
-        let update = |done, all| progress.update(done, Some(all));
         let checked = match output.console().is_of_client() {
             // Others use the database meanwhile.
             true => database
                 .snapshot()
-                .and_then(|snapshot| snapshot.check_with(update)),
-            false => database.check_with(update),
+                .and_then(|snapshot| snapshot.check_with(progress.steps())),
+            false => database.check_with(progress.steps()),
         };
         drop(progress);
         match checked {

@@ -68,8 +68,8 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        let clustering = self.clusters.clustering(self.near.near());
-        let mut search = LongSearch::new(output);
+        let clustering = self.clusters.clustering(&self.near);
+        let mut search = LongSearch::new("", output);
         let mut number = 0u64;
         let totals = database.snapshot()?.clusters(&clustering, |event| {
             match event {
@@ -100,7 +100,7 @@ impl Verb for Arguments {
 
 impl ClusterArguments {
     /// The clusters of near documents.
-    pub(super) fn clustering(&self, near: Near) -> Clustering {
+    pub(super) fn clustering(&self, near: impl Into<Near>) -> Clustering {
         let clustering = Clustering::new().near(near).connected(self.connected);
         if self.survivor.is_empty() {
             return clustering;
@@ -215,7 +215,7 @@ impl Arguments {
             clusters = clusters.max_distance(max_distance);
         }
         let progress = output.console().progress_of("pairs");
-        let found = clusters.find(|done, all| progress.update(done, Some(all)))?;
+        let found = clusters.find(progress.steps())?;
         drop(progress);
         let mut number = 0u64;
         let mut fingerprints = 0;

@@ -45,10 +45,9 @@ impl Verb for Arguments {
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let before = database.snapshot()?.stats()?.allocated_bytes;
         let progress = output.console().progress();
-        let update = |done, all| progress.update(done, Some(all));
         match &self.plan {
-            Some(plan) => database.compact_with_plan(plan, update)?,
-            None => database.compact(update)?,
+            Some(plan) => database.compact_with_plan(plan, progress.steps())?,
+            None => database.compact(progress.steps())?,
         }
         drop(progress);
 
@@ -78,7 +77,7 @@ impl Verb for BackupArguments {
         let snapshot = database.snapshot()?;
         let to = output.console().place_of(&self.to);
         let progress = output.console().progress();
-        let copied = snapshot.backup(&to, |done, all| progress.update(done, Some(all)));
+        let copied = snapshot.backup(&to, progress.steps());
         drop(progress);
 
         let copied = match copied {

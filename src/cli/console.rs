@@ -179,6 +179,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Shows how far work is whose amount is known, as its steps are told.
+    pub(super) fn steps(&self) -> impl Fn(u64, u64) -> ControlFlow<()> + Sync {
+        |done, all| self.update(done, Some(all))
+    }
+
     /// Shows how far the work is. Breaks if nobody wants the rest.
     pub(super) fn update(&self, done: u64, all: Option<u64>) -> ControlFlow<()> {
         if self.is_shown {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{CreateOptions, Database, Prefer, Scheme, SketchSize};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{expected_documents, max_distance_parser, parse_scheme, similarity_parser};
+use super::arguments::{expected_documents, max_distance_parser, similarity_parser};
 use super::commands::Command;
 use super::output::Output;
 use super::stats::stats_object;
@@ -52,7 +52,7 @@ pub(super) struct Arguments {
 
     /// How fingerprints are made from texts: `simhash-1`, `simhash-2`, `minwise-1`, `minwise-short-1` for
     /// sentences, `content-1` for the main content of HTML pages, or `external` if they are made elsewhere
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     scheme: Scheme,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_apart;
-use super::arguments::{BoundArguments, Reading, parse_scheme};
+use super::arguments::{BoundArguments, Reading};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
 use super::console::{Console, Progress};
@@ -71,12 +71,10 @@ pub(super) struct Arguments {
     clusters: ClusterArguments,
 
     /// How fingerprints are made, or the scheme of those in the inputs
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
     /// The bytes of the sketches
-    ///
-    /// Sketches estimate the similarity
     #[arg(long, value_name = "BYTES", value_enum)]
     sketch: Option<SketchSize>,
 
@@ -196,7 +194,7 @@ impl Arguments {
         let console = console.clone();
         let mut dedup = Dedup::new(&self.inputs, output)
             .options(self.reading.options())
-            .clustering(self.clusters.clustering(self.bounds.near()))
+            .clustering(self.clusters.clustering(&self.bounds))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
             .stop_when(move || console.is_ended());

@@ -7,7 +7,7 @@ use crate::{Database, DeletionEvent, Duplicate, Error, Expiry};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{BoundArguments, key_bytes};
+use super::arguments::BoundArguments;
 use super::clusters::ClusterArguments;
 use super::escaping::printable;
 use super::long_search::LongSearch;
@@ -131,23 +131,23 @@ fn delete_keys(keys: &[OsString], database: &Database, output: &mut Output) -> C
     output.console().ensure_wanted()?;
     let mut deleted = Vec::new();
     for key in keys {
-        let key = key_bytes(key);
-        let was_there = txn.delete(&key)?.is_some();
+        let key = key.as_encoded_bytes();
+        let was_there = txn.delete(key)?.is_some();
         deleted.push((key, was_there));
     }
     txn.commit()?;
     let mut all_were_there = true;
     for (key, was_there) in deleted {
         if output.is_json() {
-            let mut object = key_fields(Some(&key));
+            let mut object = key_fields(Some(key));
             object.insert("deleted".to_owned(), was_there.into());
             output.print_json(&Value::Object(object));
         } else if was_there {
-            output.print_line(&format!("deleted {}", printable(&key)));
+            output.print_line(&format!("deleted {}", printable(key)));
         }
         if !was_there {
             all_were_there = false;
-            output.complain(&format!("{}: no such key", printable(&key)));
+            output.complain(&format!("{}: no such key", printable(key)));
         }
     }
     Ok(Answer::yes_if(all_were_there))
@@ -158,12 +158,12 @@ fn print_stored_keys(keys: &[OsString], database: &Database, output: &mut Output
     let snapshot = database.snapshot()?;
     let mut all_are_there = true;
     for key in keys {
-        let key = key_bytes(key);
-        if snapshot.get(&key)?.is_some() {
-            print_would_delete(output, &key);
+        let key = key.as_encoded_bytes();
+        if snapshot.get(key)?.is_some() {
+            print_would_delete(output, key);
         } else {
             all_are_there = false;
-            output.complain(&format!("{}: no such key", printable(&key)));
+            output.complain(&format!("{}: no such key", printable(key)));
         }
     }
     Ok(Answer::yes_if(all_are_there))
@@ -207,7 +207,7 @@ fn remove(
 
 /// Prints what would be removed: in JSON the documents, and in any case how many.
 fn print_expired(database: &Database, expiry: &Expiry, output: &mut Output) -> CommandResult {
-    let mut search = LongSearch::counting("documents found", output);
+    let mut search = LongSearch::new("documents found", output);
     let mut found = 0;
     let count = database.snapshot()?.to_expire(expiry, |document| {
         found += 1;
@@ -241,7 +241,7 @@ fn delete_duplicates(
         false => "near",
     };
     let is_dry_run = arguments.dry_run;
-    let mut search = LongSearch::new(output);
+    let mut search = LongSearch::new("", output);
     if !is_dry_run {
         // Who reads the output may end early. What is deleted does not depend on that.
         search.go_on_unread();

@@ -7,7 +7,7 @@ use crate::{Fingerprint, Fingerprinter, Scheme, Sketch, SketchSize, Unit};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::{Reading, parse_scheme};
+use super::arguments::Reading;
 use super::commands::Command;
 use super::escaping::printable;
 use super::output::{Output, add_fingerprint, add_sketch, key_fields};
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     reading: Reading,
 
     /// How fingerprints are made
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     scheme: Scheme,
 
     /// The bytes of the sketches, which `--json` prints

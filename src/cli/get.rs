@@ -6,7 +6,6 @@ use crate::Database;
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::key_bytes;
 use super::escaping::printable;
 use super::output::{Output, document_fields};
 use super::verbs::{LiveDatabase, Verb};
@@ -30,9 +29,9 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        let key = key_bytes(&self.key);
-        let Some(document) = database.snapshot()?.get(&key)? else {
-            output.complain(&format!("{}: no such key", printable(&key)));
+        let key = self.key.as_encoded_bytes();
+        let Some(document) = database.snapshot()?.get(key)? else {
+            output.complain(&format!("{}: no such key", printable(key)));
             return Ok(Answer::No);
         };
         let fields = document_fields(&document);

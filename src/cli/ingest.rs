@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(unix)]
-use crate::AdminSocket;
 use crate::ingest::{Ingest, Ingested, Records, Reread};
-use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
+use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::{are_same_file, is_no_file};
-use super::arguments::{BoundArguments, Reading, key_bytes, parse_scheme};
+use super::arguments::{BoundArguments, Reading};
 use super::commands::Command;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::open::{Opening, answer_others};
@@ -79,8 +77,6 @@ pub(super) struct Arguments {
     again: bool,
 
     /// Read all inputs from their beginning
-    ///
-    /// Whatever was read of them before
     #[arg(long)]
     restart: bool,
 
@@ -91,7 +87,7 @@ pub(super) struct Arguments {
     source: Option<OsString>,
 
     /// The scheme of a new database, or of the fingerprints in the input
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
     #[command(flatten)]
@@ -182,7 +178,6 @@ impl Command for Arguments {
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
-#[cfg(unix)]
 fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     let Some(socket) = socket else { return };
     if socket.is_answering() {
@@ -190,9 +185,6 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     }
     socket.close_when_answered();
 }
-
-#[cfg(not(unix))]
-fn let_others_end((): (), _: &Output) {}
 
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn is_pipe(path: &Path, output: &Output) -> bool {
@@ -301,7 +293,7 @@ impl Arguments {
         verification: Option<&Arc<Verification>>,
     ) -> Ingest<'d> {
         let mut policy = Policy::new(self.on_duplicate)
-            .near(self.bounds.near())
+            .near(&self.bounds)
             .limit(self.limit)
             .touch(self.touch);
         if let Some(verification) = verification.cloned() {
@@ -318,7 +310,7 @@ impl Arguments {
             ingest = ingest.on_text(move |document, text| verification.keep(document, text));
         }
         if let Some(name) = &self.source {
-            ingest = ingest.source_name(key_bytes(name));
+            ingest = ingest.source_name(name.as_encoded_bytes());
         }
         if let Some(scheme) = self.scheme {
             ingest = ingest.scheme(scheme);

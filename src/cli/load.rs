@@ -161,9 +161,8 @@ impl Command for Arguments {
             }
             None => {
                 let memory = self.memory;
-                let built = Database::build_with(path, &options, documents, memory, |done, all| {
-                    packing.update(done, Some(all))
-                });
+                let built =
+                    Database::build_with(path, &options, documents, memory, packing.steps());
                 built?.snapshot()?
             }
         };

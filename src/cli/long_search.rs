@@ -17,12 +17,8 @@ pub(super) struct LongSearch {
 }
 
 impl LongSearch {
-    pub(super) fn new(output: &Output) -> Self {
-        Self::counting("", output)
-    }
-
-    /// A search of which only the number is known of what it has found.
-    pub(super) fn counting(what: &'static str, output: &Output) -> Self {
+    /// A search that counts something, or whose amount is known if `what` is empty.
+    pub(super) fn new(what: &'static str, output: &Output) -> Self {
         Self {
             progress: output.console().progress_of(what),
             failed: None,

@@ -7,10 +7,8 @@ use std::path::Path;
 use super::answer::chain;
 use super::console::Console;
 #[cfg(unix)]
-use crate::AdminSocket;
-#[cfg(unix)]
 use crate::serve::socket_beside;
-use crate::{Database, Error, OpenOptions};
+use crate::{AdminSocket, Database, Error, OpenOptions};
 
 /// What a database is opened for.
 #[derive(Clone, Copy, PartialEq)]
@@ -73,4 +71,6 @@ pub(super) fn answer_others(database: &Database, console: &Console) -> Option<Ad
 }
 
 #[cfg(not(unix))]
-pub(super) fn answer_others(_: &Database, _: &Console) {}
+pub(super) fn answer_others(_: &Database, _: &Console) -> Option<AdminSocket> {
+    None
+}

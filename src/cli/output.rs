@@ -99,16 +99,7 @@ impl Output {
         self.waiting.len() > 64 << 10
     }
 
-    /// Prints a record: an object if JSON was asked for, otherwise a line. The record waits for the next
-    /// flush.
-    pub(super) fn print(&mut self, object: impl FnOnce() -> Value, line: impl FnOnce() -> String) {
-        match self.json {
-            true => self.print_json(&object()),
-            false => self.print_line(&line()),
-        }
-    }
-
-    /// Prints a record of which both forms are made already.
+    /// Prints a record: the object if JSON was asked for, otherwise the line. The record waits for the next flush.
     pub(super) fn print_record(&mut self, object: &Value, line: &str) {
         match self.json {
             true => self.print_json(object),
@@ -171,16 +162,6 @@ fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
         Ok(text) => object.insert(name.to_owned(), text.into()),
         Err(_) => object.insert(format!("{name}_base64"), BASE64.encode(bytes).into()),
     };
-}
-
-/// The bytes that [`name_fields`] has put into an object.
-pub(super) fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
-    match object.get(field).and_then(Value::as_str) {
-        Some(text) => Some(text.as_bytes().to_vec()),
-        None => BASE64
-            .decode(object.get(&format!("{field}_base64"))?.as_str()?)
-            .ok(),
-    }
 }
 
 /// The field of a name that may be any bytes: as text, or as base64 in a field with `_base64` behind its name.

@@ -204,21 +204,6 @@ impl Sink for Screen {
     }
 }
 
-/// A file that is there already. It may be whole, and of a command that was killed just after that.
-impl Sink for StandingFile {
-    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
-        Ok(self.compare(&output.take())?)
-    }
-
-    fn finish(self: Box<Self>, output: &Output) -> Result<(), Failure> {
-        Ok(StandingFile::finish(*self, output)?)
-    }
-
-    fn stop(&self, _: Option<PairPosition>, _: u64) -> Result<String, Failure> {
-        Ok("; the file was there before, and stays as it is".to_owned())
-    }
-}
-
 impl Sink for Resumable {
     fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
         match output.is_full() {

@@ -67,7 +67,7 @@ impl Verb for Arguments {
             Some(path) => Some(OtherSide::open(path, database, &self.reading, output)?),
             None => None,
         };
-        let mut pairs = snapshot.pairs(self.near.near()).each_document(!self.groups);
+        let mut pairs = snapshot.pairs(&self.near).each_document(!self.groups);
         if let Some(other) = &other {
             pairs = pairs.with(&other.snapshot);
         }
@@ -98,7 +98,7 @@ impl Verb for Arguments {
             .or(database.min_similarity())
             .unwrap_or(0.0);
         let mut printer = PairPrinter {
-            search: LongSearch::new(output),
+            search: LongSearch::new("", output),
             sink,
             other: other.as_ref(),
             lines: PairLines::new(self.groups, least > 0.0),

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{expected_documents, max_distance_parser, parse_scheme};
+use super::arguments::{expected_documents, max_distance_parser};
 use super::commands::Command;
 use super::open::Opening;
 use super::output::Output;
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     max_distance: Option<u32>,
 
     /// How fingerprints are made from texts; `external` if they are made elsewhere
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     scheme: Scheme,
 
     /// The bytes of the sketch that is stored with each document [default: 16; 0 for external]

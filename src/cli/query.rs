@@ -12,7 +12,7 @@ use crate::{
 use serde_json::Value;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::arguments::{NearArguments, Reading, key_bytes, parse_scheme};
+use super::arguments::{NearArguments, Reading};
 use super::console::Console;
 use super::escaping::printable;
 use super::explanation::print_explanation;
@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     verify: VerifyArguments,
 
     /// The scheme of the fingerprints in the input
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme, requires = "input")]
+    #[arg(long, value_name = "NAME", requires = "input")]
     scheme: Option<Scheme>,
 }
 
@@ -82,8 +82,6 @@ struct TargetArguments {
     key: Option<OsString>,
 
     /// Ask for every document of a file; `-` is standard input
-    ///
-    /// Each has a line of its own
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
@@ -180,7 +178,7 @@ impl Arguments {
     fn query(&self, document: &QueryDocument) -> Option<Query> {
         let query = Query::new(document.fingerprint?)
             .with_sketch(document.sketch)
-            .near(self.near.near())
+            .near(&self.near)
             .order(self.order)
             .limit(self.limit);
         Some(query)
@@ -330,7 +328,7 @@ impl<'a> QuerySession<'a> {
             return self.document_of_file(path).map(Some);
         }
         if let Some(key) = &target.key {
-            return self.stored_document(key_bytes(key));
+            return self.stored_document(key.as_encoded_bytes());
         }
         let Some(text) = &target.text else {
             let fingerprint = target.fingerprint;
@@ -362,10 +360,10 @@ impl<'a> QuerySession<'a> {
         })
     }
 
-    fn stored_document(&self, key: Vec<u8>) -> Result<Option<QueryDocument>, Failure> {
-        let Some(document) = self.snapshot.get(&key)? else {
+    fn stored_document(&self, key: &[u8]) -> Result<Option<QueryDocument>, Failure> {
+        let Some(document) = self.snapshot.get(key)? else {
             self.console
-                .complain(&format!("{}: no such key", printable(&key)));
+                .complain(&format!("{}: no such key", printable(key)));
             return Ok(None);
         };
         let text = match &self.verification {
@@ -373,7 +371,7 @@ impl<'a> QuerySession<'a> {
             None => None,
         };
         Ok(Some(QueryDocument {
-            key: Some(key),
+            key: Some(key.to_vec()),
             fingerprint: document.fingerprint(),
             sketch: document.sketch().copied(),
             text: text.map(Arc::from),

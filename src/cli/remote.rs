@@ -72,40 +72,46 @@ impl<'a> Remote<'a> {
     /// Asks for what the arguments of this process say, and prints the answers. The inputs are as they were given.
     pub(super) fn ask(&self, inputs: &[&Path], console: &Console) -> CommandResult {
         ensure_others_can_read(inputs)?;
-        let Self { stream, database } = self;
         let has_input = inputs.contains(&Path::new("-"));
-        let file = fs::metadata(database).map_err(Error::io(database))?;
-        let file = identity_of(&file);
-        let directory = std::env::current_dir()?;
-        let request = line_of(&Request::new(
-            std::env::args_os().skip(1),
-            &directory,
-            file,
-            has_input,
-        ));
-        if request.len() > MOST_REQUEST_BYTES {
-            let reason = "the arguments are too many for a database that is in use: give fewer of them at once";
-            return Err(format!("{}: {reason}", database.display()).into());
-        }
-        let mut answers = Answers::new(stream)?;
+        let request = self.request(has_input)?;
+        let mut answers = Answers::new(&self.stream)?;
         // If it is refused, the answer says why.
-        _ = (&*stream).write_all(&request);
+        _ = (&self.stream).write_all(&request);
         answers
             .greet(console)
-            .map_err(|reason| reason.about(database))?;
+            .map_err(|reason| reason.about(self.database))?;
         if has_input {
-            let stream = stream.try_clone()?;
+            let stream = self.stream.try_clone()?;
             // The thread ends with the process. It may wait for standard input for ever.
-            let thread =
-                thread::Builder::new().spawn(move || _ = send_input(io::stdin().lock(), &stream));
+            let thread = thread::Builder::new().spawn(move || {
+                _ = send_input(io::stdin().lock(), &stream);
+            });
             thread.map_err(Error::no_thread)?;
         }
+        self.print_answers(&mut answers, console)
+    }
+
+    /// The line that asks.
+    fn request(&self, has_input: bool) -> Result<Vec<u8>, Failure> {
+        let file = fs::metadata(self.database).map_err(Error::io(self.database))?;
+        let directory = std::env::current_dir()?;
+        let arguments = std::env::args_os().skip(1);
+        let request = Request::new(arguments, &directory, identity_of(&file), has_input);
+        let line = line_of(&request);
+        if line.len() <= MOST_REQUEST_BYTES {
+            return Ok(line);
+        }
+        let reason =
+            "the arguments are too many for a database that is in use: give fewer of them at once";
+        Err(format!("{}: {reason}", self.database.display()).into())
+    }
+
+    /// Prints what the process says, until it says the exit code.
+    fn print_answers(&self, answers: &mut Answers<'_>, console: &Console) -> CommandResult {
         let mut progress = None;
         loop {
-            match answers
-                .next(console, None)
-                .map_err(|reason| reason.about(database))?
-            {
+            let frame = answers.next(console, None);
+            match frame.map_err(|reason| reason.about(self.database))? {
                 Frame::Out(text) => match console.write(text.as_bytes()) {
                     // Nobody reads the rest, so nobody asks for it.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -113,7 +119,10 @@ impl<'a> Remote<'a> {
                     }
                     written => written?,
                 },
-                Frame::Confirm(_) => (&*stream).write_all(&line_of(&Written { written: true }))?,
+                Frame::Confirm(_) => {
+                    let written = line_of(&Written { written: true });
+                    (&self.stream).write_all(&written)?;
+                }
                 Frame::Message(message) => console.complain(&message),
                 Frame::Progress(Some((done, all, what))) => {
                     let shown = progress.get_or_insert_with(|| console.progress_of(what));
@@ -121,7 +130,7 @@ impl<'a> Remote<'a> {
                     _ = shown.update(done, all);
                 }
                 Frame::Progress(None) => progress = None,
-                Frame::Exit(code) => return Ok(Answer::from_code(code)),
+                Frame::Exit(code) => return Ok(code.into()),
                 Frame::SimdbAdmin(_) => {}
             }
         }
@@ -310,7 +319,7 @@ pub(crate) fn run_for_client(
     };
     let directory = request.directory()?;
     let answer = command.run(database, Arc::new(terminal), Path::new(&directory));
-    Ok(answer.code())
+    Ok(answer.into())
 }
 
 /// A command of a client.

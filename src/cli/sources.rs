@@ -8,7 +8,6 @@ use crate::source::Source;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
-use super::arguments::key_bytes;
 use super::escaping::printable;
 use super::open::Opening;
 use super::output::{Output, name_fields};
@@ -52,7 +51,7 @@ impl Verb for Arguments {
             return forget_before(database, time, self.dry_run, output);
         }
         if let Some(name) = &self.forget {
-            return forget(database, &key_bytes(name), output);
+            return forget(database, name.as_encoded_bytes(), output);
         }
         for source in database.snapshot()?.sources()? {
             output.print_record(&object(&source), &line(&source));

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::answer::Failure;
 use super::open::Opening;
 use super::output::Output;
+use super::pair_output::Sink;
 use crate::source::Source;
-use crate::{CreateOptions, Database, Document, Error, Snapshot};
+use crate::{CreateOptions, Database, Document, Error, PairPosition, Snapshot};
 
 fn already_exists(path: &Path) -> Error {
     Error::AlreadyExists {
@@ -37,7 +39,7 @@ impl StandingFile {
     }
 
     /// Refuses a file that goes on otherwise.
-    pub(super) fn compare(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn compare(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut standing = Vec::with_capacity(bytes.len());
         let read = self
             .file
@@ -52,18 +54,29 @@ impl StandingFile {
         }
     }
 
+    fn is_another(&self) -> Error {
+        already_exists(&self.path)
+    }
+}
+
+/// The pairs of a search that was killed just after its file was whole are those of the file.
+impl Sink for StandingFile {
+    fn take(&mut self, output: &mut Output) -> Result<(), Failure> {
+        Ok(self.compare(&output.take())?)
+    }
+
     /// Refuses a file with more than was compared. Tells that it is whole.
-    pub(super) fn finish(mut self, output: &Output) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, output: &Output) -> Result<(), Failure> {
         let more = self.file.by_ref().take(1).read_to_end(&mut Vec::new());
         match more.map_err(Error::io(&self.path))? {
             0 => print_complete(&self.path, output),
-            _ => return Err(self.is_another()),
+            _ => return Err(self.is_another().into()),
         }
         Ok(())
     }
 
-    fn is_another(&self) -> Error {
-        already_exists(&self.path)
+    fn stop(&self, _: Option<PairPosition>, _: u64) -> Result<String, Failure> {
+        Ok("; the file was there before, and stays as it is".to_owned())
     }
 }
 

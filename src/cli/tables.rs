@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
 use super::apart::ensure_replaceable;
-use super::arguments::{max_distance_parser, parse_scheme};
+use super::arguments::max_distance_parser;
 use super::commands::Command;
 use super::open::Opening;
 use super::output::Output;
@@ -27,7 +27,7 @@ pub(super) struct ImportArguments {
     inputs: Vec<PathBuf>,
 
     /// How the fingerprints were made, of files that do not say it [default: external]
-    #[arg(long, value_name = "NAME", value_parser = parse_scheme)]
+    #[arg(long, value_name = "NAME")]
     scheme: Option<Scheme>,
 
     /// The distance, inclusive, at which documents of a new database match if a command names none [default: that of
@@ -100,7 +100,7 @@ impl Verb for ExportArguments {
         let export = Export::of(&snapshot)
             .payloads(self.payload)
             .replace(self.replace);
-        let exported = export.run(&to, |done, all| progress.update(done, Some(all)));
+        let exported = export.run(&to, progress.steps());
         drop(progress);
         let path = &self.to;
         let exported = match exported {
@@ -174,7 +174,7 @@ fn build(
         &options,
         documents,
         memory,
-        |done, all| packing.update(done, Some(all)),
+        packing.steps(),
     )?)
 }
 

@@ -110,8 +110,8 @@ const CHOICES: [Choice; 9] = [
 /// Prints the choices, for as many documents as these options expect.
 pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents: u64) {
     if !output.is_json() {
-        output.print(|| Value::Null, String::new);
-        output.print(|| Value::Null, || HEADING.to_owned());
+        output.print_line("");
+        output.print_line(HEADING);
     }
     // To choose tables takes some tenths of a second.
     let mut query_us = BTreeMap::new();
@@ -124,10 +124,8 @@ pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents
                 .find(|plan| plan.preferred)
                 .map_or(0.0, |plan| plan.query.as_secs_f64() * 1e6)
         });
-        output.print(
-            || choice.object(others, query_us),
-            || choice.line(others, query_us),
-        );
+        let line = choice.line(others, query_us);
+        output.print_record(&choice.object(others, query_us), &line);
     }
 }
 

@@ -266,7 +266,7 @@ impl NearWritten {
         } = query;
         writer.index_written();
         let written = writer.written_fingerprints();
-        let tables = writer.settings().plan.tables();
+        let tables = writer.reader().settings().plan.tables();
         let first = &tables[0];
         let permuted = first.apply(fingerprint);
         near.extend(written.unsorted().near(permuted, max_distance, first));

@@ -159,7 +159,7 @@ impl WriteTxn {
         documents: &[Document],
         policy: &Policy,
     ) -> Result<Vec<Verdict>> {
-        let settings = self.writer.settings();
+        let settings = self.writer.reader().settings();
         for (index, document) in documents.iter().enumerate() {
             settings
                 .validate(document)
@@ -235,7 +235,7 @@ impl WriteTxn {
 
     /// The max distance for a document, if the document and the policy are within their bounds.
     fn check(&self, document: &Document, policy: &Policy) -> Result<u32> {
-        let settings = self.writer.settings();
+        let settings = self.writer.reader().settings();
         settings.validate(document)?;
         Ok(policy.filter.bounds(document, settings)?.max_distance)
     }

@@ -35,7 +35,7 @@ impl WriteTxn {
     pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
         let begun = store.begin_write(patience)?;
         Ok(begun.map(|writer| Self {
-            first_number: writer.next_number(),
+            first_number: writer.reader().counters().next_document,
             writer,
             near_written: NearWritten::default(),
             verdicts: Verdicts::default(),
@@ -75,7 +75,7 @@ impl WriteTxn {
     /// two searches more. Until the commit a document takes about 120 bytes of memory. The documents
     /// themselves take up to 64 MiB. Beyond that they wait in a file without a name beside the database.
     pub fn insert(&mut self, document: &Document) -> Result<Option<Document>> {
-        self.writer.settings().validate(document)?;
+        self.writer.reader().settings().validate(document)?;
         let old = self.writer.find_to_change(document.key())?;
         self.writer.put(document, old.as_ref())?;
         Ok(old.map(|(_, old)| old))
@@ -119,13 +119,13 @@ impl WriteTxn {
 
     /// The number of documents that it has stored.
     pub(super) fn stored(&self) -> u64 {
-        self.writer.next_number() - self.first_number
+        self.writer.reader().counters().next_document - self.first_number
     }
 
     /// The number that the next document gets.
     #[cfg(feature = "ingest")]
     pub(crate) fn next_number(&self) -> u64 {
-        self.writer.next_number()
+        self.writer.reader().counters().next_document
     }
 
     /// Says that the document of a key was seen at a later time, and whether there is such a document.

@@ -11,7 +11,7 @@ use super::input::{Position, Raw, RawContent};
 use super::options::ReadOptions;
 use super::record::{Documents, OnText, Record, keys_of};
 use super::records::Records;
-use super::rejected::Rejected;
+use super::rejected::{Reason, Rejected};
 use super::resuming::Sources;
 use crate::database::{Change, Database, Policy, Verdict, WriteTxn};
 use crate::document::Document;
@@ -517,7 +517,9 @@ impl Taker {
                 let is_in_character = is_last_line && ends_in_character(&raw.content);
                 match self.take(raw) {
                     Ok(taken) => taken,
-                    Err(rejected) if is_last_line && rejected.may_be_cut(is_in_character) => {
+                    Err(rejected)
+                        if is_last_line && may_be_cut(&rejected.reason, is_in_character) =>
+                    {
                         Taken::Left(rejected)
                     }
                     Err(rejected) => Taken::Rejected(rejected),
@@ -532,6 +534,17 @@ impl Taker {
             return Ok(Taken::PassedOver);
         };
         Documents::new(record, self.rule, self.on_text.as_ref()).map(Taken::Documents)
+    }
+}
+
+/// Whether a record can be the beginning of a good one, because what is wrong is at its end, perhaps within a
+/// character.
+fn may_be_cut(reason: &Reason, is_in_character: bool) -> bool {
+    match reason {
+        Reason::Json { problem, .. } => problem.starts_with("EOF"),
+        Reason::NotUtf8 { .. } => is_in_character,
+        Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
+        _ => false,
     }
 }
 

@@ -9,9 +9,6 @@ use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 use crate::text::{Fingerprinter, Scheme, Syntax, visible_text};
 
-/// What is made from a content, or ready in it.
-pub(super) type Judged = (Fingerprint, Option<Sketch>);
-
 /// Which contents a database takes. It takes texts if its scheme makes fingerprints from texts. It takes
 /// ready fingerprints if its scheme does not, or if the caller has named the scheme that made them.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +87,10 @@ impl Fingerprinting {
     }
 
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
-    pub(super) fn judge(self, content: &Content) -> Result<Option<Judged>, Reason> {
+    pub(super) fn judge(
+        self,
+        content: &Content,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Reason> {
         match (content, self.fingerprinter) {
             (Content::TooShort, _) => Ok(None),
             (Content::Fingerprint(..), _) if !self.takes_ready => {

@@ -8,7 +8,7 @@ use std::{fmt, mem};
 
 use super::format::InputFormat;
 use super::numbered_key::RecordId;
-use super::opening::{Opened, Opener, cannot_read, is_of_content, is_stdin, reason_of};
+use super::opening::{Opened, Opener, cannot_read, failed, is_stdin};
 use super::rejected::{Offset, Reason, Rejected};
 use super::stored_bytes::Stored;
 use super::unpacked::Packing;
@@ -110,10 +110,7 @@ impl Input {
             Err(source) => {
                 self.ended = true;
                 let line = self.has_lines().then_some(before.place.line + 1);
-                let content = RawContent::Failed {
-                    reason: reason_of(line, &source),
-                    is_lasting: is_of_content(&source),
-                };
+                let content = failed(line, &source);
                 self.raw(before, line, None, content)
             }
         })

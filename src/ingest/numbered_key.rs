@@ -55,24 +55,6 @@ impl<'k> NumberedKey<'k> {
     /// The longest key for which there is room behind the rest.
     const MAX_KEY_BYTES: usize = Document::MAX_KEY_BYTES - RecordId::BYTES - 1 - size_of::<u128>();
 
-    pub(super) fn to_bytes(self) -> Vec<u8> {
-        let key = self.key.filter(|key| key.len() <= Self::MAX_KEY_BYTES);
-        let mut flags = 0;
-        if key.is_some() {
-            flags |= HAS_KEY;
-        }
-        if self.text.is_some() {
-            flags |= HAS_TEXT;
-        }
-        let mut bytes = <[u8; RecordId::BYTES]>::from(self.id).to_vec();
-        bytes.push(flags);
-        if let Some(text) = self.text {
-            bytes.extend(text.to_le_bytes());
-        }
-        bytes.extend(key.unwrap_or_default());
-        bytes
-    }
-
     /// What the bytes say. `None` if they are not those of such a key.
     pub(crate) fn of_bytes(bytes: &'k [u8]) -> Option<Self> {
         let (id, rest) = bytes.split_first_chunk()?;
@@ -88,6 +70,28 @@ impl<'k> NumberedKey<'k> {
             text,
             key: (flags & HAS_KEY != 0).then_some(rest),
         })
+    }
+}
+
+impl From<NumberedKey<'_>> for Vec<u8> {
+    fn from(numbered: NumberedKey<'_>) -> Self {
+        let key = numbered
+            .key
+            .filter(|key| key.len() <= NumberedKey::MAX_KEY_BYTES);
+        let mut flags = 0;
+        if key.is_some() {
+            flags |= HAS_KEY;
+        }
+        if numbered.text.is_some() {
+            flags |= HAS_TEXT;
+        }
+        let mut bytes = <[u8; RecordId::BYTES]>::from(numbered.id).to_vec();
+        bytes.push(flags);
+        if let Some(text) = numbered.text {
+            bytes.extend(text.to_le_bytes());
+        }
+        bytes.extend(key.unwrap_or_default());
+        bytes
     }
 }
 
@@ -113,7 +117,7 @@ mod tests {
                 (Some(u128::MAX), Some(b"k")),
             ] {
                 let numbered = NumberedKey { id, text, key };
-                let bytes = numbered.to_bytes();
+                let bytes = Vec::from(numbered);
                 assert_eq!(NumberedKey::of_bytes(&bytes), Some(numbered));
             }
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::encoding::UTF_8_MARK;
 use super::format::{InputFormat, detect, not_readable};
-use super::input::Behind;
+use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stamp::OpenedFile;
 use super::stored_bytes::{Progress, Stored};
@@ -75,7 +75,7 @@ pub(super) fn cannot_read(path: &Path, line: Option<u64>, source: &io::Error) ->
 }
 
 /// Why an input cannot be opened, or cannot be read further at `line`.
-pub(super) fn reason_of(line: Option<u64>, source: &io::Error) -> String {
+fn reason_of(line: Option<u64>, source: &io::Error) -> String {
     match (source.kind(), line) {
         (io::ErrorKind::NotFound, None) => "no such file".to_owned(),
         (_, None) => format!("cannot be read: {source}"),
@@ -83,14 +83,18 @@ pub(super) fn reason_of(line: Option<u64>, source: &io::Error) -> String {
     }
 }
 
-/// Whether an input cannot be read further because of its content. It would fail again as long as that is the same.
-pub(super) fn is_of_content(source: &io::Error) -> bool {
+/// What stands for a record where an input cannot be read further, at `line`. If the reason is in its content, it
+/// would fail again as long as that is the same.
+pub(super) fn failed(line: Option<u64>, source: &io::Error) -> RawContent {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    source.raw_os_error().is_none()
-        && matches!(
-            source.kind(),
-            InvalidData | InvalidInput | Other | UnexpectedEof
-        )
+    let is_of_content = matches!(
+        source.kind(),
+        InvalidData | InvalidInput | Other | UnexpectedEof
+    );
+    RawContent::Failed {
+        reason: reason_of(line, source),
+        is_lasting: is_of_content && source.raw_os_error().is_none(),
+    }
 }
 
 /// An open input, at a place between two records.

@@ -11,14 +11,13 @@ use std::vec::IntoIter;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::fingerprinting::{Fingerprinting, Judged};
+use super::fingerprinting::Fingerprinting;
 use super::format::InputFormat;
 use super::input::{Position, Raw, RawContent};
 use super::numbered_key::{NumberedKey, RecordId};
 use super::options::ReadOptions;
 use super::parsed::{Content, Parsed, parse};
 use super::rejected::{Reason, Rejected};
-use super::unreadable::lines_of_list;
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
@@ -91,7 +90,7 @@ impl Record {
     /// The number of its lines, if each of them may be a document. Nobody has said that the file is one.
     fn lines_of_list(&self) -> Option<u64> {
         match &self.parsed.content {
-            Content::Text(text) if self.is_taken_whole => lines_of_list(text),
+            Content::Text(text) if self.is_taken_whole => lines_if_list(text),
             _ => None,
         }
     }
@@ -180,7 +179,10 @@ impl Record {
         }
     }
 
-    fn document_with(&self, judged: Option<Judged>) -> Result<Document, Reason> {
+    fn document_with(
+        &self,
+        judged: Option<(Fingerprint, Option<Sketch>)>,
+    ) -> Result<Document, Reason> {
         let key = match self.id {
             None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
@@ -190,7 +192,7 @@ impl Record {
                 };
                 let key = self.parsed.key.as_deref();
                 let numbered = NumberedKey { id, text, key };
-                Cow::Owned(numbered.to_bytes())
+                Cow::Owned(numbered.into())
             }
         };
         let Parsed {
@@ -320,6 +322,19 @@ impl fmt::Debug for Units {
 /// The key of the unit with this number of the document with this key.
 fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
     [key, b"#", number.to_string().as_bytes()].concat()
+}
+
+/// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more,
+/// with hardly an empty one between them. A novel has paragraphs, or long lines.
+fn lines_if_list(text: &str) -> Option<u64> {
+    const LEAST_LINES: usize = 1_000;
+    const MOST_MEAN_BYTES: usize = 200;
+    let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    if all < LEAST_LINES || text.len() > all * MOST_MEAN_BYTES {
+        return None;
+    }
+    let filled = text.lines().filter(|line| !line.trim().is_empty()).count();
+    (filled >= LEAST_LINES && (all - filled.min(all)) * 50 < all).then_some(filled as u64)
 }
 
 /// What a record gives to a database.
@@ -505,6 +520,27 @@ mod tests {
         assert!(
             reason.contains("has more than 1048576 units (sentence)"),
             "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_list_has_many_short_lines_and_no_paragraphs() {
+        let line = "a title of some words\n";
+        assert_eq!(lines_if_list(&line.repeat(1_000)), Some(1_000));
+        assert_eq!(lines_if_list(&line.repeat(999)), None);
+        assert_eq!(
+            lines_if_list(&format!("{line}\n").repeat(1_000)),
+            None,
+            "each is a paragraph"
+        );
+        assert_eq!(
+            lines_if_list(&format!("{}\n", line.repeat(10)).repeat(200)),
+            None,
+            "stanzas"
+        );
+        assert_eq!(
+            lines_if_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)),
+            None
         );
     }
 }

@@ -10,7 +10,7 @@ use super::directories::with_files_of_directories;
 use super::format::{InputFormat, not_readable};
 use super::ingestion::Resumed;
 use super::input::{Behind, Input, Raw, RawContent};
-use super::opening::{Opener, cannot_read, is_stdin, readable_bytes, reason_of};
+use super::opening::{Opener, cannot_read, is_stdin, readable_bytes};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::rejected::Rejected;
@@ -299,7 +299,7 @@ impl Records {
                 Ok(absolute) => {
                     return Some(absolute.into_os_string().into_encoded_bytes().into());
                 }
-                Err(source) => reason_of(None, &source),
+                Err(source) => reason_of_input(cannot_read(path, None, &source)),
             },
             Err(error) => reason_of_input(error),
         };

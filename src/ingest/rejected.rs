@@ -56,17 +56,6 @@ impl Rejected {
     pub fn is_input(&self) -> bool {
         matches!(self.reason, Reason::Input { .. })
     }
-
-    /// Whether the record can be the beginning of a good one, because what is wrong is at its end, perhaps within a
-    /// character.
-    pub(super) fn may_be_cut(&self, is_in_character: bool) -> bool {
-        match &self.reason {
-            Reason::Json { problem, .. } => problem.starts_with("EOF"),
-            Reason::NotUtf8 { .. } => is_in_character,
-            Reason::NoTab | Reason::Document(Error::InvalidFingerprint { .. }) => true,
-            _ => false,
-        }
-    }
 }
 
 impl From<&Rejected> for Error {

@@ -187,19 +187,6 @@ pub(super) fn kind_of_many(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more,
-/// with hardly an empty one between them. A novel has paragraphs, or long lines.
-pub(super) fn lines_of_list(text: &str) -> Option<u64> {
-    const LEAST_LINES: usize = 1_000;
-    const MOST_MEAN_BYTES: usize = 200;
-    let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    if all < LEAST_LINES || text.len() > all * MOST_MEAN_BYTES {
-        return None;
-    }
-    let filled = text.lines().filter(|line| !line.trim().is_empty()).count();
-    (filled >= LEAST_LINES && (all - filled.min(all)) * 50 < all).then_some(filled as u64)
-}
-
 /// Whether a message of a mailbox begins here: a line `From `, and fields of a header behind it.
 fn is_message(text: &[u8]) -> bool {
     let mut lines = text.splitn(4, |&byte| byte == b'\n');
@@ -293,27 +280,6 @@ mod tests {
                 "{name}"
             );
         }
-    }
-
-    #[test]
-    fn a_list_has_many_short_lines_and_no_paragraphs() {
-        let line = "a title of some words\n";
-        assert_eq!(lines_of_list(&line.repeat(1_000)), Some(1_000));
-        assert_eq!(lines_of_list(&line.repeat(999)), None);
-        assert_eq!(
-            lines_of_list(&format!("{line}\n").repeat(1_000)),
-            None,
-            "each is a paragraph"
-        );
-        assert_eq!(
-            lines_of_list(&format!("{}\n", line.repeat(10)).repeat(200)),
-            None,
-            "stanzas"
-        );
-        assert_eq!(
-            lines_of_list(&format!("{}\n", "a long line ".repeat(30)).repeat(2_000)),
-            None
-        );
     }
 
     #[test]

@@ -101,10 +101,6 @@ impl Transaction {
         Reader::with_written(&self.view, &self.written)
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
-        self.view.settings()
-    }
-
     /// What is committed, without what this transaction has written.
     pub(crate) fn committed(&self) -> Arc<View> {
         self.view.clone()
@@ -154,11 +150,6 @@ impl Transaction {
         let mut sources = self.view.sources()?;
         sources.retain(|source| !self.written.sources.contains_key(source.name()));
         Ok(sources)
-    }
-
-    /// The number that the next document gets.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.written.counters.next_document
     }
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.

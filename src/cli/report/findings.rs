@@ -255,8 +255,9 @@ impl Clusters {
         diameter: Option<u32>,
         names: impl FnOnce() -> (Name, O),
     ) {
-        let before = |cluster: &LargeCluster| cluster.documents >= documents;
-        let place = self.largest.partition_point(before);
+        let place = self
+            .largest
+            .partition_point(|cluster| cluster.documents >= documents);
         if place < MOST_CLUSTERS {
             let (survivor, others) = names();
             let others = others.take(MOST_OTHERS).collect();

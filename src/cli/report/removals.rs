@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader};
 
 use crate::Error;
 use crate::dedup::{DedupTotals, Removals};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
 use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section};
-use crate::cli::output::bytes_of;
 
 /// A removed record.
 struct Removed {
@@ -182,5 +183,15 @@ fn place_of(name: &Name) -> Option<(Vec<u8>, u64)> {
     match name {
         Name::Place { input, number, .. } => Some((input.clone(), *number)),
         Name::Key(_) => None,
+    }
+}
+
+/// The bytes of a field, which are text or stand as base64 under another name.
+fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
+    match object.get(field).and_then(Value::as_str) {
+        Some(text) => Some(text.as_bytes().to_vec()),
+        None => BASE64
+            .decode(object.get(&format!("{field}_base64"))?.as_str()?)
+            .ok(),
     }
 }

@@ -85,8 +85,7 @@ impl<'a> Survey<'a> {
     /// The number of different fingerprints. The statistics only estimate it.
     fn fingerprints(&self) -> Result<u64, Error> {
         let progress = self.console.progress();
-        self.snapshot
-            .count_fingerprints(|done, all| progress.update(done, Some(all)))
+        self.snapshot.count_fingerprints(progress.steps())
     }
 
     fn add_counts(&self, fingerprints: u64, facts: &mut Facts) -> Result<(), Error> {

@@ -70,7 +70,7 @@ impl OpenFile {
                 .map_err(|source| not_opened(path, source))?;
             let file = Kept::new(file);
             let second = file.try_clone().map_err(Error::io(path))?;
-            let storage = Lent::new(second);
+            let storage = Lent::new(second, false);
             let storage = storage.map_err(|error| open_error(path, error))?;
             let engine = match access {
                 Access::ReadWrite => Engine::on_storage(storage, path, page_cache_bytes)?,
@@ -186,7 +186,7 @@ impl Engine {
         meta: &[MetaRow],
     ) -> Result<Self> {
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new_database(file).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new(file, true).map_err(|error| open_error(directory, error))?;
         let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
@@ -216,7 +216,7 @@ impl Engine {
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new(file).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new(file, false).map_err(|error| open_error(directory, error))?;
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 

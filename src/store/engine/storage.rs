@@ -21,6 +21,8 @@ use crate::process::{Kept, Process};
 #[derive(Debug)]
 struct Owned {
     storage: Kept<Box<dyn StorageBackend>>,
+    /// Whether the engine has begun the database. Then the file gets small regions.
+    is_new: bool,
     process: Process,
     #[cfg(test)]
     is_broken: AtomicBool,
@@ -89,26 +91,23 @@ impl LoanState {
 }
 
 impl Lent {
-    /// The storage of a file.
-    pub(super) fn new(file: File) -> Result<Self, DatabaseError> {
-        let storage = Kept::new(file).try_map(|file| boxed(FileBackend::new(file)?))?;
-        Ok(Self::first_loan(storage))
-    }
-
-    /// The storage of the file of a new database.
-    pub(super) fn new_database(file: File) -> Result<Self, DatabaseError> {
-        let storage = Kept::new(file).try_map(|file| boxed(NewStorage::new(file)?))?;
-        Ok(Self::first_loan(storage))
+    /// The storage of a file. If `is_new`, the engine begins a database in it.
+    pub(super) fn new(file: File, is_new: bool) -> Result<Self, DatabaseError> {
+        let storage = Kept::new(file).try_map(|file| {
+            FileBackend::new(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
+        })?;
+        Ok(Self::first_loan(storage, is_new))
     }
 
     #[cfg(test)]
     pub(super) fn recorded(storage: super::recording::Recording) -> Self {
-        Self::first_loan(Kept::without_descriptor(Box::new(storage)))
+        Self::first_loan(Kept::without_descriptor(Box::new(storage)), false)
     }
 
-    fn first_loan(storage: Kept<Box<dyn StorageBackend>>) -> Self {
+    fn first_loan(storage: Kept<Box<dyn StorageBackend>>, is_new: bool) -> Self {
         let owned = Owned {
             storage,
+            is_new,
             process: Process::here(),
             #[cfg(test)]
             is_broken: AtomicBool::new(false),
@@ -187,10 +186,6 @@ impl Lent {
     }
 }
 
-fn boxed(storage: impl StorageBackend) -> Result<Box<dyn StorageBackend>, DatabaseError> {
-    Ok(Box::new(storage))
-}
-
 impl StorageBackend for Lent {
     fn len(&self) -> io::Result<u64> {
         self.run(StorageBackend::len)
@@ -203,7 +198,15 @@ impl StorageBackend for Lent {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.run(|storage| storage.set_len(len))
+        self.run(|storage| {
+            let is_first =
+                self.owned.is_new && len <= length_of(MOST_REDB_FIRST_PAGES) && storage.len()? == 0;
+            storage.set_len(if is_first {
+                length_of(FIRST_PAGES)
+            } else {
+                len
+            })
+        })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -211,7 +214,12 @@ impl StorageBackend for Lent {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.run(|storage| storage.write(offset, data))
+        let changed = if self.owned.is_new {
+            with_small_regions(offset, data)
+        } else {
+            None
+        };
+        self.run(|storage| storage.write(offset, changed.as_deref().unwrap_or(data)))
     }
 
     fn close(&self) -> io::Result<()> {
@@ -273,16 +281,6 @@ const fn length_of(pages: u32) -> u64 {
     (pages as u64 + 1) * 4096
 }
 
-/// The file of a new database.
-#[derive(Debug)]
-struct NewStorage(FileBackend);
-
-impl NewStorage {
-    fn new(file: File) -> Result<Self, DatabaseError> {
-        FileBackend::new(file).map(Self)
-    }
-}
-
 /// The header with small regions. `None` if this is not a header, or not one that redb has just made.
 fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let pages = data.get(REGION_PAGES_BYTES)?;
@@ -298,65 +296,6 @@ fn with_small_regions(offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     Some(changed)
 }
 
-impl StorageBackend for NewStorage {
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match with_small_regions(offset, data) {
-            Some(changed) => self.0.write(offset, &changed),
-            None => self.0.write(offset, data),
-        }
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let is_new = len <= length_of(MOST_REDB_FIRST_PAGES) && self.0.len()? == 0;
-        self.0
-            .set_len(if is_new { length_of(FIRST_PAGES) } else { len })
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.0.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-    ) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -369,8 +308,8 @@ mod tests {
     #[test]
     fn a_new_file_has_small_regions_and_keeps_them() {
         let mut file = tempfile::tempfile().expect("a temporary file can be made");
-        let storage =
-            NewStorage::new(file.try_clone().expect("it can be cloned")).expect("a new file");
+        let cloned = file.try_clone().expect("it can be cloned");
+        let storage = Lent::new(cloned, true).expect("a new file");
         let engine = redb::Database::builder()
             .create_with_backend(storage)
             .expect("a new database");

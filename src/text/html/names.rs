@@ -114,12 +114,12 @@ pub(super) enum Trait {
 }
 
 /// What the HTML standard says of the elements of one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traits(u32);
 
 impl Traits {
     /// Nothing is said.
-    pub(super) const NONE: Self = Self(0);
+    const NONE: Self = Self(0);
 
     /// Whether this is said.
     #[inline]

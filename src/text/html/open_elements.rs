@@ -35,7 +35,7 @@ impl Element {
             traits,
             space: Space::Html,
             integration: Integration::None,
-            own: Showing::AS_PARENT,
+            own: Showing::default(),
             gap: Gap::None,
         }
     }
@@ -112,7 +112,7 @@ impl OpenElements {
     pub(super) fn new() -> Self {
         let root = Open {
             element: Element::html(HTML, HTML.traits()),
-            shown: Shown::YES,
+            shown: Shown::default(),
             paragraph: 0,
             scope: 0,
             table: 0,
@@ -387,7 +387,7 @@ impl OpenElements {
         let mut inner = self.take_from(index);
         let element = &mut inner[0].element;
         element.name = Name::EMPTY;
-        element.traits = Traits::NONE;
+        element.traits = Traits::default();
         element.gap = Gap::None;
         self.put_back(inner);
     }

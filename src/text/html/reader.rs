@@ -154,9 +154,9 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         let special = integration != Integration::None
             || (space, tag.name) == (Space::MathMl, ANNOTATION_XML);
         let traits = if special {
-            Traits::NONE.with(Trait::Special)
+            Traits::default().with(Trait::Special)
         } else {
-            Traits::NONE
+            Traits::default()
         };
         self.push(Element {
             name: tag.name.within(space),

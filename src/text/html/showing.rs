@@ -36,14 +36,19 @@ pub(super) struct Showing {
     pub(super) by_attribute: bool,
 }
 
-impl Showing {
-    pub(super) const AS_PARENT: Self = Self {
-        displayed: true,
-        visible: None,
-        drawn: None,
-        by_attribute: false,
-    };
+/// As what it is in.
+impl Default for Showing {
+    fn default() -> Self {
+        Self {
+            displayed: true,
+            visible: None,
+            drawn: None,
+            by_attribute: false,
+        }
+    }
+}
 
+impl Showing {
     /// What an element of HTML says.
     pub(super) fn html(tag: &Tag<'_>, traits: Traits, hiding: Hiding) -> Self {
         let attributes = &tag.attributes;
@@ -57,7 +62,7 @@ impl Showing {
             tag.name == DIALOG && !attributes.has(Flag::Open) || attributes.has(Flag::Popover);
         let is_hidden = hiding == Hiding::ByAttributes && attributes.has(Flag::Hidden);
 
-        let mut own = Self::AS_PARENT;
+        let mut own = Self::default();
         own.displayed = !(is_closed || is_hidden);
         own = own.styled(attributes, hiding);
         own.displayed &= !is_unshown;
@@ -66,7 +71,7 @@ impl Showing {
 
     /// What an element of SVG or MathML says that is in `parent`.
     pub(super) fn foreign(tag: &Tag<'_>, space: Space, parent: Name, hiding: Hiding) -> Self {
-        let mut own = Self::AS_PARENT;
+        let mut own = Self::default();
         match (space, tag.name) {
             (Space::MathMl, ANNOTATION | ANNOTATION_XML) => {
                 own.displayed = parent != SEMANTICS.within(Space::MathMl);
@@ -111,14 +116,19 @@ pub(super) struct Shown {
     pub(super) by_attribute: bool,
 }
 
-impl Shown {
-    pub(super) const YES: Self = Self {
-        displayed: true,
-        visible: true,
-        drawn: true,
-        by_attribute: false,
-    };
+/// As the root of a page: shown.
+impl Default for Shown {
+    fn default() -> Self {
+        Self {
+            displayed: true,
+            visible: true,
+            drawn: true,
+            by_attribute: false,
+        }
+    }
+}
 
+impl Shown {
     pub(super) fn within(self, own: Showing) -> Self {
         Self {
             displayed: self.displayed && own.displayed,
