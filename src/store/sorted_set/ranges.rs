@@ -58,8 +58,8 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one source puts and rows that
-/// it marks, if marks are wanted.
+/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one
+/// source puts and rows that it marks, if marks are wanted.
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
 /// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
