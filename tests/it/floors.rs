@@ -48,7 +48,7 @@ const FLOORS: [&str; 18] = [
     "checking",
     "postings",
     "read",
-    "scan",
+    "crowds",
     "write",
     "expiry",
     "snapshot",
