@@ -90,7 +90,7 @@ impl Database {
     /// # Ok::<(), simdb::Error>(())
     /// ```
     pub fn admin_socket(&self, path: impl AsRef<Path>) -> Result<AdminSocket> {
-        listen(self.store(), path.as_ref())
+        listen(&self.store, path.as_ref())
     }
 }
 
@@ -108,7 +108,7 @@ fn listen(_: &Arc<Store>, path: &Path) -> Result<AdminSocket> {
 
 /// Listens beside the file.
 fn listen_beside(store: &Arc<Store>) -> Result<Listener> {
-    if !store.ensure_writable().is_ok() {
+    if store.ensure_writable().is_err() {
         return Ok(Listener::new(()));
     }
     #[cfg(unix)]
@@ -135,7 +135,7 @@ mod tests {
         let path = folder.path().join("d.simdb");
         let database = Database::create(&path, &CreateOptions::new())?;
         let socket = AdminSocket::listen(
-            database.store(),
+            &database.store,
             &folder.path().join("s"),
             |request, _, _| refuse(request),
         )?;

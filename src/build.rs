@@ -8,7 +8,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
     let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
-    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let is_release = std::env::var("PROFILE").as_deref() == Ok("release");
     if !is_of_program || !is_release {
         return;
     }
@@ -20,18 +20,16 @@ fn main() {
 /// The commit that cargo has written down in a published package.
 fn commit_of_package() -> Option<String> {
     let info = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
-    let (_, commit) = info.split_once("\"sha1\"")?.1.split_once('"')?;
+    let (_, behind) = info.split_once("\"sha1\"")?;
+    let (_, commit) = behind.split_once('"')?;
     short(commit)
 }
 
 /// The commit of the checkout, if it is one of this project and not one that holds a copy of it.
 fn commit_of_checkout() -> Option<String> {
     let here = Path::new(".").canonicalize().ok()?;
-    if Path::new(&git(&["rev-parse", "--show-toplevel"])?)
-        .canonicalize()
-        .ok()?
-        != here
-    {
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(&top).canonicalize().ok()? != here {
         return None;
     }
     // The first names the branch, or the commit itself. The others hold the commit of the branch.
@@ -51,13 +49,12 @@ fn git(arguments: &[&str]) -> Option<String> {
     if !output.status.success() {
         return None;
     }
-    Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim_end().to_owned())
 }
 
 fn short(commit: &str) -> Option<String> {
     let digits = commit.get(..7)?;
-    digits
-        .chars()
-        .all(|c| c.is_ascii_hexdigit())
-        .then(|| digits.to_owned())
+    let is_hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hexadecimal.then(|| digits.to_owned())
 }

@@ -114,7 +114,7 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
-        (a.dev(), a.ino()) == (b.dev(), b.ino())
+        a.dev() == b.dev() && a.ino() == b.ino()
     }
     #[cfg(not(unix))]
     {
@@ -126,7 +126,10 @@ pub(crate) fn is_same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 /// Whether two paths lead to one file, by links or as two of its names. A path that leads nowhere leads to no file.
 #[cfg(any(feature = "cli", feature = "parquet"))]
 pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
-    let Some((there, here)) = fs::metadata(a).ok().zip(fs::metadata(b).ok()) else {
+    let Ok(there) = fs::metadata(a) else {
+        return false;
+    };
+    let Ok(here) = fs::metadata(b) else {
         return false;
     };
     if cfg!(unix) {
@@ -139,7 +142,10 @@ pub(crate) fn are_same_file(a: &Path, b: &Path) -> bool {
 /// Whether both are files, and have the same bytes. What cannot be read is not the same.
 #[cfg(feature = "ingest")]
 pub(crate) fn are_same_bytes(a: &Path, b: &Path) -> bool {
-    File::open(a).is_ok_and(|file| has_bytes_of(&file, b))
+    match File::open(a) {
+        Ok(file) => has_bytes_of(&file, b),
+        Err(_) => false,
+    }
 }
 
 /// Whether both are files, and have the same bytes. Reads the open one from where it stands.
@@ -149,10 +155,14 @@ fn has_bytes_of(file: &File, path: &Path) -> bool {
     let Ok(other) = File::open(path) else {
         return false;
     };
-    let (Ok(one), Ok(two)) = (file.metadata(), other.metadata()) else {
+    let Ok(one) = file.metadata() else {
         return false;
     };
-    if !one.is_file() || !two.is_file() || one.len() != two.len() {
+    let Ok(two) = other.metadata() else {
+        return false;
+    };
+    let are_files = one.is_file() && two.is_file();
+    if !are_files || one.len() != two.len() {
         return false;
     }
     let bytes = BufReader::with_capacity(1 << 20, file).bytes();
@@ -330,10 +340,10 @@ impl Temporary {
 
 /// Removes the name of a new file. Its error would hide the one that led to this.
 fn take_name_back(file: &File, path: &Path) {
-    let (Ok(ours), Ok(there)) = (file.metadata(), path.symlink_metadata()) else {
-        return;
-    };
-    if is_same_file(&ours, &there) {
+    if let Ok(ours) = file.metadata()
+        && let Ok(there) = path.symlink_metadata()
+        && is_same_file(&ours, &there)
+    {
         _ = fs::remove_file(path);
     }
 }
@@ -386,7 +396,8 @@ fn is_served(file: &File) -> io::Result<bool> {
     const CIFS: u32 = 0xff53_4d42;
     const SMB2: u32 = 0xfe53_4d42;
     // The type has as many bits as the machine, and the numbers have 32.
-    Ok([FUSE, CIFS, SMB2].contains(&(rustix::fs::fstatfs(file)?.f_type as u32)))
+    let kind = rustix::fs::fstatfs(file)?.f_type as u32;
+    Ok([FUSE, CIFS, SMB2].contains(&kind))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -450,8 +461,10 @@ fn take_owner(file: &File, original: &File) -> io::Result<Taken> {
     let own = file.metadata()?;
     let wanted = original.metadata()?;
     // The group comes first. The right to change it may end with another owner.
-    let group = own.gid() == wanted.gid() || fchown(file, None, Some(wanted.gid())).is_ok();
-    let owner = own.uid() == wanted.uid() || fchown(file, Some(wanted.uid()), None).is_ok();
+    let gid = wanted.gid();
+    let uid = wanted.uid();
+    let group = own.gid() == gid || fchown(file, None, Some(gid)).is_ok();
+    let owner = own.uid() == uid || fchown(file, Some(uid), None).is_ok();
     Ok(Taken { owner, group })
 }
 

@@ -72,11 +72,11 @@ pub use unix_seconds::UnixSeconds;
 ///   [`PlanEstimate`](inspect::PlanEstimate) from [`CreateOptions::plans`].
 pub mod inspect {
     pub use crate::database::{
-        CheckReport, Explanation, FullPrefix, FullestPrefixes, LargestGroups, Problem, TableProbes,
+        Explanation, FullPrefix, FullestPrefixes, LargestGroups, TableProbes,
     };
     pub use crate::metrics::{Histogram, Metrics, Verdicts};
     pub use crate::plan::PlanEstimate;
-    pub use crate::store::{LevelStatistics, SetStatistics, Statistics};
+    pub use crate::store::{CheckReport, LevelStatistics, Problem, SetStatistics, Statistics};
 }
 
 /// The search for all pairs as statements in SQL, for fingerprints that stand in a database of another kind.

@@ -31,10 +31,14 @@ impl Cache {
     pub(crate) fn bytes(self, memory: Option<u64>) -> usize {
         const NOT_TOLD: u64 = 1 << 30;
         match self {
-            Self::Bytes(bytes) => memory.map_or(bytes, |most| bytes.min(as_usize(most))),
+            Self::Bytes(bytes) => match memory {
+                Some(most) => bytes.min(as_usize(most)),
+                None => bytes,
+            },
             // A share that is not a number is one of 0.
             Self::Share(share) => {
-                as_usize((memory.unwrap_or(NOT_TOLD) as f64 * share.clamp(0.0, 1.0)) as u64)
+                let memory = memory.unwrap_or(NOT_TOLD) as f64;
+                as_usize((memory * share.clamp(0.0, 1.0)) as u64)
             }
         }
     }
@@ -90,8 +94,10 @@ impl Memory {
         let groups = self.read("/proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("/proc/self/mountinfo").unwrap_or_default();
         let mut limits = Vec::new();
-        for mount in mounts.lines().filter_map(|line| Mount::new(line, &groups)) {
-            limits.extend(self.limits_of(&mount));
+        for line in mounts.lines() {
+            if let Some(mount) = Mount::new(line, &groups) {
+                limits.extend(self.limits_of(&mount));
+            }
         }
         limits
     }
@@ -135,15 +141,13 @@ impl<'a> Mount<'a> {
         // Version 1 has a tree for each kind of resource, version 2 one for all, which has no names.
         let (names, files): (&str, &[&str]) = match kind {
             "cgroup2" => ("", &["memory.max", "memory.high"]),
-            "cgroup" if options.split(',').any(|option| option == "memory") => {
-                ("memory", &["memory.limit_in_bytes"])
-            }
+            "cgroup" if has(options, ',', "memory") => ("memory", &["memory.limit_in_bytes"]),
             _ => return None,
         };
         let path = groups.lines().find_map(|line| path_of_group(line, names))?;
         // In a container, the group may be the root of the mount, or be told as a path that leads out of it.
         let group = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let group = if path.split('/').any(|folder| folder == "..") {
+        let group = if has(path, '/', "..") {
             Path::new("")
         } else {
             group
@@ -152,19 +156,25 @@ impl<'a> Mount<'a> {
     }
 }
 
+/// Whether one of the parts of a text is this one.
+fn has(text: &str, separator: char, part: &str) -> bool {
+    text.split(separator).any(|other| other == part)
+}
+
 /// The path of the group that a line tells of, if it is one of the resource of this name.
 fn path_of_group<'l>(line: &'l str, resource: &str) -> Option<&'l str> {
     let mut fields = line.splitn(3, ':').skip(1);
-    let mut resources = fields.next()?.split(',');
+    let resources = fields.next()?;
     let path = fields.next()?;
-    resources.any(|name| name == resource).then_some(path)
+    has(resources, ',', resource).then_some(path)
 }
 
 /// The memory of the machine, by the text that Linux has about it.
 fn machine_bytes(meminfo: &str) -> Option<u64> {
     let mut lines = meminfo.lines();
     let total = lines.find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let number = total.trim().strip_suffix("kB")?;
+    let kibibytes: u64 = number.trim().parse().ok()?;
     (kibibytes > 0).then_some(kibibytes.saturating_mul(1024))
 }
 

@@ -77,7 +77,7 @@ impl Verb for BackupArguments {
         let snapshot = database.snapshot()?;
         let to = output.console().place_of(&self.to);
         let progress = output.console().progress();
-        let copied = snapshot.backup(&to, progress.steps());
+        let copied = snapshot.backup_with(&to, progress.steps());
         drop(progress);
 
         let copied = match copied {

@@ -271,7 +271,7 @@ fn delete_duplicates(
         ));
         return Ok(Answer::Yes);
     }
-    let deleted = database.delete_duplicates(&clustering, &mut observe)?;
+    let deleted = database.delete_duplicates_with(&clustering, &mut observe)?;
     if search.end(output)? {
         output.complain(&format!(
             "ended; {deleted} documents are deleted, and the same command goes on"

@@ -124,8 +124,7 @@ impl Command for Arguments {
             .verify
             .open(&self.reading, &database, output.console())?;
         let prepared = began.elapsed();
-        let goes_on =
-            self.source.is_some() || !records.paths().iter().any(|path| is_pipe(path, output));
+        let goes_on = self.source.is_some() || !any_pipe(records.paths(), output);
         let taken = ingest(
             self,
             &database,
@@ -187,8 +186,11 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
 }
 
 /// Whether an input can be read only once, so that nobody knows how far it was read.
-fn is_pipe(path: &Path, output: &Output) -> bool {
-    path == "-" || is_no_file(&output.console().place_of(path))
+fn any_pipe(inputs: &[PathBuf], output: &Output) -> bool {
+    let console = output.console();
+    inputs
+        .iter()
+        .any(|path| *path == *"-" || is_no_file(&console.place_of(path)))
 }
 
 /// Ingests the records, and reports what happens.

@@ -28,11 +28,11 @@ pub(super) fn parse<Cli: Parser>(
             .iter()
             .any(|text| text.to_string_lossy().contains(is_risky));
         // That nobody reads it is no failure.
-        _ = match is_risky && !is_answer {
-            true => {
-                io::stderr().write_all(harmless(&error.render().to_string(), &['\n']).as_bytes())
-            }
-            false => error.print(),
+        _ = if is_risky && !is_answer {
+            let text = error.render().to_string();
+            io::stderr().write_all(harmless(&text, &['\n']).as_bytes())
+        } else {
+            error.print()
         };
         Answer::yes_unless(!is_answer)
     })

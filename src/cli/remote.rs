@@ -302,7 +302,9 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
 /// The name of a process, where the system tells.
 fn name_of_process(number: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{number}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end().to_owned()).filter(|name| !name.is_empty())
+    let name = String::from_utf8_lossy(&name);
+    let name = name.trim_end();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Runs the command of a request, and returns its exit code, or says why it is not answered.

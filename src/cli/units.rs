@@ -131,7 +131,7 @@ fn byte_unit(unit: &str) -> Option<u64> {
 /// Parses digits, perhaps with a point and an exponent, and what `unit` understands. White space may stand between.
 fn parse(text: &str, unit: fn(&str) -> Option<u64>) -> Result<u64, Wrong> {
     let (is_negative, text) = without_minus(text.trim());
-    let (mantissa, rest) = split_at(text, |c| c.is_ascii_digit() || c == '_' || c == '.');
+    let (mantissa, rest) = split_at(text, |c| matches!(c, '0'..='9' | '_' | '.'));
     let (exponent, rest) = split_exponent(rest)?;
     let factor = unit(rest.trim_start()).ok_or(Wrong::NoNumber)?;
     let (digits, decimals) = digits(mantissa)?;

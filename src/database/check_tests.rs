@@ -1,9 +1,10 @@
 //! Every kind of difference between documents and sets is found by a check, and named.
 
-use super::{CheckReport, Database};
+use super::Database;
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
+use crate::inspect::CheckReport;
 use crate::plan::{Permuted, Plan};
 use crate::store::{
     DEAD, Extent, KEYS, Lists, POSTINGS, Recording, Set, SetRow, Settings, Sizes, Store, number_of,

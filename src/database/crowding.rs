@@ -110,7 +110,10 @@ impl Snapshot {
     pub fn largest_groups(&self, most: usize, most_read: u64) -> Result<LargestGroups> {
         let Crowds { list, all_from } = self.reader()?.largest_groups(most, most_read)?;
         let mut groups = Vec::with_capacity(list.len());
-        for crowd in list.into_iter().filter(|crowd| crowd.rows > 1) {
+        for crowd in list {
+            if crowd.rows < 2 {
+                continue;
+            }
             let fingerprint = Fingerprint::from_bits(crowd.prefix);
             let newest_key = self.newest_key(fingerprint)?;
             groups.push(FingerprintGroup {

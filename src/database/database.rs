@@ -10,10 +10,7 @@ use parking_lot::Mutex;
 #[cfg(feature = "serve")]
 use super::listener::{Listen, Listener};
 use super::options::{CreateOptions, OpenOptions};
-use super::snapshot::Snapshot;
-use super::submissions::WriterOptions;
 use super::write::WriteTxn;
-use super::writer::Writer;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation, Watch};
@@ -72,7 +69,7 @@ pub struct Database {
     // Before the store, so that nobody else asks for the database when it is closed.
     #[cfg(feature = "serve")]
     listener: Mutex<Option<Listener>>,
-    pub(super) store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
 }
 
 impl Database {
@@ -150,16 +147,6 @@ impl Database {
         Ok(opened)
     }
 
-    /// Checks that the database has what was set in `options` and is stored: scheme, max distance, sketch size, least
-    /// similarity, plan, time of creation.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
-    pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
-        options.ensure_met(self.store.settings())
-    }
-
     /// Starts the listener, if the options ask for one.
     fn with_listener(store: Store, options: &OpenOptions) -> Result<Self> {
         let store = Arc::new(store);
@@ -187,17 +174,6 @@ impl Database {
             listener: Mutex::new(None),
             store,
         }
-    }
-
-    /// Refuses a call that cannot be answered, before anything else is done for it.
-    #[cfg(feature = "ingest")]
-    pub(crate) fn ensure_usable(&self) -> Result<()> {
-        self.store.ensure_usable()
-    }
-
-    #[cfg(feature = "serve")]
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.store
     }
 
     /// The path with which the database was created or opened. After [`build`](Self::build) it is absolute.
@@ -259,19 +235,6 @@ impl Database {
         self.store.set_cache(cache)
     }
 
-    /// A view of what is committed now, which later commits do not change.
-    ///
-    /// It never waits for a writer. Space in the file that is freed while the snapshot lives, also by
-    /// merging, is used again only when the snapshot is gone.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Storage`], [`Error::Corrupted`] or [`Error::Damaged`] if the file cannot be read. This
-    /// can only happen after a [`check`](Self::check).
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::new(self.store.clone())
-    }
-
     /// Waits until no other transaction writes, then begins one.
     ///
     /// Who waits is served in the order of asking, so nobody is left waiting while others write again and
@@ -311,16 +274,6 @@ impl Database {
     pub fn begin_write_within(&self, timeout: Duration) -> Result<Option<WriteTxn>> {
         let end = Instant::now().checked_add(timeout);
         WriteTxn::begin(&self.store, end.map_or(Patience::Endless, Patience::Until))
-    }
-
-    /// Starts a writer, with which many threads and tasks submit documents.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::ReadOnly`] if the database was opened read-only.
-    /// * [`Error::NoThread`] if the system gives no thread.
-    pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
-        Writer::start(&self.store, options)
     }
 
     /// What has happened since this handle was opened, and how the database stands now.

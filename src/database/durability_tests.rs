@@ -24,7 +24,7 @@ fn a_new_database_whose_name_is_not_durable_is_not_there() -> Result<()> {
     let build = || Database::build(path("build"), &options, one(), 1 << 20);
     let source = Database::build(path("source"), &options, one(), 1 << 20)?;
     let snapshot = source.snapshot()?;
-    let backup = || snapshot.backup(path("backup"), |_, _| std::ops::ControlFlow::Continue(()));
+    let backup = || snapshot.backup(path("backup"));
 
     for failed in [unsynced(create), unsynced(build), unsynced(backup)] {
         assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");

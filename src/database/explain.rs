@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use super::near_search::{NearQuery, NearSearch, probe_set};
-use super::query::Query;
+use super::query::{Matches, Query};
+use super::search;
+use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
 use crate::store::Reader;
@@ -66,8 +68,30 @@ const MOST_TIMES: usize = 16;
 /// The timing ends after this time, but not before the probes were timed twice.
 const LONGEST_TIMING: Duration = Duration::from_millis(20);
 
+impl Snapshot {
+    /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
+    /// the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`query`](Self::query).
+    ///
+    /// # Cost
+    ///
+    /// The probes are made 4 to 18 times, to be timed and counted and for the answer. Some blocks are
+    /// read besides, to measure how the fingerprints are spread.
+    pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
+        // First, since it measures how long it takes to read blocks that are not in memory.
+        let reader = self.reader()?;
+        let mut explanation = explain(reader, query)?;
+        let matches = search::answer(reader, query)?;
+        explanation.total = matches.total();
+        Ok((matches, explanation))
+    }
+}
+
 /// The explanation of a query, without the number of documents that match.
-pub(super) fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
+fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
     let max_distance = query.filter.near.checked(settings)?.max_distance;
     let set = probe_set(reader, max_distance)?;

@@ -112,7 +112,9 @@ fn reach(txn: &mut Result<WriteTxn>, reached: &Reached) -> Result<()> {
 
 /// The answer when the outcome of the commit is known. An error of one submission alone stays.
 fn after<T>(answer: Result<T>, outcome: &Result<()>) -> Result<T> {
-    answer.and_then(|answer| outcome.clone().map(|()| answer))
+    let answer = answer?;
+    outcome.clone()?;
+    Ok(answer)
 }
 
 /// Answers everybody when the thread ends, whatever the reason.
@@ -192,11 +194,10 @@ impl Documents {
         if self.asked.is_empty() {
             return;
         }
-        let asked: Vec<(&Document, &Policy)> = self
-            .asked
-            .iter()
-            .map(|(submission, policy)| (&submission.document, policy))
-            .collect();
+        let mut asked: Vec<(&Document, &Policy)> = Vec::with_capacity(self.asked.len());
+        for (submission, policy) in &self.asked {
+            asked.push((&submission.document, policy));
+        }
         let mut promises = self.promises.drain(..);
         let inserted = match txn {
             Ok(open) => open.insert_each_if_new(&asked, |verdict| {
@@ -208,7 +209,9 @@ impl Documents {
             Err(error) => Err(error.clone()),
         };
         if let Err(error) = inserted {
-            promises.for_each(|promise| decided.insert(promise, Err(error.clone())));
+            for promise in promises {
+                decided.insert(promise, Err(error.clone()));
+            }
             *txn = Err(error);
         }
         for reached in last_of_each_source(&self.asked) {

@@ -40,9 +40,6 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
-pub use check::{CheckReport, Problem};
-#[cfg(feature = "ingest")]
-pub(crate) use clusters::DuplicateEvent;
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,
     Survivor,

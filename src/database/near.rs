@@ -153,13 +153,16 @@ impl From<u32> for Near {
 /// Why a function of the caller could not tell.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+type VerifyStored = dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync;
+type VerifyPair = dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync;
+
 /// A function of the caller that looks last at a match. Clones share it, and it equals only these.
 #[derive(Clone)]
 pub(super) enum Verify {
     /// Whether a stored document matches a query.
-    Stored(Arc<dyn Fn(&Document) -> Result<bool, Failure> + Send + Sync>),
+    Stored(Arc<VerifyStored>),
     /// Whether a new document, the first, matches a stored one.
-    Pair(Arc<dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send + Sync>),
+    Pair(Arc<VerifyPair>),
 }
 
 impl Verify {
@@ -217,7 +220,8 @@ impl Default for Filter {
 impl Filter {
     /// Whether a least similarity or an order by it is asked for, and not only that of the database.
     pub(super) fn asks_for_similarity(&self) -> bool {
-        self.near.min_similarity.is_some_and(|least| least > 0.0) || self.order == Order::Similarity
+        let least = self.near.min_similarity.unwrap_or(0.0);
+        least > 0.0 || self.order == Order::Similarity
     }
 
     /// The bounds of what is near to a document, if they and its sketch fit.
@@ -263,6 +267,7 @@ impl Filter {
 
 /// The order in which matches are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {
     /// The nearest first.

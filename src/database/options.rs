@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use super::database::Database;
 use super::near::NearBounds;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -226,7 +227,8 @@ impl CreateOptions {
                 let distance = self.chosen_distance();
                 let all =
                     plan::plans_and_estimates(self.expected_documents, distance, self.prefer, &[]);
-                let preferred = all.into_iter().find(|(_, estimate)| estimate.preferred);
+                let mut plans = all.into_iter();
+                let preferred = plans.find(|(_, estimate)| estimate.preferred);
                 Ok(preferred.expect("there are plans for every distance").0)
             }
         }
@@ -266,7 +268,7 @@ impl CreateOptions {
     }
 
     /// Checks that a file has what was set here and is stored.
-    pub(super) fn ensure_met(&self, settings: &Settings) -> Result<()> {
+    fn ensure_met(&self, settings: &Settings) -> Result<()> {
         if let Some(given) = self.scheme
             && given != settings.scheme
         {
@@ -276,17 +278,17 @@ impl CreateOptions {
             });
         }
         let least = settings.min_similarity.unwrap_or(0.0);
-        ensure_same("max distance", settings.max_distance, self.max_distance)?;
+        ensure_same("max distance", &settings.max_distance, self.max_distance)?;
         ensure_same(
             "sketch size",
-            settings.sketch_size.bytes(),
+            &settings.sketch_size.bytes(),
             self.sketch_size.map(SketchSize::bytes),
         )?;
-        ensure_same("least similarity", least, self.min_similarity)?;
-        ensure_same("plan", settings.plan.to_string(), self.plan.clone())?;
+        ensure_same("least similarity", &least, self.min_similarity)?;
+        ensure_same("plan", &settings.plan.to_string(), self.plan.clone())?;
         ensure_same(
             "time of creation",
-            settings.created,
+            &settings.created,
             self.created.map(UnixSeconds::unchecked),
         )
     }
@@ -310,21 +312,30 @@ impl CreateOptions {
     }
 }
 
+impl Database {
+    /// Checks that the database has what was set in `options` and is stored: scheme, max distance, sketch size, least
+    /// similarity, plan, time of creation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemeMismatch`] for another scheme, and [`Error::CreatedOtherwise`] for anything else.
+    pub fn ensure_created_with(&self, options: &CreateOptions) -> Result<()> {
+        options.ensure_met(self.store.settings())
+    }
+}
+
 /// Refuses what was set and is stored otherwise.
 fn ensure_same<T: PartialEq + fmt::Display>(
     option: &'static str,
-    stored: T,
+    stored: &T,
     given: Option<T>,
 ) -> Result<()> {
     match given {
-        Some(given) if given != stored => {
-            let [stored, given] = [stored, given].map(|it| it.to_string().into());
-            Err(Error::CreatedOtherwise {
-                option,
-                stored,
-                given,
-            })
-        }
+        Some(given) if given != *stored => Err(Error::CreatedOtherwise {
+            option,
+            stored: stored.to_string().into(),
+            given: given.to_string().into(),
+        }),
         _ => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use crate::source::Ignored;
 ///
 /// A document without near-duplicates is always stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum OnMatch {
     /// Store it and report its near-duplicates.

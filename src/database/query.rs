@@ -38,9 +38,8 @@ impl Query {
     /// A query for the documents like this one, by its fingerprint and its sketch, with the defaults of the
     /// methods below. `None` if the document has no fingerprint: its text is too short to judge.
     pub fn like(document: &Document) -> Option<Self> {
-        document
-            .fingerprint()
-            .map(|fingerprint| Self::new(fingerprint).with_sketch(document.sketch().copied()))
+        let query = Self::new(document.fingerprint()?);
+        Some(query.with_sketch(document.sketch().copied()))
     }
 
     /// The same question about another fingerprint, without a sketch.

@@ -221,8 +221,11 @@ impl<'a> Search<'a> {
             return Ok(search);
         }
         if let Some(near) = near {
-            let near: Vec<_> = near.iter().map(|&near| (0, near)).collect();
-            add_all(reader, slice::from_mut(&mut search), &near)?;
+            let mut of_search = Vec::with_capacity(near.len());
+            for &near in near {
+                of_search.push((0, near));
+            }
+            add_all(reader, slice::from_mut(&mut search), &of_search)?;
             return Ok(search);
         }
         let near_query = [search.near_query];
@@ -352,7 +355,10 @@ impl<'a> Search<'a> {
             wanted -= 1;
         }
         self.near.retain(|near, _| needed.contains(near));
-        self.kept = self.near.values().map(|group| group.documents).sum();
+        self.kept = 0;
+        for group in self.near.values() {
+            self.kept += group.documents;
+        }
         self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
         Ok(())
     }
@@ -480,7 +486,9 @@ impl<'a> Search<'a> {
 
     /// Reads a document, if it matches.
     fn read(&self, reader: Reader<'_>, number: DocumentNumber) -> Result<Option<Document>> {
-        if self.ignored.is_some_and(|(ignored, ..)| ignored == number) {
+        if let Some((ignored, ..)) = self.ignored
+            && ignored == number
+        {
             return Ok(None);
         }
         let since = self.since.unwrap_or(i64::MIN);
@@ -638,7 +646,7 @@ impl<'s> NewestFirst<'s> {
                 return Ok(());
             }
             // Nothing between the two numbers is wanted.
-            let below = wanted.map_or(DocumentNumber::MIN, DocumentNumber::next);
+            let below = wanted.map_or(DocumentNumber::MIN, |last| last.after(1));
             let kept = part.numbers.partition_point(|&number| number < below);
             part.numbers.truncate(kept);
             if part.numbers.is_empty() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::explain::{self, Explanation};
+use super::database::Database;
 use super::query::{Matches, Query};
 use super::search;
 use crate::document::{Document, validate_key};
@@ -30,23 +30,28 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
     stored: StoredSnapshot,
-    pub(super) store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
+}
+
+impl Database {
+    /// A view of what is committed now, which later commits do not change.
+    ///
+    /// It never waits for a writer. Space in the file that is freed while the snapshot lives, also by
+    /// merging, is used again only when the snapshot is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`](crate::Error::Storage), [`Error::Corrupted`](crate::Error::Corrupted) or [`Error::Damaged`](crate::Error::Damaged) if the file cannot be read. This
+    /// can only happen after a [`check`](Self::check).
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot {
+            stored: self.store.begin_read()?,
+            store: self.store.clone(),
+        })
+    }
 }
 
 impl Snapshot {
-    pub(super) fn new(store: Arc<Store>) -> Result<Self> {
-        Ok(Self {
-            stored: store.begin_read()?,
-            store,
-        })
-    }
-
-    /// The path with which the database was created or opened.
-    #[cfg(feature = "parquet")]
-    pub(crate) fn path(&self) -> &Path {
-        &self.store.path
-    }
-
     /// What is read from. Every call begins with this.
     #[inline]
     pub(super) fn reader(&self) -> Result<Reader<'_>> {
@@ -56,7 +61,8 @@ impl Snapshot {
     /// The commit itself. Every call that needs more than a reader begins with this.
     #[inline]
     pub(super) fn stored(&self) -> Result<&StoredSnapshot> {
-        self.store.ensure_usable().map(|()| &self.stored)
+        self.store.ensure_usable()?;
+        Ok(&self.stored)
     }
 
     /// The document of a key, or `None` if there is none.
@@ -77,7 +83,8 @@ impl Snapshot {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         let reader = self.reader()?;
         validate_key(key.as_ref())?;
-        Ok(reader.find(key.as_ref())?.map(|(_, document)| document))
+        let found = reader.find(key.as_ref())?;
+        Ok(found.map(|(_, document)| document))
     }
 
     /// Finds the documents within the max distance of the query's fingerprint.
@@ -179,31 +186,10 @@ impl Snapshot {
         Ok(answers)
     }
 
-    /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
-    /// the time.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`query`](Self::query).
-    ///
-    /// # Cost
-    ///
-    /// The probes are made 4 to 18 times, to be timed and counted and for the answer. Some blocks are
-    /// read besides, to measure how the fingerprints are spread.
-    pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
-        // First, since it measures how long it takes to read blocks that are not in memory.
-        let reader = self.reader()?;
-        let mut explanation = explain::explain(reader, query)?;
-        let matches = search::answer(reader, query)?;
-        explanation.total = matches.total();
-        Ok((matches, explanation))
-    }
-
     /// Makes a dense copy of this snapshot at `path`, where nothing may stand yet.
     ///
     /// The copy is a database of its own. Afterwards it is there as a whole or not at all. Others can go
-    /// on writing meanwhile. `progress` is called now and then with the rows copied so far and the rows
-    /// in all. When it breaks, nothing is left of the copy.
+    /// on writing meanwhile.
     ///
     /// The copy gets the owner, the group and the access list of the database, if the system allows it. Its
     /// mode is that of the database, as far as the umask allows. So nobody can read the copy who cannot
@@ -211,7 +197,6 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
     /// * [`Error::AlreadyExists`](crate::Error::AlreadyExists) if something stands at `path`, and
     ///   [`Error::NoRoom`](crate::Error::NoRoom) if the disk may not have enough room. Nothing is done
     ///   then.
@@ -222,7 +207,17 @@ impl Snapshot {
     /// # Cost
     ///
     /// Reads the whole snapshot, and writes and reads back its live documents and rows.
-    pub fn backup(
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.backup_with(path, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Makes a dense copy as [`backup`](Self::backup) does. `progress` is called now and then with the rows copied so
+    /// far and the rows in all. When it breaks, nothing is left of the copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and those of [`backup`](Self::backup).
+    pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
@@ -307,7 +302,7 @@ impl Snapshot {
                 from = next;
                 behind = next;
                 if let Some((number, document)) = block.into_iter().next() {
-                    behind = number.next();
+                    behind = number.after(1);
                     sample.push(document?);
                     break;
                 }
@@ -337,18 +332,26 @@ impl Snapshot {
 
     /// The number of different fingerprints that documents have. [`stats`](Self::stats) estimates it; this is exact.
     ///
-    /// `progress` is called now and then with the parts that were counted and the parts in all.
-    ///
     /// # Errors
     ///
-    /// * [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks.
-    /// * [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
-    ///   [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// [`Error::Damaged`](crate::Error::Damaged), [`Error::Corrupted`](crate::Error::Corrupted) and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
     /// # Cost
     ///
     /// Reads the postings once, on all cores: a row of 16 bytes for each document. At most some 100 MB of memory.
-    pub fn count_fingerprints(
+    pub fn count_fingerprints(&self) -> Result<u64> {
+        self.count_fingerprints_with(|_, _| ControlFlow::Continue(()))
+    }
+
+    /// Counts as [`count_fingerprints`](Self::count_fingerprints) does. `progress` is called now and then with the parts
+    /// that were counted and the parts in all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and those of
+    /// [`count_fingerprints`](Self::count_fingerprints).
+    pub fn count_fingerprints_with(
         &self,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<u64> {

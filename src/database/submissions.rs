@@ -32,6 +32,7 @@ use crate::store::Store;
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answers {
     /// When the document is durable.
     #[default]
@@ -355,13 +356,15 @@ impl Submissions {
 
     /// Refuses to wait for an answer that cannot come before this thread goes on.
     pub(super) fn ensure_may_wait(&self) -> Result<()> {
-        let store = self.store.upgrade();
-        let has_turn = store.is_some_and(|store| store.is_writing_here());
-        if has_turn || self.thread.get() == Some(&thread::current().id()) {
-            Err(Error::WouldDeadlock)
-        } else {
-            Ok(())
+        if let Some(store) = self.store.upgrade()
+            && store.is_writing_here()
+        {
+            return Err(Error::WouldDeadlock);
         }
+        if self.thread.get() == Some(&thread::current().id()) {
+            return Err(Error::WouldDeadlock);
+        }
+        Ok(())
     }
 
     /// Refuses everything that is to be stored after a commit whose outcome is not known.
@@ -445,9 +448,12 @@ impl Submissions {
         let mut queue = self.queue.lock();
         let mut line = queue.line.iter();
         let index = line.position(|(_, other)| Arc::ptr_eq(other, waiter));
-        let withdrawn = index.and_then(|index| queue.line.remove(index));
-        drop(queue);
-        drop(withdrawn);
+        if let Some(index) = index {
+            let withdrawn = queue.line.remove(index);
+            drop(queue);
+            // A promise that is dropped gives its answer.
+            drop(withdrawn);
+        }
     }
 
     /// Notes that a task waits for a submission.
@@ -532,7 +538,9 @@ impl Submissions {
         let line = mem::take(&mut queue.line);
         self.gauge.set(0, 0);
         drop(queue);
-        line.iter().for_each(|(_, waiter)| waiter.let_in());
+        for (_, waiter) in &line {
+            waiter.let_in();
+        }
         // A promise that is dropped gives its answer.
         drop((waiting, line));
     }

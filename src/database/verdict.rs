@@ -31,6 +31,7 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) did with the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// It was stored, and its key is new.
     Inserted,
@@ -74,9 +75,9 @@ impl Verdict {
             Change::Skipped => verdicts.skipped += 1,
         }
         // Matches may be in the order of similarity.
-        let distances = self.matches.iter().map(|found| found.distance as usize);
-        if let Some(distance) = distances.min() {
-            verdicts.nearest[distance] += 1;
+        let distances = self.matches.iter().map(|found| found.distance);
+        if let Some(nearest) = distances.min() {
+            verdicts.nearest[nearest as usize] += 1;
         }
     }
 
@@ -168,7 +169,10 @@ impl WriteTxn {
                     source: Box::new(error),
                 })?;
         }
-        let to_insert: Vec<ToInsert<'_>> = documents.iter().map(|it| (it, policy)).collect();
+        let mut to_insert: Vec<ToInsert<'_>> = Vec::with_capacity(documents.len());
+        for document in documents {
+            to_insert.push((document, policy));
+        }
         let mut verdicts = Vec::with_capacity(documents.len());
         self.insert_each(&to_insert, |verdict| {
             verdicts.push(verdict?);
@@ -192,8 +196,9 @@ impl WriteTxn {
         documents: &[(&Document, &Policy)],
         mut each: impl FnMut(Result<Verdict>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let each = |verdict| Error::if_broken(each(verdict));
-        Error::unless_interrupted(self.insert_each(documents, each))
+        Error::unless_interrupted(
+            self.insert_each(documents, |verdict| Error::if_broken(each(verdict))),
+        )
     }
 
     fn insert_each(
@@ -438,10 +443,10 @@ fn find_committed<'a>(
     to_insert: &[ToInsert<'a>],
 ) -> Result<Vec<Committed<'a>>> {
     let own = reader.find_each(to_insert.iter().map(|(document, _)| document.key()))?;
-    let mut all: Vec<Committed<'a>> = own
-        .into_iter()
-        .map(|own| Committed { own, near: None })
-        .collect();
+    let mut all: Vec<Committed<'a>> = Vec::with_capacity(to_insert.len());
+    for own in own {
+        all.push(Committed { own, near: None });
+    }
     let mut queries = Vec::with_capacity(to_insert.len());
     let mut document_of = Vec::with_capacity(to_insert.len());
     for (index, (document, policy)) in to_insert.iter().enumerate() {

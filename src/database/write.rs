@@ -33,8 +33,10 @@ pub struct WriteTxn {
 impl WriteTxn {
     /// Begins the transaction when its turn has come. `None` if that is not in time.
     pub(super) fn begin(store: &Arc<Store>, patience: Patience) -> Result<Option<Self>> {
-        let begun = store.begin_write(patience)?;
-        Ok(begun.map(|writer| Self {
+        let Some(writer) = store.begin_write(patience)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
             first_number: writer.reader().counters().next_document,
             writer,
             near_written: NearWritten::default(),
@@ -89,10 +91,8 @@ impl WriteTxn {
     #[cfg(feature = "ingest")]
     pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Document>> {
         validate_key(key)?;
-        Ok(self
-            .writer
-            .find_to_change(key)?
-            .map(|(_, document)| document))
+        let found = self.writer.find_to_change(key)?;
+        Ok(found.map(|(_, document)| document))
     }
 
     /// Removes the document of a key and returns it, or `None` if there is none.

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 
+use super::database::Database;
 use super::group_commit;
 use super::policy::Policy;
 use super::submissions::{Submissions, Work, WriterOptions};
@@ -15,7 +16,7 @@ use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::process::OfProcess;
 use crate::source::Reached;
-use crate::store::{Store, User};
+use crate::store::User;
 
 /// A handle with which many threads and tasks write, without a transaction of their own.
 ///
@@ -60,9 +61,15 @@ pub struct Writer {
     handle: Arc<Handle>,
 }
 
-impl Writer {
-    /// Starts the thread.
-    pub(super) fn start(store: &Arc<Store>, options: WriterOptions) -> Result<Self> {
+impl Database {
+    /// Starts a writer, with which many threads and tasks submit documents.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::ReadOnly`] if the database was opened read-only.
+    /// * [`Error::NoThread`] if the system gives no thread.
+    pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
+        let store = &self.store;
         store.ensure_writable()?;
         let submissions = Arc::new(Submissions::new(options, store));
         let failure = Arc::new(Mutex::new(None));
@@ -82,9 +89,11 @@ impl Writer {
         // First a name, since a coercion within the call would make a weak pointer to something else.
         let user: Arc<dyn User> = handle.clone();
         store.note_user(Arc::downgrade(&user));
-        Ok(Self { handle })
+        Ok(Writer { handle })
     }
+}
 
+impl Writer {
     /// Submits a document. Its ticket gives the verdict later.
     ///
     /// If the queue is full, this waits until there is room. With a document that was read from a source, the place

@@ -181,18 +181,16 @@ impl Dedup {
 
     /// How the records are read, named by their places. Fields are passed over if nothing depends on them.
     fn reading(&self) -> ReadOptions {
-        let mut options = self.options.clone().numbered();
+        let mut options = self.options.clone();
+        options.numbered = true;
         if self.database.is_some() {
             return options;
         }
         for field in self.clustering.fields_not_needed() {
             options = options.ignore_field(field);
         }
-        if self.clustering.is_by_default() {
-            options.odd_ranks_are_none()
-        } else {
-            options
-        }
+        options.odd_ranks_are_none = self.clustering.is_by_default();
+        options
     }
 
     fn ensure_whole_records(&self) -> Result<()> {

@@ -15,7 +15,7 @@ use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
 use super::work::{REMOVED, Work, cannot_write, write_durably};
-use crate::database::{Database, Duplicate, DuplicateEvent};
+use crate::database::{Database, DeletionEvent, Duplicate};
 use crate::error::Result;
 use crate::ingest::{NumberedKey, RecordId};
 
@@ -55,20 +55,24 @@ pub(super) fn decide(
     let known = known.map(Database::snapshot).transpose()?;
     let mut verdicts = Verdicts::default();
     let mut totals = DedupTotals::default();
-    snapshot.duplicates_with_reference(known.as_ref(), &dedup.clustering, &mut |event| {
-        match event {
-            DuplicateEvent::Duplicate {
-                duplicate,
-                is_of_reference: is_known,
-            } => {
-                totals.removed_as_equal += u64::from(duplicate.distance == 0);
-                totals.removed_as_known += u64::from(is_known);
-                verdicts.add(&duplicate, is_known);
+    snapshot.duplicates_with_reference(
+        known.as_ref(),
+        &dedup.clustering,
+        &mut |event, is_known| {
+            match event {
+                DeletionEvent::Duplicate(duplicate) => {
+                    totals.removed_as_equal += u64::from(duplicate.distance == 0);
+                    totals.removed_as_known += u64::from(is_known);
+                    verdicts.add(&duplicate, is_known);
+                }
+                DeletionEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
+                DeletionEvent::Reported
+                | DeletionEvent::Kept(_)
+                | DeletionEvent::Committed { .. } => {}
             }
-            DuplicateEvent::Progress { done, all } => observe(DedupEvent::comparing(done, all)),
-        }
-        dedup.stop.ensure_wanted()
-    })?;
+            dedup.stop.ensure_wanted()
+        },
+    )?;
     totals.removed_as_equal += verdicts.add_short(database)?;
     verdicts.rows.sort_unstable_by_key(|row| row.id);
     totals.removed = verdicts.rows.len() as u64;

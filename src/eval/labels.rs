@@ -87,8 +87,7 @@ impl Labels {
         let mut columns = None;
         let mut seen = HashSet::new();
         for (number, line) in (1..).zip(lines) {
-            let at = |reason: String| (Some(number), reason);
-            let line = line.map_err(|error| at(format!("it cannot be read: {error}")))?;
+            let line = line.map_err(|error| at(number, format!("it cannot be read: {error}")))?;
             let fields: Vec<&str> = line.trim_end_matches('\r').split('\t').collect();
             if line.trim().is_empty() {
                 continue;
@@ -96,7 +95,7 @@ impl Labels {
             let columns = match &columns {
                 Some(columns) => columns,
                 None => {
-                    let found = Columns::find(&fields).map_err(at)?;
+                    let found = Columns::find(&fields).map_err(|reason| at(number, reason))?;
                     let columns = columns.insert(found);
                     if columns.has_header {
                         labels.has_j4 = columns.j4.is_some();
@@ -105,16 +104,17 @@ impl Labels {
                     columns
                 }
             };
-            let (keys, label, j4) = columns.read(&fields).map_err(at)?;
+            let (keys, label, j4) = columns.read(&fields).map_err(|reason| at(number, reason))?;
             let same = if label.is_empty() {
                 Some(true)
             } else {
                 judgements.judge(label)
             };
             if same.is_none() && !columns.has_header {
-                return Err(at(format!(
-                    "the label {label:?} is neither one of same nor one of different"
-                )));
+                return Err(at(
+                    number,
+                    format!("the label {label:?} is neither one of same nor one of different"),
+                ));
             }
             let [Some(a), Some(b)] = keys.map(|key| corpus.index(key.as_bytes())) else {
                 let first_is_known = corpus.index(keys[0].as_bytes()).is_some();
@@ -124,7 +124,10 @@ impl Labels {
             };
             if a == b {
                 let key = keys[0];
-                return Err(at(format!("a document is paired with itself: {key:?}")));
+                return Err(at(
+                    number,
+                    format!("a document is paired with itself: {key:?}"),
+                ));
             }
             let pair = Labelled {
                 a: a.min(b),
@@ -206,6 +209,11 @@ impl Labels {
         }
         judged
     }
+}
+
+/// What is wrong with a line.
+fn at(line: u64, reason: String) -> (Option<u64>, String) {
+    (Some(line), reason)
 }
 
 /// Where the fields of a line are.

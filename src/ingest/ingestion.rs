@@ -194,7 +194,7 @@ impl<'d> Ingest<'d> {
         report: &mut dyn FnMut(Event<'_>) -> Result<()>,
     ) -> Result<Ingested> {
         // Before anything is read of the inputs.
-        self.database.ensure_usable()?;
+        self.database.store.ensure_usable()?;
         let began = Instant::now();
         let needs_sketches = self.settings.policy.needs_sketches();
         let sketch_size = self.database.sketch_size();

@@ -17,12 +17,13 @@ pub struct ReadOptions {
     pub(super) text_field: Option<String>,
     pub(crate) unit: Unit,
     pub(super) globs: Vec<String>,
-    /// Whether documents are named by the places of their records.
-    pub(super) numbered: bool,
+    /// Whether documents are named by the places of their records. So none takes the place of another of its key.
+    pub(crate) numbered: bool,
     /// The fields of JSON records that are not read.
     ignored: Vec<String>,
-    /// Whether a rank of another form counts as none.
-    pub(super) odd_ranks_are_none: bool,
+    /// Whether a rank that is no list of whole numbers counts as none. Fields of this name may mean something else to
+    /// others.
+    pub(crate) odd_ranks_are_none: bool,
     directory: Option<PathBuf>,
     /// Says whether nobody wants the rest.
     pub(super) stop: Stop,
@@ -117,18 +118,6 @@ impl ReadOptions {
     #[must_use]
     pub fn glob(mut self, pattern: impl Into<String>) -> Self {
         self.globs.push(pattern.into());
-        self
-    }
-
-    /// Documents are named by the places of their records. So none takes the place of another of its key.
-    pub(crate) fn numbered(mut self) -> Self {
-        self.numbered = true;
-        self
-    }
-
-    /// A rank that is no list of whole numbers counts as none. Fields of this name may mean something else to others.
-    pub(crate) fn odd_ranks_are_none(mut self) -> Self {
-        self.odd_ranks_are_none = true;
         self
     }
 

@@ -70,7 +70,7 @@ impl Meters {
     }
 
     pub(crate) fn count(&self, count: Count) -> u64 {
-        self.counts[count as usize].load(Ordering::Relaxed)
+        load(&self.counts[count as usize])
     }
 
     /// Records times, many for little more than one.
@@ -182,6 +182,10 @@ impl Default for VerdictMeters {
     }
 }
 
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
 impl VerdictMeters {
     fn add(&self, verdicts: &Verdicts) {
         let each = [
@@ -200,7 +204,6 @@ impl VerdictMeters {
     }
 
     fn sum(&self) -> Verdicts {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Verdicts {
             inserted: load(&self.inserted),
             inserted_duplicates: load(&self.inserted_duplicates),

@@ -76,9 +76,10 @@ impl Metrics {
             ("replaced", verdicts.replaced, verdicts.replaced_duplicates),
             ("skipped", verdicts.skipped, verdicts.skipped),
         ] {
-            let labels = |matched: bool| format!("kind=\"{kind}\",matched=\"{matched}\"");
-            text.sample(name, &labels(true), duplicates);
-            text.sample(name, &labels(false), all.saturating_sub(duplicates));
+            let kind = format!("kind=\"{kind}\"");
+            let others = all.saturating_sub(duplicates);
+            text.sample(name, &format!("{kind},matched=\"true\""), duplicates);
+            text.sample(name, &format!("{kind},matched=\"false\""), others);
         }
         let name = "verdicts_by_distance_total";
         text.head(
@@ -245,17 +246,11 @@ impl Exposition {
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
-        let all: Vec<&str> = self
-            .label
-            .as_deref()
-            .into_iter()
-            .chain([labels])
-            .filter(|it| !it.is_empty())
-            .collect();
-        let labels = if all.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", all.join(","))
+        let labels = match self.label.as_deref() {
+            None if labels.is_empty() => String::new(),
+            None => format!("{{{labels}}}"),
+            Some(own) if labels.is_empty() => format!("{{{own}}}"),
+            Some(own) => format!("{{{own},{labels}}}"),
         };
         writeln!(self.text, "simdb_{name}{labels} {value}").expect("a string takes any text");
     }

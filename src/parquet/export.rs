@@ -111,7 +111,7 @@ impl<'s> Export<'s> {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Exported> {
-        if are_same_file(path.as_ref(), self.snapshot.path()) {
+        if are_same_file(path.as_ref(), &self.snapshot.store.path) {
             return Err(Error::output(
                 path.as_ref(),
                 "it is the database itself; choose another file",

@@ -8,8 +8,8 @@ use parquet::file::metadata::KeyValue;
 use crate::database::CreateOptions;
 use crate::document::Document;
 use crate::error::Result;
-use crate::inspect::Statistics;
 use crate::sketch::SketchSize;
+use crate::store::Statistics;
 use crate::text::Scheme;
 
 /// A column of a file of documents.

@@ -33,14 +33,21 @@ impl<'a> Candidates<'a> {
     /// The number of candidates in the range of a probe.
     pub(crate) fn within(self, probe: &Probe) -> u64 {
         let range = probe.first..=probe.last;
-        self.0.iter().filter(|row| range.contains(row)).count() as u64
+        let mut count = 0;
+        for row in self.0 {
+            count += u64::from(range.contains(row));
+        }
+        count
     }
 
     /// The number of candidates in the range of a probe that are within `max_distance` of its query.
     pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
         let range = probe.first..=probe.last;
-        let within = within(self.0, probe.query.bits(), max_distance);
-        within.filter(|(row, _)| range.contains(row)).count() as u64
+        let mut count = 0;
+        for (row, _) in within(self.0, probe.query.bits(), max_distance) {
+            count += u64::from(range.contains(&row));
+        }
+        count
     }
 
     /// The candidates within `max_distance` of the query. This is the only way to a [`NearFingerprint`]:

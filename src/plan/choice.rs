@@ -165,7 +165,8 @@ impl Way {
         if self.bits < f64::from(blocks) {
             return None;
         }
-        let kept = self.bits * f64::from(blocks - distance) / f64::from(blocks);
+        let share = f64::from(blocks - distance);
+        let kept = self.bits * share / f64::from(blocks);
         // The choices of the few blocks that are kept are as many as those of the others.
         let mut choices = 1;
         for i in 0..blocks - distance {
@@ -181,7 +182,10 @@ impl Way {
 
 /// The ways that no other way equals or exceeds, with no more tables and no fewer bits left.
 fn best_ways(mut ways: Vec<Way>) -> Vec<Way> {
-    ways.sort_by(|a, b| a.tables.cmp(&b.tables).then(b.bits.total_cmp(&a.bits)));
+    ways.sort_by(|a, b| {
+        let by_tables = a.tables.cmp(&b.tables);
+        by_tables.then(b.bits.total_cmp(&a.bits))
+    });
     let mut most_bits = 0.0;
     ways.retain(|way| {
         let better = way.bits > most_bits;

@@ -150,7 +150,8 @@ impl CostModel {
         let candidates = self.candidates(prefix);
         if self.work == Work::Join {
             // Rows of one prefix look for the others together.
-            let alone = (1.0 / (self.rows * self.share(prefix.table, prefix.prefix_bits))).min(1.0);
+            let rows_of_prefix = self.rows * self.share(prefix.table, prefix.prefix_bits);
+            let alone = (1.0 / rows_of_prefix).min(1.0);
             return PASSED_NANOS
                 + prefix.values() * alone * GROUP_NANOS
                 + candidates * JOINED_NANOS;
@@ -162,9 +163,10 @@ impl CostModel {
             self.nanos_here(&CANDIDATE)
         };
         let range = self.nanos_here(&RANGE) + READ_NANOS * (1.0 - self.cached);
+        let share = self.share(prefix.table, prefix.prefix_bits);
         let mut runs = 0.0;
         for rows in &self.runs {
-            let any = (rows * self.share(prefix.table, prefix.prefix_bits)).min(1.0);
+            let any = (rows * share).min(1.0);
             runs += self.nanos_here(&NO_ROWS) + any * self.nanos_here(&RANGE);
         }
         prefix.ranges() * (self.levels * range + runs) + candidates * each
@@ -187,7 +189,11 @@ impl CostModel {
         match probes {
             ProbeSet::Scan => self.rows,
             ProbeSet::Prefixes(prefixes) => {
-                prefixes.iter().map(|&prefix| self.candidates(prefix)).sum()
+                let mut candidates = 0.0;
+                for &prefix in prefixes {
+                    candidates += self.candidates(prefix);
+                }
+                candidates
             }
         }
     }

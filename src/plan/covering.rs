@@ -17,7 +17,7 @@ pub(crate) struct Reach {
 }
 
 /// The most steps of one proof. They take about a dozen milliseconds.
-pub(super) const MOST_STEPS: u32 = 1 << 16;
+const MOST_STEPS: u32 = 1 << 16;
 
 /// Whether no pair of fingerprints that differ in at most `distance` bits is missed. `None` if the search
 /// ran out of `steps`, which proves nothing. The steps it took are subtracted from `steps`.
@@ -33,12 +33,23 @@ pub(crate) fn covers(reaches: &[Reach], distance: u32, steps: &mut u32) -> Optio
     (missed || search.steps > 0).then_some(!missed)
 }
 
+/// Whether it is proved that nothing is missed at a distance.
+pub(super) fn is_proved(reaches: &[Reach], distance: u32) -> bool {
+    let mut steps = MOST_STEPS;
+    covers(reaches, distance, &mut steps) == Some(true)
+}
+
 /// The largest distance at which nothing is missed, or `None` if there are no probes. If a proof runs out
 /// of steps, the largest distance proved before it.
 pub(super) fn radius(reaches: &[Reach]) -> Option<u32> {
-    let proved = (0..=u64::BITS)
-        .take_while(|&distance| covers(reaches, distance, &mut { MOST_STEPS }) == Some(true));
-    proved.last()
+    let mut proved = None;
+    for distance in 0..=u64::BITS {
+        if !is_proved(reaches, distance) {
+            break;
+        }
+        proved = Some(distance);
+    }
+    proved
 }
 
 /// The bits that lie in the same prefixes.

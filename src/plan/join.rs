@@ -56,7 +56,8 @@ impl Part {
 
     /// Whether all rows of another part are of this one too.
     pub(crate) fn contains(self, other: Self) -> bool {
-        self.bits <= other.bits && (self.first..=self.last()).contains(&other.first)
+        let rows = self.first..=self.last();
+        self.bits <= other.bits && rows.contains(&other.first)
     }
 
     /// The greatest row that begins so.
@@ -151,7 +152,9 @@ impl<'p> Join<'p> {
         let ProbedPrefix {
             prefix_bits, flips, ..
         } = self.passes[pass];
-        leading(a.first ^ b.first, prefix_bits.min(a.bits).min(b.bits)).count_ones() <= flips
+        let bits = prefix_bits.min(a.bits).min(b.bits);
+        let differing = leading(a.first ^ b.first, bits);
+        differing.count_ones() <= flips
     }
 
     /// The parts whose rows a pass compares with those of a part, as far as the bits of that part tell. They have no
@@ -278,7 +281,8 @@ struct Groups<'r> {
 impl<'r> Groups<'r> {
     fn new(part: Part, rows: &'r [u64], prefix_bits: u32) -> Self {
         // About one entry a row.
-        let bits = (prefix_bits - part.bits.min(prefix_bits)).min(rows.len().max(1).ilog2());
+        let behind = prefix_bits - part.bits.min(prefix_bits);
+        let bits = behind.min(rows.len().max(1).ilog2());
         let mut groups = Self {
             part,
             rows,
@@ -306,11 +310,14 @@ impl<'r> Groups<'r> {
 
     /// The rows that have the prefix of this one.
     fn with_prefix(&self, row: u64) -> &'r [u64] {
-        if leading(row ^ self.part.first, self.part.bits.min(self.prefix_bits)) != 0 {
+        let fixed = self.part.bits.min(self.prefix_bits);
+        if leading(row ^ self.part.first, fixed) != 0 {
             return &[];
         }
         let index = self.index(row);
-        let rows = &self.rows[self.starts[index] as usize..self.starts[index + 1] as usize];
+        let start = self.starts[index] as usize;
+        let end = self.starts[index + 1] as usize;
+        let rows = &self.rows[start..end];
         let prefix = leading(row, self.prefix_bits);
         let from = rows.partition_point(|&other| leading(other, self.prefix_bits) < prefix);
         let rows = &rows[from..];
@@ -412,7 +419,11 @@ impl Sides<'_> {
 
 /// The bits in which some of the rows differ.
 fn varying_bits(rows: &[u64]) -> u64 {
-    rows.iter().fold(0, |bits, row| bits | (row ^ rows[0]))
+    let mut varying = 0;
+    for row in rows {
+        varying |= row ^ rows[0];
+    }
+    varying
 }
 
 /// Some of the rows, cut to a block of bits, in order.

@@ -7,7 +7,6 @@ mod cost;
 mod covering;
 mod families;
 mod join;
-mod order;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"

@@ -37,10 +37,15 @@ impl Plan {
     /// The plan of these tables. `None` if there are no tables, too many, or a prefix is longer than 64
     /// bits.
     pub(crate) fn new(tables: Vec<Table>) -> Option<Self> {
-        let possible = !tables.is_empty()
-            && tables.len() <= MOST_TABLES
-            && tables.iter().all(|table| table.prefix_bits <= 64);
-        possible.then(|| Self {
+        if tables.is_empty() || tables.len() > MOST_TABLES {
+            return None;
+        }
+        for table in &tables {
+            if table.prefix_bits > u64::BITS {
+                return None;
+            }
+        }
+        Some(Self {
             tables,
             probe_sets: Arc::default(),
         })
@@ -61,11 +66,8 @@ impl Plan {
 
     /// The number of bits of the shortest prefix that a table was made for.
     pub(crate) fn least_prefix_bits(&self) -> u32 {
-        self.tables
-            .iter()
-            .map(|table| table.prefix_bits)
-            .min()
-            .unwrap_or(0)
+        let prefixes = self.tables.iter().map(|table| table.prefix_bits);
+        prefixes.min().unwrap_or(0)
     }
 
     /// The largest distance that one probe of each table answers exactly, on the prefix that the table was

@@ -131,13 +131,10 @@ impl<'a> Planner<'a> {
         // With more flips than the distance has bits there is nothing left to find.
         let flips_apart = self.distance as usize + 2;
         let place = (table * 65 + prefix_bits as usize) * flips_apart + flips as usize;
-        let known = self
-            .known_nanos
-            .get(place)
-            .filter(|_| (flips as usize) < flips_apart);
-        let Some(known) = known else {
+        if flips as usize >= flips_apart || place >= self.known_nanos.len() {
             return self.cost_model.prefix_nanos(prefix);
-        };
+        }
+        let known = &self.known_nanos[place];
         if known.get().is_nan() {
             known.set(self.cost_model.prefix_nanos(prefix));
         }
@@ -296,7 +293,9 @@ impl<'a> Planner<'a> {
             return false;
         }
         added.clear();
-        added.extend(prefixes.iter().map(|&prefix| self.flip_nanos(prefix)));
+        for &prefix in prefixes.iter() {
+            added.push(self.flip_nanos(prefix));
+        }
         for _ in prefixes.len() as u32..=self.distance {
             let least = added.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
             let Some((index, of_flip)) = least else {
@@ -353,10 +352,15 @@ impl<'a> Planner<'a> {
         loop {
             let mut cheaper = self.cheaper_neighbours(&best);
             cheaper.sort_by(|a, b| a.nanos.total_cmp(&b.nanos));
-            let mut layouts = cheaper
-                .into_iter()
-                .map(|neighbour| neighbour.layout(&best.prefixes));
-            match layouts.find(|layout| self.is_exact(&layout.prefixes)) {
+            let mut exact = None;
+            for neighbour in cheaper {
+                let layout = neighbour.layout(&best.prefixes);
+                if self.is_exact(&layout.prefixes) {
+                    exact = Some(layout);
+                    break;
+                }
+            }
+            match exact {
                 Some(layout) => best = layout,
                 None => return best,
             }
@@ -375,27 +379,19 @@ impl<'a> Planner<'a> {
         }
         let mut cheaper = Vec::new();
         for (index, &prefix) in prefixes.iter().enumerate() {
-            let longer = (1..=8).map(|bits| ProbedPrefix {
-                prefix_bits: prefix.prefix_bits + bits,
-                ..prefix
-            });
-            let longer = longer
-                .flat_map(|prefix| [prefix, prefix.flipped()])
-                .filter(|prefix| prefix.prefix_bits <= u64::BITS);
-            let fewer = prefix
-                .flips
-                .checked_sub(1)
-                .map(|flips| ProbedPrefix { flips, ..prefix });
             let own = nanos[index];
-            for less in longer.chain(fewer).map(Some).chain([None]) {
-                let less_nanos = less.map_or(0.0, |less| self.prefix_nanos(less));
+            for less in narrower(prefix) {
+                let less_nanos = match less {
+                    Some(less) => self.prefix_nanos(less),
+                    None => 0.0,
+                };
                 nanos[index] = less_nanos;
-                for more in [None].into_iter().chain(
-                    (0..prefixes.len())
-                        .filter(|&other| other != index)
-                        .map(Some),
-                ) {
-                    let added = more.map_or(0.0, |more| flipped[more] - nanos[more]);
+                for more in iter::once(None).chain((0..prefixes.len()).map(Some)) {
+                    let added = match more {
+                        Some(more) if more == index => continue,
+                        Some(more) => flipped[more] - nanos[more],
+                        None => 0.0,
+                    };
                     if layout.nanos - (own - less_nanos) + added > layout.nanos * 0.999 {
                         continue;
                     }
@@ -420,6 +416,25 @@ impl<'a> Planner<'a> {
         }
         cheaper
     }
+}
+
+/// The prefixes that one may be replaced by: longer ones, also with a flip more, the same with a flip less, and none.
+fn narrower(prefix: ProbedPrefix) -> Vec<Option<ProbedPrefix>> {
+    let mut narrower = Vec::new();
+    let most = u64::BITS - prefix.prefix_bits;
+    for bits in 1..=most.min(8) {
+        let longer = ProbedPrefix {
+            prefix_bits: prefix.prefix_bits + bits,
+            ..prefix
+        };
+        narrower.push(Some(longer));
+        narrower.push(Some(longer.flipped()));
+    }
+    if let Some(flips) = prefix.flips.checked_sub(1) {
+        narrower.push(Some(ProbedPrefix { flips, ..prefix }));
+    }
+    narrower.push(None);
+    narrower
 }
 
 /// A layout that differs from another in one prefix or two.

@@ -38,13 +38,6 @@ pub(crate) struct Probe {
 }
 
 impl ProbedPrefix {
-    pub(super) fn reach(self, tables: &[Table]) -> Reach {
-        Reach {
-            prefix: tables[self.table].prefix_mask(self.prefix_bits),
-            flips: self.flips,
-        }
-    }
-
     /// The same prefix with one more flip.
     pub(super) fn flipped(self) -> Self {
         Self {
@@ -113,9 +106,14 @@ impl ProbeSet {
         match self {
             Self::Scan => true,
             Self::Prefixes(prefixes) => {
-                let reaches: Vec<Reach> =
-                    prefixes.iter().map(|prefix| prefix.reach(tables)).collect();
-                covering::covers(&reaches, distance, &mut { covering::MOST_STEPS }) == Some(true)
+                let mut reaches = Vec::with_capacity(prefixes.len());
+                for prefix in prefixes {
+                    reaches.push(Reach {
+                        prefix: tables[prefix.table].prefix_mask(prefix.prefix_bits),
+                        flips: prefix.flips,
+                    });
+                }
+                covering::is_proved(&reaches, distance)
             }
         }
     }

@@ -113,8 +113,10 @@ fn spread(targets: &[u8; 64]) -> Spread {
     let mut tables = Box::new([[0; 256]; 8]);
     for (byte, table) in tables.iter_mut().enumerate() {
         for (value, moved) in table.iter_mut().enumerate() {
-            for bit in (0..8).filter(|bit| value & (0x80 >> bit) != 0) {
-                *moved |= 1 << (63 - targets[byte * 8 + bit]);
+            for bit in 0..8 {
+                if value & (0x80 >> bit) != 0 {
+                    *moved |= 1 << (63 - targets[byte * 8 + bit]);
+                }
             }
         }
     }
@@ -123,9 +125,12 @@ fn spread(targets: &[u8; 64]) -> Spread {
 
 fn look_up(tables: &Spread, word: u64) -> u64 {
     // Positions count from the most significant bit, so the first table is that of the highest byte.
-    (0..8).fold(0, |moved, byte| {
-        moved | tables[byte][usize::from((word >> (56 - 8 * byte)) as u8)]
-    })
+    let mut moved = 0;
+    for (byte, table) in tables.iter().enumerate() {
+        let value = (word >> (56 - 8 * byte)) as u8;
+        moved |= table[usize::from(value)];
+    }
+    moved
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 
 /// Something with a descriptor that is in the list as long as this lives.
 #[derive(Debug)]
@@ -27,20 +29,20 @@ pub(crate) struct Kept<T> {
     thing: T,
 }
 
-#[cfg(unix)]
-impl<T: std::os::fd::AsFd> Kept<T> {
+/// On other systems, nothing is inherited.
+#[cfg(not(unix))]
+trait AsFd {}
+
+#[cfg(not(unix))]
+impl<T> AsFd for T {}
+
+impl<T: AsFd> Kept<T> {
     pub(crate) fn new(thing: T) -> Self {
         Self {
+            #[cfg(unix)]
             _listed: Some(list::Listed::new(thing.as_fd())),
             thing,
         }
-    }
-}
-
-#[cfg(not(unix))]
-impl<T> Kept<T> {
-    pub(crate) fn new(thing: T) -> Self {
-        Self { thing }
     }
 }
 
@@ -80,7 +82,7 @@ impl<T> DerefMut for Kept<T> {
 }
 
 #[cfg(unix)]
-impl<T: std::os::fd::AsFd> std::os::fd::AsFd for Kept<T> {
+impl<T: AsFd> AsFd for Kept<T> {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.thing.as_fd()
     }
@@ -117,6 +119,16 @@ mod list {
         next: *const Place,
     }
 
+    impl Place {
+        /// Puts a descriptor in the place of another. False if that is not there.
+        fn change(&self, from: u64, to: u64) -> bool {
+            let changed =
+                self.descriptor
+                    .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+            changed.is_ok()
+        }
+    }
+
     // SAFETY: `next` points to a place, which is never freed or changed, apart from its atomic word.
     unsafe impl Sync for Place {}
     // SAFETY: as above.
@@ -129,9 +141,12 @@ mod list {
 
     fn places() -> impl Iterator<Item = &'static Place> {
         let first = FIRST.load(Ordering::Acquire).cast_const();
+        std::iter::successors(place_at(first), |place| place_at(place.next))
+    }
+
+    fn place_at(place: *const Place) -> Option<&'static Place> {
         // SAFETY: it is null, or a place, which is never freed.
-        let place = |place: *const Place| unsafe { place.as_ref() };
-        std::iter::successors(place(first), move |it| place(it.next))
+        unsafe { place.as_ref() }
     }
 
     /// A descriptor that is in the list as long as this lives.
@@ -145,13 +160,8 @@ mod list {
         pub(super) fn new(descriptor: BorrowedFd<'_>) -> Self {
             let descriptor =
                 u64::from(Process::here().short()) << 32 | u64::from(descriptor.as_raw_fd() as u32);
-            let take = |place: &&Place| {
-                place
-                    .descriptor
-                    .compare_exchange(FREE, descriptor, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            };
-            let place = places().find(take).unwrap_or_else(|| add_place(descriptor));
+            let free = places().find(|place| place.change(FREE, descriptor));
+            let place = free.unwrap_or_else(|| add_place(descriptor));
             Self { place, descriptor }
         }
     }
@@ -159,12 +169,7 @@ mod list {
     impl Drop for Listed {
         fn drop(&mut self) {
             // If it was given up, the place may be that of another.
-            _ = self.place.descriptor.compare_exchange(
-                self.descriptor,
-                FREE,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+            self.place.change(self.descriptor, FREE);
         }
     }
 
@@ -191,12 +196,10 @@ mod list {
 
     pub(super) fn give_up_inherited() -> io::Result<()> {
         let here = Process::here().short();
-        let is_inherited =
-            |descriptor: u64| descriptor != FREE && (descriptor >> 32) as u32 != here;
         let mut instead = None;
         for place in places() {
             let descriptor = place.descriptor.load(Ordering::Acquire);
-            if !is_inherited(descriptor) {
+            if descriptor == FREE || (descriptor >> 32) as u32 == here {
                 continue;
             }
             if instead.is_none() {
@@ -206,14 +209,9 @@ mod list {
             if let Some(instead) = &instead {
                 replace(descriptor as u32 as RawFd, instead)?;
             }
-            let given_up = place.descriptor.compare_exchange(
-                descriptor,
-                FREE,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+            let is_given_up = place.change(descriptor, FREE);
             debug_assert!(
-                given_up.is_ok(),
+                is_given_up,
                 "a descriptor that is inherited is given up once"
             );
         }

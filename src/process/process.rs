@@ -11,6 +11,8 @@
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
+#[cfg(target_os = "linux")]
+use self::cleared_page::{is, number};
 use crate::error::{Error, Result};
 
 /// A process, as far as it can be told from those that it was forked from.
@@ -22,13 +24,13 @@ pub(crate) struct Process(u64);
 impl Process {
     /// This process.
     pub(crate) fn here() -> Self {
-        Self(imp::number())
+        Self(number())
     }
 
     /// Whether this is the process.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
-        imp::is(self.0)
+        is(self.0)
     }
 
     /// Refuses to go on in another process.
@@ -48,7 +50,7 @@ impl Process {
 }
 
 #[cfg(target_os = "linux")]
-mod imp {
+mod cleared_page {
     #![expect(
         unsafe_code,
         reason = "the system is asked for a page that it clears in forked processes"
@@ -98,7 +100,7 @@ mod imp {
     fn word() -> Option<&'static AtomicU64> {
         let mut word = WORD.load(Ordering::Acquire);
         if word.is_null() {
-            let made = cleared_page().unwrap_or(ptr::from_ref(&NONE).cast_mut());
+            let made = map_page().unwrap_or(ptr::from_ref(&NONE).cast_mut());
             word = match WORD.compare_exchange(word, made, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => made,
                 Err(of_other_thread) => {
@@ -112,7 +114,7 @@ mod imp {
     }
 
     /// The first word of a page that the system clears in a forked process. `None` before Linux 4.14.
-    fn cleared_page() -> Option<*mut AtomicU64> {
+    fn map_page() -> Option<*mut AtomicU64> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE;
         // SAFETY: the system chooses a place where nothing is.
@@ -140,20 +142,19 @@ mod imp {
     }
 }
 
+/// On a system without forks there is one process.
 #[cfg(not(target_os = "linux"))]
-mod imp {
-    /// On a system without forks there is one process.
-    pub(super) fn number() -> u64 {
-        if cfg!(unix) {
-            std::process::id().into()
-        } else {
-            1
-        }
+fn number() -> u64 {
+    if cfg!(unix) {
+        std::process::id().into()
+    } else {
+        1
     }
+}
 
-    pub(super) fn is(number: u64) -> bool {
-        self::number() == number
-    }
+#[cfg(not(target_os = "linux"))]
+fn is(number: u64) -> bool {
+    self::number() == number
 }
 
 /// A thing whose drop acts on what processes share: it removes a file, or needs a thread. In a process that was forked

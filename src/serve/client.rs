@@ -75,7 +75,8 @@ impl Client {
         let begun = Instant::now();
         let mut searched = 0;
         loop {
-            if let Some(at) = incoming[searched..].iter().position(|&byte| byte == b'\n') {
+            let mut unsearched = incoming[searched..].iter();
+            if let Some(at) = unsearched.position(|&byte| byte == b'\n') {
                 let rest = incoming.split_off(searched + at + 1);
                 let mut line = std::mem::replace(&mut *incoming, rest);
                 line.pop();

@@ -83,8 +83,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity_of(&there) == self.identity)
-        {
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|there| identity_of(&there) == self.identity) {
             _ = fs::remove_file(&self.path);
         }
     }

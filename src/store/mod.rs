@@ -45,7 +45,8 @@ mod write;
 pub(crate) use blocks::FileSeed;
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
-pub(crate) use checking::{CheckProgress, Checked, Finding, Findings, check_rows};
+pub(crate) use checking::check_rows;
+pub use checking::{CheckReport, Problem};
 pub(crate) use crowds::Crowds;
 pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]

@@ -18,11 +18,6 @@ impl DocumentNumber {
         Self(self.0.saturating_add(numbers))
     }
 
-    /// The number after this one.
-    pub(crate) fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
     /// The number before this one, if there is one.
     pub(crate) fn previous(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
@@ -94,6 +89,9 @@ mod tests {
         }
         assert!(!ScopeNumber(1).covers(ScopeNumber(2)));
         assert_eq!(DocumentNumber::MIN.previous(), None);
-        assert_eq!(DocumentNumber(7).next().previous(), Some(DocumentNumber(7)));
+        assert_eq!(
+            DocumentNumber(7).after(1).previous(),
+            Some(DocumentNumber(7))
+        );
     }
 }

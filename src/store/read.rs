@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::write::Written;
+use super::write::{Transaction, Written};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -30,20 +30,22 @@ pub(crate) struct Reader<'a> {
     written: Option<&'a Written>,
 }
 
+impl Transaction {
+    /// Reads what is committed and what this transaction has written.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader {
+            view: &self.view,
+            written: Some(&self.written),
+        }
+    }
+}
+
 impl<'a> Reader<'a> {
     /// Reads what is committed.
     pub(crate) fn new(view: &'a View) -> Self {
         Self {
             view,
             written: None,
-        }
-    }
-
-    /// Reads what is committed and what a transaction has written.
-    pub(super) fn with_written(view: &'a View, written: &'a Written) -> Self {
-        Self {
-            view,
-            written: Some(written),
         }
     }
 

@@ -52,7 +52,7 @@ impl StoredSnapshot {
             // The block as a whole counts as one damaged document.
             Err(error) => documents.push((last, Err(error))),
         }
-        Ok(Some((documents, last.next())))
+        Ok(Some((documents, last.after(1))))
     }
 
     /// What `see` makes of the documents of one block whose fingerprints are wanted and whose numbers are `from` or
@@ -67,7 +67,7 @@ impl StoredSnapshot {
         let Some(stored) = self.stored_documents(from.0)? else {
             return Ok(None);
         };
-        let next = DocumentNumber(stored.last()).next();
+        let next = DocumentNumber(stored.last()).after(1);
         let live = stored.read()?;
         // All are looked up before the first is decoded: then a core waits for several looks at memory at once.
         let wanted: Vec<_> = live

@@ -16,6 +16,7 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
+use crate::store::checking::{CheckProgress, CheckReport, Problem, check_rows};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
@@ -69,7 +70,7 @@ impl Drop for Store {
             _ = give_up_inherited();
         } else if !thread::panicking() && self.ensure_writable().is_ok() {
             // A drop has nobody to tell. What cannot be folded stays in the log, as after a kill.
-            _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(turn.shared())));
+            _ = Turn::wait(&self.shared).and_then(|turn| guarded(|| fold_log(&turn)));
         }
     }
 }
@@ -165,6 +166,29 @@ impl Store {
         &self.settings
     }
 
+    /// Checks the pages. Then checks that documents and the rows of all sets name each other and nothing
+    /// else.
+    pub(crate) fn check(&self, progress: CheckProgress<'_>) -> Result<CheckReport> {
+        const PAGES_WRONG: &str =
+            "checksums were wrong, or commits were lost, and the last whole commit was restored";
+        let mut report = CheckReport {
+            pages_verified: self.ensure_writable().is_ok(),
+            ..CheckReport::default()
+        };
+        if report.pages_verified {
+            let whole = self.check_pages();
+            if report.part("pages", whole)? == Some(false) {
+                report.add(Problem::new("pages", "-", PAGES_WRONG));
+            }
+        }
+        // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.
+        let begun = self.begin_read();
+        match report.part("pages", begun)? {
+            Some(snapshot) => check_rows(&snapshot, report, progress),
+            None => Ok(report),
+        }
+    }
+
     /// Waits until no other transaction writes, and begins one. `None` if that does not come in time.
     pub(crate) fn begin_write(&self, patience: Patience) -> Result<Option<Transaction>> {
         self.ensure_writable()?;
@@ -176,7 +200,7 @@ impl Store {
     pub(crate) fn reopen(&self) -> Result<()> {
         let turn = Turn::wait(self.shared()?)?;
         let watch = Watch::begin(Operation::Reopening, &self.path);
-        let (had_failed, took) = watch.end(turn.shared().open_again())?;
+        let (had_failed, took) = watch.end(turn.open_again())?;
         Event::Reopened { had_failed }.report(took);
         Ok(())
     }
@@ -215,7 +239,7 @@ impl Store {
         // Somebody else may have closed it meanwhile.
         shared.ensure_usable()?;
         if shared.ensure_writable().is_ok() {
-            outcome = outcome.and(guarded(|| fold_log(turn.shared())));
+            outcome = outcome.and(guarded(|| fold_log(&turn)));
         }
         drop(self.worker.lock().take());
         outcome.and(shared.close_file())
@@ -236,11 +260,11 @@ impl Store {
     pub(crate) fn compact(&self, plan: Option<Plan>, progress: CopyProgress<'_>) -> Result<()> {
         self.ensure_writable()?;
         let turn = Turn::wait(self.shared()?)?;
-        let _merging = turn.shared().merging.lock();
-        turn.shared().ensure_certain()?;
+        let _merging = turn.merging.lock();
+        turn.ensure_certain()?;
         let before = self.length();
         let watch = Watch::begin(Operation::Compaction, &self.path);
-        let ((), took) = watch.end(dense::compact(turn.shared(), plan, progress))?;
+        let ((), took) = watch.end(dense::compact(&turn, plan, progress))?;
         self.meters.record(Timed::Compaction, [took]);
         let event = Event::Compacted {
             bytes_before: before,

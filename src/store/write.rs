@@ -9,7 +9,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::Reader;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::events::{Event, Operation as Watched, Watch};
@@ -37,8 +36,8 @@ const MOST_LOGGED: usize = 2;
 
 /// The one transaction that writes. Nothing reaches the file before it commits. Dropping it undoes it.
 pub(crate) struct Transaction {
-    view: Arc<View>,
-    written: Written,
+    pub(super) view: Arc<View>,
+    pub(super) written: Written,
     /// What goes to the log. `None` if that is too long for it.
     operations: Option<Vec<Operation>>,
     /// The fingerprints of the documents that were removed or replaced.
@@ -59,8 +58,8 @@ pub(crate) type Numbered = (DocumentNumber, Document);
 impl Transaction {
     /// Begins the transaction whose turn it is.
     pub(crate) fn new(turn: Turn) -> Result<Self> {
-        turn.shared().ensure_certain()?;
-        let view = turn.shared().view()?;
+        turn.ensure_certain()?;
+        let view = turn.view()?;
         let written = Written::new(view.settings(), view.state().counters);
         Ok(Self {
             view,
@@ -94,11 +93,6 @@ impl Transaction {
     /// Removes a document that was found.
     pub(crate) fn remove(&mut self, (number, document): &Numbered) -> Result<()> {
         self.all_or_broken(|writer| writer.unlink(*number, document, None))
-    }
-
-    /// Reads what is committed and what this transaction has written.
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::with_written(&self.view, &self.written)
     }
 
     /// What is committed, without what this transaction has written.
@@ -137,7 +131,7 @@ impl Transaction {
 
     /// The record of a source, as this transaction has it.
     pub(crate) fn source(&self, name: &[u8]) -> Result<Option<SourceRecord>> {
-        self.turn.shared().ensure_usable()?;
+        self.turn.ensure_usable()?;
         match self.written.sources.get(name) {
             Some(record) => Ok(record.clone()),
             None => self.view.source(name),
@@ -146,7 +140,7 @@ impl Transaction {
 
     /// The sources that were there when this transaction began, without those that it has changed.
     pub(crate) fn sources(&self) -> Result<Vec<Source>> {
-        self.turn.shared().ensure_usable()?;
+        self.turn.ensure_usable()?;
         let mut sources = self.view.sources()?;
         sources.retain(|source| !self.written.sources.contains_key(source.name()));
         Ok(sources)
@@ -154,11 +148,11 @@ impl Transaction {
 
     /// Makes all changes durable at once. If nothing was changed, nothing is written.
     pub(crate) fn commit(self) -> Result<()> {
-        self.turn.shared().ensure_usable()?;
+        self.turn.ensure_usable()?;
         if self.operations.as_ref().is_some_and(Vec::is_empty) && self.written.sources.is_empty() {
             return self.ensure_whole();
         }
-        let shared = self.turn.shared().clone();
+        let shared = self.turn.clone();
         let (stored, deleted) = self.stored_and_deleted();
         let watch = Watch::begin(Watched::Commit, &shared.path);
         let committed = watch.end(self.make_durable());
@@ -192,7 +186,7 @@ impl Transaction {
             turn,
             ..
         } = self;
-        let shared = turn.shared();
+        let shared = &turn;
         let Some(operations) = operations else {
             return commit_as_levels(shared, view, written);
         };
@@ -223,13 +217,13 @@ impl Transaction {
     ) -> Result<()> {
         let Self { view, turn, .. } = self;
         drop(view);
-        turn.shared().commit_transaction(change)
+        turn.commit_transaction(change)
     }
 
     /// Refuses a transaction in which an operation stopped half-way. Every operation begins with this. So it
     /// is known which thread has the transaction.
     pub(crate) fn ensure_whole(&self) -> Result<()> {
-        self.turn.shared().ensure_usable()?;
+        self.turn.ensure_usable()?;
         self.turn.use_here();
         if self.broken {
             Err(Error::Aborted)
@@ -251,7 +245,7 @@ impl Transaction {
         let number = self.written.counters.next_number()?;
         self.written.counters.count(document);
         self.written.documents.push(number, document);
-        let shared = self.turn.shared();
+        let shared = &self.turn;
         self.written
             .documents
             .spill_if_long(&shared.target, &shared.sizes)?;
@@ -292,7 +286,7 @@ impl Transaction {
         self.written
             .overlays
             .apply(&operation, &self.view.settings().plan);
-        let most = MOST_LOGGED.saturating_mul(self.turn.shared().sizes.recent_operations);
+        let most = MOST_LOGGED.saturating_mul(self.turn.sizes.recent_operations);
         if let Some(operations) = self
             .operations
             .as_mut()

@@ -118,44 +118,24 @@ fn on_duplicate_skips_or_lets_the_better_one_survive() -> TestResult {
         "in.jsonl",
         line("a", 0, 1) + &line("b", 1, 1) + &line("c", 2, 2),
     )?;
-    let skipped = run!(
-        "ingest",
-        folder.path("skip.simdb"),
-        &input,
-        "--on-duplicate",
-        "skip"
-    )
-    .expect(0);
-    assert!(
-        skipped.out.contains("b is near a (distance 1), skipped"),
-        "{}",
-        skipped.out
-    );
-    assert!(
-        skipped.out.contains("1 inserted, 0 replaced, 2 skipped"),
-        "{}",
-        skipped.out
-    );
-    let replaced = run!(
-        "ingest",
-        folder.path("replace.simdb"),
-        &input,
-        "--on-duplicate",
-        "replace"
-    )
-    .expect(0);
-    assert!(
-        replaced.out.contains("c is near a (distance 1), deleted 1"),
-        "{}",
-        replaced.out
-    );
-    assert!(
-        replaced
-            .out
-            .contains("2 inserted, 0 replaced, 1 skipped, 1 deleted"),
-        "{}",
-        replaced.out
-    );
+    for (action, line, totals) in [
+        (
+            "skip",
+            "b is near a (distance 1), skipped",
+            "1 inserted, 0 replaced, 2 skipped",
+        ),
+        (
+            "replace",
+            "c is near a (distance 1), deleted 1",
+            "2 inserted, 0 replaced, 1 skipped, 1 deleted",
+        ),
+    ] {
+        let path = folder.path(&format!("{action}.simdb"));
+        let out = run!("ingest", path, &input, "--on-duplicate", action)
+            .expect(0)
+            .out;
+        assert!(out.contains(line) && out.contains(totals), "{out}");
+    }
     run!("get", folder.path("replace.simdb"), "a").expect(1);
     run!("get", folder.path("replace.simdb"), "c").expect(0);
     Ok(())

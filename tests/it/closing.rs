@@ -53,7 +53,7 @@ fn after_closing_every_call_on_every_handle_is_refused() -> TestResult {
     assert!(is_closed(&snapshot.stats()));
     assert!(is_closed(&snapshot.sources()));
     assert!(is_closed(
-        &snapshot.backup(folder.path("backup.simdb"), go_on)
+        &snapshot.backup_with(folder.path("backup.simdb"), go_on)
     ));
     assert!(!folder.path("backup.simdb").exists());
     assert!(documents.next().is_some_and(|it| is_closed(&it)));

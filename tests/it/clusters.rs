@@ -340,13 +340,13 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
     assert_eq!(would_go, expected);
     assert_eq!(database.snapshot()?.stats()?.documents, 500);
     // Nothing is deleted if the observer breaks before the first commit.
-    let broken = database.delete_duplicates(&clustering, |event| match event {
+    let broken = database.delete_duplicates_with(&clustering, |event| match event {
         DeletionEvent::Reported => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })?;
     assert_eq!((broken, database.snapshot()?.stats()?.documents), (0, 500));
     let (mut told, mut committed) = (BTreeSet::new(), 0);
-    let deleted = database.delete_duplicates(&clustering, |event| {
+    let deleted = database.delete_duplicates_with(&clustering, |event| {
         match event {
             DeletionEvent::Duplicate(it) => _ = told.insert(text(it.document.key())),
             DeletionEvent::Committed { deleted } => committed = deleted,
@@ -370,10 +370,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
         clusters(&database.snapshot()?, &clustering)?.0,
         Found::new()
     );
-    assert_eq!(
-        database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))?,
-        0
-    );
+    assert_eq!(database.delete_duplicates(&clustering)?, 0);
     Ok(())
 }
 
@@ -392,7 +389,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
     ];
     insert_all(&database, pairs.map(|(key, bits)| document(key, bits)))?;
     let mut was_changed = false;
-    let deleted = database.delete_duplicates(&Clustering::new().near(1), |event| {
+    let deleted = database.delete_duplicates_with(&Clustering::new().near(1), |event| {
         // After everything was read: a duplicate comes again with other content, and a survivor goes.
         if let DeletionEvent::Progress { done, all } = event
             && done == all
@@ -518,7 +515,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     );
     drop(held);
     let reading = Database::open(&path, &OpenOptions::new().read_only(true))?;
-    let refused = reading.delete_duplicates(&Clustering::new(), |_| ControlFlow::Continue(()));
+    let refused = reading.delete_duplicates(&Clustering::new());
     assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
     Ok(())
 }
@@ -534,7 +531,7 @@ fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
         let clustering = Clustering::new().near(0).connected(is_connected);
         let (mut events, mut changed) = (0, 0);
         let (mut told, mut kept) = (BTreeSet::new(), BTreeSet::new());
-        let deleted = database.delete_duplicates(&clustering, |event| {
+        let deleted = database.delete_duplicates_with(&clustering, |event| {
             events += 1;
             let written = insert_all(
                 &database,
@@ -605,7 +602,7 @@ fn the_search_for_clusters_ends_at_each_event_at_which_nobody_wants_more() -> Te
             assert_eq!(seen, last.min(20));
         }
         // Nothing is deleted before the first duplicates are reported.
-        let deleted = database.delete_duplicates(&clustering, |event| match event {
+        let deleted = database.delete_duplicates_with(&clustering, |event| match event {
             DeletionEvent::Reported => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })?;
@@ -628,7 +625,7 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
     let database = filled(&folder, &documents)?;
     let clustering = Clustering::new().near(3).connected(true);
     for _ in 0..20 {
-        database.delete_duplicates(&clustering, |event| match event {
+        database.delete_duplicates_with(&clustering, |event| match event {
             DeletionEvent::Committed { .. } => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })?;

@@ -213,8 +213,8 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     let snapshot = database.snapshot()?;
     let documents = all(&database)?;
     insert_all(&database, [spread(9_999)])?;
-    snapshot.backup(folder.path("b.simdb"), go_on)?;
-    let again = snapshot.backup(folder.path("b.simdb"), go_on);
+    snapshot.backup_with(folder.path("b.simdb"), go_on)?;
+    let again = snapshot.backup_with(folder.path("b.simdb"), go_on);
     assert!(
         matches!(again, Err(Error::AlreadyExists { .. })),
         "{again:?}"
@@ -224,7 +224,7 @@ fn a_backup_is_the_snapshot_and_overwrites_nothing() -> TestResult {
     assert_sound(&copy)?;
     insert_all(&copy, [spread(0)])?;
     assert_sound(&copy)?;
-    let nowhere = snapshot.backup(folder.path("no such/b.simdb"), go_on);
+    let nowhere = snapshot.backup_with(folder.path("no such/b.simdb"), go_on);
     assert!(matches!(nowhere, Err(Error::Io { .. })), "{nowhere:?}");
     Ok(())
 }
@@ -511,7 +511,9 @@ fn a_copy_is_never_larger_than_the_database_and_as_long_as_what_is_in_it() -> Te
         let allocated = |name: &str| fs::metadata(folder.path(name)).map(|it| it.blocks() * 512);
         let before = allocated("d.simdb")?;
         let database = Database::open(folder.path("d.simdb"), &OpenOptions::new())?;
-        database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
+        database
+            .snapshot()?
+            .backup_with(folder.path("b.simdb"), go_on)?;
         let query =
             Query::new(Fingerprint::from_bits(bits(4_242))).near(Near::within(12).scopes(["en"]));
         let answer = listed(&database.snapshot()?.query(&query)?);

@@ -169,9 +169,7 @@ fn each_operation_has_a_span_and_an_event_with_its_numbers() -> TestResult {
     );
     database.expire(&Expiry::new().before(4), |_| ControlFlow::Continue(()))?;
     assert_told(&path, "expiry", "expired", &[("removed", "4")], &[]);
-    database
-        .snapshot()?
-        .backup(folder.path("copy.simdb"), |_, _| ControlFlow::Continue(()))?;
+    database.snapshot()?.backup(folder.path("copy.simdb"))?;
     assert_told(&path, "backup", "backed up", &[("documents", "8")], &[]);
     database.compact(|_, _| ControlFlow::Continue(()))?;
     assert_told(
@@ -206,9 +204,7 @@ fn a_failure_is_told_with_its_reason() -> TestResult {
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     let copy = folder.file("copy.simdb", "something")?;
-    let failed = database
-        .snapshot()?
-        .backup(&copy, |_, _| ControlFlow::Continue(()));
+    let failed = database.snapshot()?.backup(&copy);
     let Err(error @ Error::AlreadyExists { .. }) = failed else {
         panic!("{failed:?}")
     };

@@ -193,10 +193,7 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
                     refused(|| database.set_cache(simdb::Cache::Bytes(1 << 20)));
                     refused(|| database.expire(&Expiry::new(), go_on_expiring));
                     refused(|| database.expire(&Expiry::new().before(7), go_on_expiring));
-                    refused(|| {
-                        database
-                            .delete_duplicates(&Clustering::new(), |_| ControlFlow::Continue(()))
-                    });
+                    refused(|| database.delete_duplicates(&Clustering::new()));
                     refused(|| database.admin_socket(folder.path("another.sock")));
                     // Nothing is read of inputs.
                     let records = Records::open(["-"], ReadOptions::new())?;
@@ -207,11 +204,11 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
                     refused(|| snapshot.query_batch(&[near(1)]));
                     refused(|| snapshot.query_batch(&[]));
                     refused(|| snapshot.explain(&near(1)));
-                    refused(|| snapshot.backup(folder.path("copy.simdb"), go_on));
+                    refused(|| snapshot.backup_with(folder.path("copy.simdb"), go_on));
                     refused(|| snapshot.source("source"));
                     refused(|| snapshot.sources());
                     refused(|| snapshot.sample(0));
-                    refused(|| snapshot.count_fingerprints(go_on));
+                    refused(|| snapshot.count_fingerprints_with(go_on));
                     refused(|| snapshot.stats());
                     refused(|| snapshot.check_with(go_on));
                     refused(|| snapshot.to_expire(&Expiry::new(), |_| ControlFlow::Continue(())));

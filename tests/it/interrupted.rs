@@ -46,7 +46,7 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
     let of_backup = calls_of(|each| {
         database
             .snapshot()?
-            .backup(folder.path("whole.simdb"), |done, all| {
+            .backup_with(folder.path("whole.simdb"), |done, all| {
                 each(done, all);
                 ControlFlow::Continue(())
             })
@@ -58,7 +58,7 @@ fn an_interrupted_copy_leaves_the_file_as_it_was_and_nothing_beside_it() -> Test
         assert_interrupted(
             &database
                 .snapshot()?
-                .backup(folder.path("b.simdb"), after(calls)),
+                .backup_with(folder.path("b.simdb"), after(calls)),
         );
         assert_interrupted(&database.compact(after(calls)));
         assert_interrupted(&database.compact_with_plan("6x21", after(calls)));

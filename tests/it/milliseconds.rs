@@ -78,9 +78,7 @@ fn no_way_into_the_library_takes_milliseconds_for_seconds() -> TestResult {
         snapshot.to_expire(&expiry, |_| ControlFlow::Continue(()))
     ));
     drop(snapshot);
-    assert!(is_refused(
-        database.delete_duplicates(&clustering, |_| ControlFlow::Continue(()))
-    ));
+    assert!(is_refused(database.delete_duplicates(&clustering)));
     assert!(is_refused(
         database.expire(&expiry, |_| ControlFlow::Continue(()))
     ));

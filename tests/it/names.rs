@@ -97,7 +97,7 @@ fn go_elsewhere(folder: &Path) -> TestResult {
     here();
     database
         .snapshot()?
-        .backup("sub/b.simdb", going_on(|_, _| there()))?;
+        .backup_with("sub/b.simdb", going_on(|_, _| there()))?;
     insert_much(&database, 300..600)?;
     here();
     let moving = documents(0..50).inspect(|_| there());
@@ -175,7 +175,7 @@ fn a_commit_to_a_file_that_was_removed_or_replaced_is_refused() -> TestResult {
         // Reading goes on, and a backup saves what was committed.
         assert_eq!(snapshot.documents().count(), 100);
         assert_eq!(stored(&database)?, 100);
-        snapshot.backup(folder.path("b.simdb"), go_on)?;
+        snapshot.backup_with(folder.path("b.simdb"), go_on)?;
         drop((snapshot, database));
         let saved = Database::open(folder.path("b.simdb"), &tiny())?;
         assert_eq!(stored(&saved)?, 100);

@@ -534,7 +534,7 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
         let settled = database.snapshot()?;
         database.compact(|_, _| ControlFlow::Continue(()))?;
         let compacted = database.snapshot()?;
-        compacted.backup(&copy, |_, _| ControlFlow::Continue(()))?;
+        compacted.backup(&copy)?;
         let backup = Database::open(&copy, &OpenOptions::new())?.snapshot()?;
         assert_goes_on(&[&fresh, &settled, &compacted, &backup].map(|it| (it, None)))?;
         // Another plan has other tables.

@@ -45,7 +45,7 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
         assert_reaches_the_caller(|| database.compact(progress()));
         assert_reaches_the_caller(|| database.compact_with_plan("6x21", progress()));
         let snapshot = database.snapshot()?;
-        assert_reaches_the_caller(|| snapshot.backup(folder.path("b.simdb"), progress()));
+        assert_reaches_the_caller(|| snapshot.backup_with(folder.path("b.simdb"), progress()));
         drop(snapshot);
         assert_eq!(
             fs::read_dir(folder.path("."))?.count(),
@@ -58,7 +58,9 @@ fn a_panic_of_progress_reaches_the_caller_and_leaves_nothing() -> TestResult {
         assert_sound(&database)?;
     }
     assert_eq!(database.snapshot()?.stats()?.documents, 502);
-    database.snapshot()?.backup(folder.path("b.simdb"), go_on)?;
+    database
+        .snapshot()?
+        .backup_with(folder.path("b.simdb"), go_on)?;
     Ok(())
 }
 

@@ -925,7 +925,7 @@ fn tables_hold_all_rows_of(documents: u64) -> TestResult {
         )?;
     }
     let backup = folder.path("backup.simdb");
-    database.snapshot()?.backup(&backup, go_on)?;
+    database.snapshot()?.backup_with(&backup, go_on)?;
     drop(database);
     assert_tables_hold(&path, &all)?;
     assert_tables_hold(&backup, &all)?;

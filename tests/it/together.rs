@@ -124,7 +124,7 @@ fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u6
     while !done.load(Ordering::Relaxed) {
         let snapshot = database.snapshot()?;
         let documents = snapshot.stats()?.documents;
-        snapshot.backup(copy, go_on)?;
+        snapshot.backup_with(copy, go_on)?;
         let copied = Database::open(copy, &OpenOptions::new())?;
         assert_eq!(copied.snapshot()?.stats()?.documents, documents);
         assert_sound(&copied)?;

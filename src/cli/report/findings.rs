@@ -64,7 +64,7 @@ impl Findings {
 
     /// The report as a page of HTML.
     pub(in crate::cli) fn to_html(&self) -> String {
-        page_of(&self.title, self.parts())
+        page_of(&self.title, &self.parts())
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -301,6 +301,7 @@ impl Clusters {
         }
         sizes
     }
+
     fn size_parts(&self) -> Vec<Part> {
         let sizes = self.sizes();
         let heading = Part::Heading("Sizes of clusters");

@@ -112,7 +112,8 @@ fn table_text(table: &Table) -> String {
             .rows
             .iter()
             .map(|row| row.cells[index].chars().count());
-        widths.push(cells.max().unwrap_or(0).max(column.heading.chars().count()));
+        let heading = column.heading.chars().count();
+        widths.push(cells.max().unwrap_or(0).max(heading));
     }
     let headings = Row {
         cells: table
@@ -125,7 +126,8 @@ fn table_text(table: &Table) -> String {
     let mut lines = Vec::new();
     for row in [&headings].into_iter().chain(&table.rows) {
         let mut line = String::new();
-        for ((cell, width), column) in row.cells.iter().zip(&widths).zip(&table.columns) {
+        let columns = widths.iter().zip(&table.columns);
+        for (cell, (width, column)) in row.cells.iter().zip(columns) {
             line += &match column.is_number {
                 true => format!("{cell:>width$}  "),
                 false => format!("{cell:<width$}  "),
@@ -178,7 +180,7 @@ fn gap_text(words: usize) -> String {
 const STYLE: &str = include_str!("page.css");
 
 /// A report as a page. It has no scripts, and loads nothing.
-pub(super) fn page_of(title: &str, parts: Vec<Part>) -> String {
+pub(super) fn page_of(title: &str, parts: &[Part]) -> String {
     let title = escaped(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -186,7 +188,7 @@ pub(super) fn page_of(title: &str, parts: Vec<Part>) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
-    for part in &parts {
+    for part in parts {
         match part {
             Part::Heading(heading) => add(&mut page, &format!("<h2>{}</h2>", escaped(heading))),
             Part::Paragraph(text) => add(&mut page, &format!("<p>{}</p>", escaped(text))),

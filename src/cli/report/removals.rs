@@ -148,7 +148,8 @@ fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Resul
     let list = File::open(removals.list()).map_err(&failed)?;
     for line in BufReader::new(list).lines() {
         let line = line.map_err(&failed)?;
-        let object: Value = serde_json::from_str(&line).map_err(|error| failed(error.into()))?;
+        let object = serde_json::from_str(&line).map_err(|error| failed(error.into()));
+        let object: Value = object?;
         if let Some(removed) = object.as_object().and_then(Removed::from_line) {
             each(removed);
         }

@@ -85,7 +85,7 @@ impl<'a> Survey<'a> {
     /// The number of different fingerprints. The statistics only estimate it.
     fn fingerprints(&self) -> Result<u64, Error> {
         let progress = self.console.progress();
-        self.snapshot.count_fingerprints(progress.steps())
+        self.snapshot.count_fingerprints_with(progress.steps())
     }
 
     fn add_counts(&self, fingerprints: u64, facts: &mut Facts) -> Result<(), Error> {
@@ -120,7 +120,7 @@ impl<'a> Survey<'a> {
         samples: usize,
     ) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
         let mut counts = vec![0u64; self.max_distance as usize + 1];
-        let mut drawn: Vec<Vec<Drawn>> = vec![Vec::new(); counts.len()];
+        let mut drawn = vec![Vec::<Drawn>::new(); counts.len()];
         let progress = self.console.progress();
         // Those that are not similar enough count too: a report is there to judge the least similarity.
         let pairs = self
@@ -290,7 +290,8 @@ fn pairs_by_chance(fingerprints: u64, max_distance: u32) -> f64 {
         near += patterns;
         patterns *= f64::from(Fingerprint::BITS - distance) / f64::from(distance + 1);
     }
-    fingerprints * (fingerprints - 1.0).max(0.0) / 2.0 * near / 2f64.powi(64)
+    let pairs = fingerprints * (fingerprints - 1.0).max(0.0) / 2.0;
+    pairs * near / 2f64.powi(64)
 }
 
 #[cfg(test)]

@@ -78,8 +78,8 @@ impl ClusterSet {
             (centres, Some(sets))
         } else {
             let all = nodes.len() as u64;
-            let go_on = |done| progress(done, all);
-            (stars(&nodes, snapshot, &query, go_on)?, None)
+            let centres = stars(&nodes, snapshot, &query, |done| progress(done, all))?;
+            (centres, None)
         };
         let mut found = Self {
             components: sets.map(|sets| count_sets(&sets, &nodes.documents)),
@@ -626,7 +626,8 @@ impl Growing {
             by_hash,
         } = self;
         drop((last, before, by_hash));
-        let mut places = Places::new(near.len(), indexes.iter().map(|&index| index as usize));
+        let of_nodes = indexes.iter().map(|&index| index as usize);
+        let mut places = Places::new(near.len(), of_nodes);
         let mut written: Vec<u32> = Vec::with_capacity(indexes.len());
         let mut grown: Vec<u32> = vec![NONE; indexes.len()];
         for (node, &index) in (0..).zip(&indexes) {

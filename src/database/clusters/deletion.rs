@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::store::DocumentNumber;
 
-/// An event of [`Database::delete_duplicates`].
+/// An event of [`Database::delete_duplicates_with`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DeletionEvent {
@@ -50,24 +50,6 @@ pub struct Duplicate {
     pub similarity: Option<f64>,
 }
 
-/// An event of the search for duplicates.
-#[derive(Debug)]
-pub(crate) enum DuplicateEvent {
-    Duplicate {
-        duplicate: Duplicate,
-        /// Whether the survivor is a document of the reference snapshot.
-        #[cfg_attr(
-            not(feature = "ingest"),
-            expect(dead_code, reason = "only a cleaning has such a snapshot")
-        )]
-        is_of_reference: bool,
-    },
-    Progress {
-        done: u64,
-        all: u64,
-    },
-}
-
 /// The most documents that a transaction deletes.
 const TOGETHER: usize = 10_000;
 
@@ -87,43 +69,31 @@ impl Snapshot {
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,
     ) -> Result<()> {
-        Error::unless_interrupted(
-            self.duplicates_with_reference(None, clustering, &mut |event| {
-                Error::if_broken(observe(match event {
-                    DuplicateEvent::Progress { done, all } => DeletionEvent::Progress { done, all },
-                    DuplicateEvent::Duplicate { duplicate, .. } => {
-                        DeletionEvent::Duplicate(Box::new(duplicate))
-                    }
-                }))
-            }),
-        )
+        let observe = &mut |event, _| Error::if_broken(observe(event));
+        Error::unless_interrupted(self.duplicates_with_reference(None, clustering, observe))
     }
 
     /// As [`duplicates`](Self::duplicates). Documents that are near to one of `reference` come first, as duplicates of
-    /// the nearest of these. They take no part in clusters.
+    /// the nearest of these. They take no part in clusters. `observe` takes each event, and whether it is of such a document.
     pub(crate) fn duplicates_with_reference(
         &self,
         reference: Option<&Self>,
         clustering: &Clustering,
-        observe: &mut dyn FnMut(DuplicateEvent) -> Result<()>,
+        observe: &mut dyn FnMut(DeletionEvent, bool) -> Result<()>,
     ) -> Result<()> {
-        let progress = &mut |done, all| observe(DuplicateEvent::Progress { done, all });
+        let progress = &mut |done, all| observe(DeletionEvent::Progress { done, all }, false);
         let set = ClusterSet::find(self, reference, clustering, false, progress)?;
         let mut survivors = Survivors::new(reference.unwrap_or(self));
         for (survivor, document) in set.near_reference() {
-            observe(DuplicateEvent::Duplicate {
-                duplicate: survivors.duplicate(survivor, &document, self)?,
-                is_of_reference: true,
-            })?;
+            let duplicate = survivors.duplicate(survivor, &document, self)?;
+            observe(DeletionEvent::Duplicate(Box::new(duplicate)), true)?;
         }
         let mut survivors = Survivors::new(self);
         for (survivor, clustered) in set.clusters() {
             for document in &clustered {
                 if document.number != survivor {
-                    observe(DuplicateEvent::Duplicate {
-                        duplicate: survivors.duplicate(survivor, document, self)?,
-                        is_of_reference: false,
-                    })?;
+                    let duplicate = survivors.duplicate(survivor, document, self)?;
+                    observe(DeletionEvent::Duplicate(Box::new(duplicate)), false)?;
                 }
             }
         }
@@ -170,15 +140,11 @@ impl Database {
     /// Deletes all documents of each cluster but the one that survives, in many small transactions, and returns their
     /// number.
     ///
-    /// Each transaction deletes at most 10,000 documents and is durable when it is reported as committed. The
+    /// Each transaction deletes at most 10,000 documents and is durable when the next begins. The
     /// documents of a [`connected`](Clustering::connected) cluster are deleted in one, however many they are. Others
     /// write in between. What they have replaced or deleted meanwhile is left alone, and so are the duplicates of
-    /// such a survivor. Documents that are stored meanwhile are not looked at. If `observe` breaks or the process is
-    /// killed, what was committed is deleted, and the same call deletes the rest.
-    ///
-    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
-    /// take its time. What others change between the report and the deletion is reported once more, as
-    /// [`kept`](DeletionEvent::Kept).
+    /// such a survivor. Documents that are stored meanwhile are not looked at. If the process is killed, what was
+    /// committed is deleted, and the same call deletes the rest.
     ///
     /// # Errors
     ///
@@ -190,7 +156,21 @@ impl Database {
     ///
     /// That of [`Snapshot::clusters`], and of reading each document twice and deleting it. The snapshot is kept until
     /// the end, so space is given back after that.
-    pub fn delete_duplicates(
+    pub fn delete_duplicates(&self, clustering: &Clustering) -> Result<u64> {
+        self.delete_duplicates_with(clustering, |_| ControlFlow::Continue(()))
+    }
+
+    /// Deletes as [`delete_duplicates`](Self::delete_duplicates) does, and tells `observe` what is deleted and how far
+    /// the work is. What is reported as committed is durable. If `observe` breaks, that is deleted, and the same call deletes the rest.
+    ///
+    /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
+    /// take its time. What others change between the report and the deletion is reported once more, as
+    /// [`kept`](DeletionEvent::Kept).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`delete_duplicates`](Self::delete_duplicates).
+    pub fn delete_duplicates_with(
         &self,
         clustering: &Clustering,
         mut observe: impl FnMut(DeletionEvent) -> ControlFlow<()>,

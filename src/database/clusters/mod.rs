@@ -15,8 +15,6 @@ mod of_pairs;
 
 pub use clustering::{Clustering, Survivor};
 pub use clusters::{Cluster, ClusterDocument, ClusterEvent, ClusterTotals};
-#[cfg(feature = "ingest")]
-pub(crate) use deletion::DuplicateEvent;
 pub use deletion::{DeletionEvent, Duplicate};
 #[cfg(feature = "parquet")]
 pub(crate) use of_pairs::{GivenClusters, GivenPairs};

@@ -90,6 +90,14 @@ impl Unit {
     }
 }
 
+/// The part of a unit, if it is of a stage.
+fn kept_part(unit: Option<Unit>, stage: usize) -> Option<Part> {
+    match unit {
+        Some(unit) if unit.stage == stage => Some(unit.part),
+        _ => None,
+    }
+}
+
 impl<'r> Units<'r> {
     /// Of parts with no more than `part_rows` rows, by the cheapest way, or that of `from`. The part of the latter is
     /// one of them, if it has rows. `is_turned` is noted in the way.
@@ -109,10 +117,6 @@ impl<'r> Units<'r> {
         let tables = reader.settings().plan.tables();
         let join = Join::new(tables, max_distance, way.passes.clone());
         let kept_slice = from.map(|unit| unit.slice);
-        let kept_part = |stage| {
-            from.filter(|unit| unit.stage == stage)
-                .map(|unit| unit.part)
-        };
 
         let other = match other {
             Some(other) => Some(OtherSide::new(other, part_rows, kept_slice)?),
@@ -121,13 +125,17 @@ impl<'r> Units<'r> {
         let (posted, slices) = match &other {
             Some(other) => (Vec::new(), &other.slices[..]),
             None => (
-                reader.posted_parts(part_rows, kept_part(GROUPS))?,
+                reader.posted_parts(part_rows, kept_part(from, GROUPS))?,
                 &[Part::ALL][..],
             ),
         };
         let mut parts = Vec::new();
         for pass in 0..join.passes() {
-            parts.push(reader.table_parts(join.table(pass), part_rows, kept_part(pass + 1))?);
+            parts.push(reader.table_parts(
+                join.table(pass),
+                part_rows,
+                kept_part(from, pass + 1),
+            )?);
         }
 
         let mut units = Vec::new();

@@ -11,8 +11,9 @@
 use std::collections::BTreeSet;
 
 use super::findings::Findings;
+use super::report::CheckReport;
 use super::tally::{self, Products};
-use super::walk::{CheckProgress, Checked, Walk};
+use super::walk::{CheckProgress, Walk};
 use crate::error::Result;
 use crate::store::blocks::{Row, SetBlocks};
 use crate::store::engine::{BlockTable, ChunkKey, LevelName};
@@ -23,8 +24,12 @@ use crate::store::sorted_set::{Level, Life, SetLevel};
 const MOST_COLLECTED: u64 = 2 << 20;
 
 /// Checks that documents and the rows of all sets name each other and nothing else. Damage is a finding,
-/// any other error is returned.
-pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Checked> {
+/// any other error is returned. What is found is added to a report.
+pub(crate) fn check_rows(
+    view: &View,
+    report: CheckReport,
+    progress: CheckProgress<'_>,
+) -> Result<CheckReport> {
     let tables = view.state().sets.tables();
     let mut findings = Findings::default();
     read_directories(view, &mut findings)?;
@@ -34,11 +39,8 @@ pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Che
             "-",
             "without it, the rows and the documents cannot be checked",
         );
-        return Ok(Checked {
-            documents: view.state().counters.documents,
-            fingerprints: 0,
-            findings,
-        });
+        let documents = view.state().counters.documents;
+        return Ok(report.completed(documents, 0, findings));
     }
     let mut walk = Walk::new(view, progress)?;
     let (mut products, mut found) = walk.run(&Products::new(tables))?;
@@ -63,10 +65,9 @@ pub(crate) fn check_rows(view: &View, progress: CheckProgress<'_>) -> Result<Che
     if walk.hidden.knows_documents() {
         found.check_counters(view, &mut findings);
     }
-    let mut checked = found.checked;
+    let checked = found.checked;
     findings.merge(checked.findings);
-    checked.findings = findings;
-    Ok(checked)
+    Ok(report.completed(checked.documents, checked.fingerprints, findings))
 }
 
 /// Reads all directories.
@@ -109,7 +110,7 @@ fn check_scopes(view: &View, findings: &mut Findings) -> Result<()> {
                 findings.add("scopes", name, "another scope has its number");
             }
             Ok(_) => {}
-            Err(error) if damaged.len() < Findings::MOST => damaged.push(error),
+            Err(error) if damaged.len() < CheckReport::MAX_PROBLEMS => damaged.push(error),
             Err(_) => findings.count(1),
         }
         Ok(())

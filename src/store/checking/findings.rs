@@ -1,45 +1,33 @@
 //! Findings: what is wrong with a file. A bounded number of findings is kept, and all are counted.
 
+use super::report::{CheckReport, Problem};
 use crate::error::{Error, Result};
-
-/// Something that is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// The part of the file in which it is.
-    pub(crate) table: &'static str,
-    /// The key of the row as text, or the name of the count that is wrong, or `-`.
-    pub(crate) key: String,
-    pub(crate) problem: String,
-}
 
 /// The first findings, and the number of all.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(super) struct Findings {
     /// Each with the index of the part of the file where it was found.
-    listed: Vec<(usize, Finding)>,
+    listed: Vec<(usize, Problem)>,
     total: u64,
 }
 
 impl Findings {
-    /// The most findings that are listed.
-    pub(crate) const MOST: usize = 100;
-
-    pub(crate) fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.total
     }
 
     /// The findings that are listed.
-    pub(crate) fn into_listed(self) -> impl Iterator<Item = Finding> {
+    pub(super) fn into_listed(self) -> impl Iterator<Item = Problem> {
         self.listed.into_iter().map(|(_, finding)| finding)
     }
 
     /// Whether no more findings will be listed.
     pub(super) fn is_full(&self) -> bool {
-        self.listed.len() >= Self::MOST
+        self.listed.len() >= CheckReport::MAX_PROBLEMS
     }
 
     /// Adds a finding of a part of the file. One that is listed already is not added again.
-    fn add_in(&mut self, part: usize, finding: Finding) {
+    fn add_in(&mut self, part: usize, finding: Problem) {
         if self.listed.iter().any(|listed| listed.1 == finding) {
             return;
         }
@@ -56,14 +44,7 @@ impl Findings {
         key: impl Into<String>,
         problem: impl Into<String>,
     ) {
-        self.add_in(
-            usize::MAX,
-            Finding {
-                table,
-                key: key.into(),
-                problem: problem.into(),
-            },
-        );
+        self.add_in(usize::MAX, Problem::new(table, key, problem));
     }
 
     /// Counts findings that are not listed.
@@ -100,7 +81,7 @@ impl Findings {
             }
         }
         self.listed.sort_by_key(|listed| listed.0);
-        self.listed.truncate(Self::MOST);
+        self.listed.truncate(CheckReport::MAX_PROBLEMS);
     }
 
     /// Adds an error that damage caused. Any other error is returned.
@@ -110,24 +91,7 @@ impl Findings {
         table: &'static str,
         error: Error,
     ) -> Result<()> {
-        let finding = match error {
-            Error::Damaged {
-                table,
-                key,
-                problem,
-            } => Finding {
-                table,
-                key,
-                problem: problem.to_owned(),
-            },
-            Error::Corrupted(cause) => Finding {
-                table,
-                key: "-".to_owned(),
-                problem: cause.to_string(),
-            },
-            error => return Err(error),
-        };
-        self.add_in(part, finding);
+        self.add_in(part, Problem::from_damage(table, error)?);
         Ok(())
     }
 

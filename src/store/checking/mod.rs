@@ -3,9 +3,10 @@
 mod check;
 mod findings;
 mod hidden;
+mod report;
 mod tally;
 mod walk;
 
 pub(crate) use check::check_rows;
-pub(crate) use findings::{Finding, Findings};
-pub(crate) use walk::{CheckProgress, Checked};
+pub use report::{CheckReport, Problem};
+pub(crate) use walk::CheckProgress;

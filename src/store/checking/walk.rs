@@ -388,11 +388,11 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
 
 /// What a check found.
 #[derive(Default)]
-pub(crate) struct Checked {
-    pub(crate) documents: u64,
+pub(super) struct Checked {
+    pub(super) documents: u64,
     /// The number of distinct fingerprints of the postings.
-    pub(crate) fingerprints: u64,
-    pub(crate) findings: Findings,
+    pub(super) fingerprints: u64,
+    pub(super) findings: Findings,
 }
 
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
@@ -507,7 +507,7 @@ impl Found {
             self.checked.documents,
         );
         findings.add_difference("meta", "too_short", counters.too_short, self.too_short);
-        if self.checked.documents > 0 && !counters.has_numbered(self.last_document) {
+        if self.checked.documents > 0 && self.last_document.0 >= counters.next_document {
             findings.add(
                 "meta",
                 "next_document",

@@ -388,14 +388,14 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
 /// file.
 fn ensure_in_place(shared: &Shared) -> Result<()> {
     let failed = Error::io(&shared.target);
-    let open = shared.open()?;
-    let metadata = open.file.metadata().map_err(&failed)?;
+    let view = shared.view()?;
+    let metadata = view.file().metadata().map_err(&failed)?;
     if !is_same_file(&metadata, &fs::metadata(&shared.target).map_err(&failed)?) {
         let reason =
             "another file stands there since this one was opened; open that one, or move it away";
         return Err(failed(io::Error::other(reason)));
     }
-    match names_of(&open.file).map_err(&failed)? {
+    match names_of(view.file()).map_err(&failed)? {
         0 | 1 => Ok(()),
         names => Err(Error::SeveralNames {
             path: shared.path.clone(),

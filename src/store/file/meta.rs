@@ -122,11 +122,6 @@ impl Counters {
         }
     }
 
-    /// Whether a document may have this number.
-    pub(crate) fn has_numbered(&self, number: DocumentNumber) -> bool {
-        number.0 < self.next_document
-    }
-
     /// Whether a scope may have this number.
     pub(crate) fn has_given(&self, number: ScopeNumber) -> bool {
         number != ScopeNumber::EMPTY && number.0 < self.next_scope

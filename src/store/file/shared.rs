@@ -442,7 +442,7 @@ impl Shared {
     }
 
     /// The file, or [`Error::Closed`].
-    pub(crate) fn open(&self) -> Result<Arc<OpenFile>> {
+    fn open(&self) -> Result<Arc<OpenFile>> {
         self.open.lock().clone().ok_or(Error::Closed)
     }
 

@@ -1,6 +1,7 @@
 //! Turns: who may write now. One transaction at a time, first come, first served.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -147,13 +148,17 @@ impl Turn {
         Ok(turn.expect("endless patience ends with the turn"))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0
-    }
-
     /// Notes that this thread has the transaction now.
     pub(crate) fn use_here(&self) {
         self.0.turns.use_here();
+    }
+}
+
+impl Deref for Turn {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        &self.0
     }
 }
 

@@ -24,12 +24,8 @@ impl Name {
 
     /// The name that this letter makes longer. This is the hash FNV-1a.
     pub(super) const fn and(self, letter: u8) -> Self {
-        self.and_exactly(letter.to_ascii_lowercase())
-    }
-
-    /// The name that this letter, small or not, makes longer.
-    pub(super) const fn and_exactly(self, letter: u8) -> Self {
-        Self((self.0 ^ letter as u64).wrapping_mul(0x0100_0000_01b3))
+        let small = letter.to_ascii_lowercase();
+        Self((self.0 ^ small as u64).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// This name in another namespace, where it is another name.
@@ -50,13 +46,7 @@ impl Name {
         }
     }
 
-    /// One of 256 groups of names.
-    #[inline]
-    pub(super) const fn group(self) -> usize {
-        (self.0 >> 8) as usize % 256
-    }
-
-    /// Where the search for the name begins in a table.
+    /// Where the search for the name begins in a table, or the group of the name among so many.
     pub(super) const fn slot(self, slots: usize) -> usize {
         (self.0 >> 20) as usize % slots
     }

@@ -101,11 +101,14 @@ const MOST_BLOCKS: usize = 8;
 /// The most elements that are open at one time. What is deeper stands beside the innermost, as in browsers.
 const MOST: usize = 512;
 
+/// The groups of names, by which an element is found.
+const GROUPS: usize = 256;
+
 /// Never empty: the root is its first, and the body its second, once there is one.
 pub(super) struct OpenElements {
     elements: Vec<Open>,
     /// The innermost element of each group of names, or 0. From it, all others of the group are found.
-    groups: [u16; 256],
+    groups: [u16; GROUPS],
 }
 
 impl OpenElements {
@@ -125,7 +128,7 @@ impl OpenElements {
         elements.push(root);
         Self {
             elements,
-            groups: [0; 256],
+            groups: [0; GROUPS],
         }
     }
 
@@ -180,7 +183,7 @@ impl OpenElements {
         let mut open = *self.innermost();
         open.element = element;
         open.shown = parent.within(element.own);
-        open.of_group = std::mem::replace(&mut self.groups[name.group()], index);
+        open.of_group = std::mem::replace(&mut self.groups[name.slot(GROUPS)], index);
         if is_html {
             open.html = index;
         }
@@ -222,7 +225,7 @@ impl OpenElements {
             return None;
         }
         let open = self.elements.pop()?;
-        self.groups[open.element.name.group()] = open.of_group;
+        self.groups[open.element.name.slot(GROUPS)] = open.of_group;
         Some(open.element)
     }
 
@@ -245,7 +248,7 @@ impl OpenElements {
     /// The innermost element of this name that is not further out than `from`.
     #[inline]
     fn last(&self, name: Name, from: u16) -> Option<usize> {
-        let mut index = self.groups[name.group()];
+        let mut index = self.groups[name.slot(GROUPS)];
         while index > 0 && index >= from {
             let open = &self.elements[usize::from(index)];
             if open.element.name == name {
@@ -396,7 +399,7 @@ impl OpenElements {
     fn take_from(&mut self, index: usize) -> Vec<Open> {
         let inner = self.elements.split_off(index);
         for open in inner.iter().rev() {
-            self.groups[open.element.name.group()] = open.of_group;
+            self.groups[open.element.name.slot(GROUPS)] = open.of_group;
         }
         inner
     }

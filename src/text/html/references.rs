@@ -222,7 +222,7 @@ impl Table {
 /// Where the search for a name begins.
 fn slot(name: &[u8]) -> usize {
     name.iter()
-        .fold(Name::EMPTY, |hash, &letter| hash.and_exactly(letter))
+        .fold(Name::EMPTY, |hash, &letter| hash.and(letter))
         .slot(SLOTS)
 }
 

@@ -105,6 +105,7 @@ pub(super) fn insert_if_new(
             OnMatch::Link => false,
             OnMatch::Skip => true,
             OnMatch::Replace => !near.iter().all(|(found, _)| document.outranks(found)),
+            _ => unreachable!("the model has no other policy"),
         };
         if is_skipped {
             if conditions.touch {
@@ -112,12 +113,9 @@ pub(super) fn insert_if_new(
             }
             return Change::Skipped;
         }
-        match on_match {
-            OnMatch::Link | OnMatch::Skip => {}
-            OnMatch::Replace => {
-                for (found, _) in near {
-                    model.documents.remove(found.key());
-                }
+        if on_match == OnMatch::Replace {
+            for (found, _) in near {
+                model.documents.remove(found.key());
             }
         }
     }
