@@ -14,7 +14,7 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `crowds`, `postings`, `read`, `scope_names`, `snapshot`, `write` and `store`, for the rest
+//! Above them are `postings`, `read`, `crowds`, `scope_names`, `snapshot`, `write` and `store`, for the rest
 //! of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;

@@ -1,4 +1,4 @@
-//! Which merge is due, and how much a step of it may read. Decides by the numbers of rows and blocks only.
+//! Which work of merging is due. Decides by the numbers of rows and blocks only.
 
 use crate::parallel;
 use crate::store::blocks::Row;
@@ -66,8 +66,8 @@ pub(super) enum Work {
 
 /// The most urgent work. `None` if nothing is to be merged.
 ///
-/// Sets are merged at once, each on its own core. Only if the merges are behind, they take more than one core from
-/// others.
+/// If the merges are behind, several sets are merged at once, each on its own core. Otherwise they take no more than
+/// one core from others.
 pub(super) fn next_work(state: &State, sizes: &Sizes, pause: Pause) -> Option<Work> {
     let least = match pause {
         Pause::Long => sizes.recent_operations.div_ceil(LEAST_FREEZING_PART),

@@ -7,7 +7,7 @@
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 //!
-//! All that a level keeps in memory is private to this file. A level of another make needs the same methods.
+//! How a level keeps its chunks in memory is private to this file. To keep them otherwise, only this file changes.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock};
@@ -306,10 +306,12 @@ impl<R: Row> Level<R> {
     /// What finds a block in a chunk, which is read if it was not.
     #[inline]
     fn found(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Found<R>> {
-        match self.tops[index].found.get() {
-            Some(found) => Ok(found),
-            None => self.read(index, blocks),
+        if let Some(top) = self.tops.get(index)
+            && let Some(found) = top.found.get()
+        {
+            return Ok(found);
         }
+        self.read(index, blocks)
     }
 
     #[cold]
@@ -335,9 +337,9 @@ impl<R: Row> Level<R> {
     /// The number of entries of a chunk.
     #[inline]
     fn entries_of(&self, chunk: usize) -> usize {
-        match self.tops[chunk].found.get() {
-            Some(found) => found.entries.len(),
-            None => self.slots[chunk].outline.blocks.into(),
+        match self.entries_at_hand(chunk) {
+            [] => self.slots[chunk].outline.blocks.into(),
+            entries => entries.len(),
         }
     }
 

@@ -39,11 +39,6 @@ const TOGETHER: usize = 32;
 /// it goes through them.
 const MOST_LINES: usize = 16;
 
-/// The rows in a line of memory.
-const fn rows_of_a_line<R>() -> usize {
-    64 / size_of::<R>()
-}
-
 /// What a call of [`read_ranges`] read.
 #[derive(Default)]
 pub(crate) struct Reading {
@@ -63,8 +58,8 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one source puts and rows that
-/// it marks, if marks are wanted.
+/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one
+/// source puts and rows that it marks, if marks are wanted.
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
 /// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
@@ -202,6 +197,9 @@ enum Rows<'a, R> {
 }
 
 impl<R: CachedRow> Part<'_, R> {
+    /// The rows in a line of memory.
+    const ROWS_OF_A_LINE: usize = 64 / size_of::<R>();
+
     /// The rows that are put, and those that are marked.
     #[inline]
     fn lists(&self) -> (&[R], &[R]) {
@@ -230,8 +228,8 @@ impl<R: CachedRow> Part<'_, R> {
                 let high = self.entry.high.prefix();
                 let from = block.samples.guess(count, high, self.first.prefix());
                 let to = block.samples.guess(count, high, self.last.prefix());
-                let aside = rows_of_a_line::<R>();
-                from.saturating_sub(aside)..(to + aside).min(count)
+                let first = from.saturating_sub(Self::ROWS_OF_A_LINE);
+                first..(to + Self::ROWS_OF_A_LINE).min(count)
             }
             Rows::Read(block) => {
                 let puts = block.puts();
@@ -251,7 +249,7 @@ impl<R: CachedRow> Part<'_, R> {
     /// Fetches the other lines of the range, up to where it may end.
     #[inline]
     fn prefetch_others(&self) {
-        let line = rows_of_a_line::<R>();
+        let line = Self::ROWS_OF_A_LINE;
         let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
         let puts = &puts[..puts.len().min(MOST_LINES * line)];
         for row in puts.iter().step_by(line).skip(1).chain(puts.last()) {
@@ -262,7 +260,7 @@ impl<R: CachedRow> Part<'_, R> {
     /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
     #[inline]
     fn give(&self, wanted: Marks, each: &mut impl FnMut(usize, &[R], &[R])) {
-        let step = rows_of_a_line::<R>();
+        let step = Self::ROWS_OF_A_LINE;
         let (puts, marks) = self.lists();
         let mut from = self.around.start.min(puts.len());
         let mut to = self.around.end.min(puts.len());
@@ -462,12 +460,16 @@ impl<R: CachedRow> LastRead<R> {
         first: R,
         last: R,
     ) -> Result<Block<R>> {
-        if let Some((_, form)) = self.blocks.iter_mut().find(|(id, _)| *id == entry.id) {
+        for (id, form) in &mut self.blocks {
+            if *id != entry.id {
+                continue;
+            }
             let block = match form {
                 Form::Packed(bytes) => blocks.decode(entry, bytes)?,
-                Form::Decoded(block) => block.clone(),
+                Form::Decoded(block) => return Ok(block.clone()),
             };
-            if let Form::Packed(bytes) = std::mem::replace(form, Form::Decoded(block.clone())) {
+            let decoded = Form::Decoded(block.clone());
+            if let Form::Packed(bytes) = std::mem::replace(form, decoded) {
                 give_back(bytes);
             }
             return Ok(block);

@@ -294,8 +294,15 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     /// The current row, and whether it is put.
     fn peek(&self) -> Option<(R, bool)> {
         let (puts, marks) = self.rows.lists();
-        let put = puts[..self.puts_left].last().map(|&row| (row, true));
-        put.max(marks[..self.marks_left].last().map(|&row| (row, false)))
+        match (
+            puts[..self.puts_left].last(),
+            marks[..self.marks_left].last(),
+        ) {
+            (Some(&put), Some(&mark)) if put >= mark => Some((put, true)),
+            (_, Some(&mark)) => Some((mark, false)),
+            (Some(&put), None) => Some((put, true)),
+            (None, None) => None,
+        }
     }
 
     /// Goes on to the row before.
