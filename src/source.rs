@@ -221,6 +221,7 @@ pub struct Sample {
 }
 
 /// The numbers of records by what was done with them.
+// They are stored with the position in a source. So a new number is a change of the file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {

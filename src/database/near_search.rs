@@ -137,7 +137,7 @@ impl<'a> NearSearch<'a> {
 
     /// The next part of what is near to the scanning queries, among all fingerprints.
     fn next_scanned(&mut self) -> Result<Option<NearEach>> {
-        let table = &self.reader.settings().plan.tables()[0];
+        let table = self.reader.settings().plan.scan_table();
         let scan = match &mut self.scan {
             Some(scan) => scan,
             none => {

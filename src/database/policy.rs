@@ -9,7 +9,7 @@ use crate::source::Ignored;
 
 /// What [`WriteTxn::insert_if_new`](crate::WriteTxn::insert_if_new) does with a document that has near-duplicates.
 ///
-/// A document without near-duplicates is always stored.
+/// A document without near-duplicates is always stored. `--on-duplicate` of the program takes one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]

@@ -128,7 +128,7 @@ impl WriteTxn {
     /// All are read, up to the first that the document does not outrank.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         self.writer.ensure_whole()?;
-        let max_distance = self.check(document, policy)?;
+        let max_distance = self.checked_max_distance(document, policy)?;
         let view = self.writer.committed();
         let committed = find_committed(Reader::new(&view), &[(document, policy)])?.pop();
         self.decide(
@@ -225,7 +225,7 @@ impl WriteTxn {
         each: &mut impl FnMut(Result<Verdict>) -> Result<()>,
     ) -> Result<()> {
         for (&(document, policy), committed) in to_insert.iter().zip(committed) {
-            let verdict = match self.check(document, policy) {
+            let verdict = match self.checked_max_distance(document, policy) {
                 Err(error) => Err(error),
                 Ok(max_distance) => match self.decide(document, policy, max_distance, committed) {
                     // Nothing was changed. So it fails alone.
@@ -239,7 +239,7 @@ impl WriteTxn {
     }
 
     /// The max distance for a document, if the document and the policy are within their bounds.
-    fn check(&self, document: &Document, policy: &Policy) -> Result<u32> {
+    fn checked_max_distance(&self, document: &Document, policy: &Policy) -> Result<u32> {
         let settings = self.writer.reader().settings();
         settings.validate(document)?;
         Ok(policy.filter.bounds(document, settings)?.max_distance)
@@ -261,39 +261,42 @@ impl WriteTxn {
         let mut verdict = Verdict::inserted();
         let near = committed.near;
         let found = self.near_duplicates(document, policy, max_distance, near, own.as_ref())?;
-        let is_stored = match found {
-            None => true,
+        let outcome = match found {
+            None => Outcome::Store,
             Some((search, matches)) => {
                 verdict.matches = matches;
                 self.act_on_matches(document, policy, &search, &mut verdict)?
             }
         };
-        if is_stored {
-            self.writer.put(document, own.as_ref())?;
-            if let Some((_, old)) = own {
-                verdict.change = Change::Replaced(old);
+        match outcome {
+            Outcome::Store => {
+                self.writer.put(document, own.as_ref())?;
+                if let Some((_, old)) = own {
+                    verdict.change = Change::Replaced(old);
+                }
             }
-        } else {
-            verdict.change = Change::Skipped;
-            self.keep_own(policy, own.as_ref())?;
+            Outcome::Skip => {
+                verdict.change = Change::Skipped;
+                self.renew_ignored(policy, own.as_ref())?;
+            }
         }
         verdict.count_in(&mut self.verdicts);
         Ok(verdict)
     }
 
-    /// Does with the near-duplicates what the policy says. Returns whether the document is to be stored.
+    /// Does with the near-duplicates what the policy says. Returns what is to be done with the document.
     fn act_on_matches(
         &mut self,
         document: &Document,
         policy: &Policy,
         search: &Search<'_>,
         verdict: &mut Verdict,
-    ) -> Result<bool> {
+    ) -> Result<Outcome> {
         if !verdict.is_duplicate() {
-            return Ok(true);
+            return Ok(Outcome::Store);
         }
         match policy.on_match {
-            OnMatch::Link => return Ok(true),
+            OnMatch::Link => return Ok(Outcome::Store),
             OnMatch::Skip => {}
             OnMatch::Replace => {
                 if let Some(outranked) = outranked(&self.writer, document, search)? {
@@ -301,7 +304,7 @@ impl WriteTxn {
                         self.writer.remove(&found)?;
                         verdict.deleted.push(found.1);
                     }
-                    return Ok(true);
+                    return Ok(Outcome::Store);
                 }
             }
         }
@@ -311,11 +314,16 @@ impl WriteTxn {
                 self.touch_found(&nearest, document.seen())?;
             }
         }
-        Ok(false)
+        Ok(Outcome::Skip)
     }
 
-    /// The document of the same key stays. Its old number may say that it does not count yet.
-    fn keep_own(&mut self, policy: &Policy, own: Option<&Numbered>) -> Result<()> {
+    /// If the stored document of the same key has an ignored number, stores it again under a new number.
+    ///
+    /// Numbers are ignored while a source is read again: what the first reading has stored is to match only when its
+    /// record comes again. Now that it has come, and its document stays, the new number lets it match. But of two
+    /// records with the same key, the one that comes later has stored the document. Until that one comes, the number
+    /// stays ignored.
+    fn renew_ignored(&mut self, policy: &Policy, own: Option<&Numbered>) -> Result<()> {
         let ignored = &policy.filter.ignored;
         if let Some(own @ (number, document)) = own
             && number.is_among(&ignored.numbers)
@@ -358,6 +366,12 @@ impl WriteTxn {
         let matches = search.matches(reader, policy.filter.limit)?;
         Ok(Some((search, matches)))
     }
+}
+
+/// What is to be done with a document.
+enum Outcome {
+    Store,
+    Skip,
 }
 
 /// What is near to a document when its turn has come.
@@ -447,6 +461,13 @@ fn find_committed<'a>(
     for own in own {
         all.push(Committed { own, near: None });
     }
+    let searches = gather_searches(reader, to_insert, &all)?;
+    list_matches(reader, to_insert, searches, &mut all)?;
+    Ok(all)
+}
+
+/// What to ask for each document that has a fingerprint, and the index of the document of each query.
+fn near_queries(reader: Reader<'_>, to_insert: &[ToInsert<'_>]) -> (Vec<NearQuery>, Vec<usize>) {
     let mut queries = Vec::with_capacity(to_insert.len());
     let mut document_of = Vec::with_capacity(to_insert.len());
     for (index, (document, policy)) in to_insert.iter().enumerate() {
@@ -461,22 +482,56 @@ fn find_committed<'a>(
             });
         }
     }
+    (queries, document_of)
+}
+
+/// Finds what is near, and gives each document with a near fingerprint a search that knows what is near.
+fn gather_searches<'a>(
+    reader: Reader<'_>,
+    to_insert: &[ToInsert<'a>],
+    all: &[Committed<'_>],
+) -> Result<Searches<'a>> {
+    let (queries, document_of) = near_queries(reader, to_insert);
     let mut searches = Searches::default();
     let mut parts = NearSearch::new(reader, &queries);
-    while let Some(mut near) = parts.next_part()? {
-        for (index, near) in &mut near {
-            let document = document_of[*index];
-            let own = all[document].own.as_ref();
-            *index = searches.add(reader, document, to_insert[document], own, *near)?;
+    while let Some(part) = parts.next_part()? {
+        let mut near_of_searches = Vec::with_capacity(part.len());
+        for (query, near) in part {
+            let index = document_of[query];
+            let search = match searches.of_document(index) {
+                Some(search) => search,
+                None => {
+                    let (document, policy) = to_insert[index];
+                    let fingerprint = queries[query].fingerprint;
+                    let target = SearchTarget::from_document(document, fingerprint, policy);
+                    let own = all[index].own.as_ref();
+                    searches.add(
+                        index,
+                        Search::new(reader, target, policy.most_listed(), own)?,
+                    )
+                }
+            };
+            searches.notes[search].keep(near);
+            near_of_searches.push((search, near));
         }
-        add_all(reader, &mut searches.searches, &near)?;
+        add_all(reader, &mut searches.searches, &near_of_searches)?;
     }
+    Ok(searches)
+}
+
+/// Gives each document its search, with the matches of as many searches as fit into memory.
+fn list_matches<'a>(
+    reader: Reader<'_>,
+    to_insert: &[ToInsert<'_>],
+    searches: Searches<'a>,
+    all: &mut [Committed<'a>],
+) -> Result<()> {
     let mut bytes = 0;
-    let searches_of = searches.documents.into_iter().zip(searches.searches);
-    for ((document, search), fingerprints) in searches_of.zip(searches.fingerprints) {
+    for (note, search) in searches.notes.into_iter().zip(searches.searches) {
+        let (_, policy) = to_insert[note.document];
         let mut matches = None;
         if bytes < MOST_BYTES {
-            match search.matches(reader, to_insert[document].1.filter.limit) {
+            match search.matches(reader, policy.filter.limit) {
                 Ok(found) => {
                     for found in &found {
                         bytes += found.document.memory_bytes();
@@ -488,61 +543,63 @@ fn find_committed<'a>(
                 Err(error) => return Err(error),
             }
         }
-        all[document].near = Some(Box::new(CommittedNear {
-            fingerprints,
+        all[note.document].near = Some(Box::new(CommittedNear {
+            fingerprints: note.fingerprints,
             search,
             matches,
         }));
     }
-    Ok(all)
+    Ok(())
 }
 
 /// The searches of the documents that have a near fingerprint.
 #[derive(Default)]
 struct Searches<'a> {
     searches: Vec<Search<'a>>,
-    /// The near fingerprints of each search, while they are few.
-    fingerprints: Vec<Option<Vec<NearFingerprint>>>,
-    /// The index of the document of each search.
-    documents: Vec<usize>,
+    /// One for each search.
+    notes: Vec<SearchNote>,
     /// The index of the search of each document, up to the last that has one.
     search_of: Vec<Option<usize>>,
 }
 
+/// What is noted of a search.
+struct SearchNote {
+    /// The index of its document.
+    document: usize,
+    /// The near fingerprints, while they are few.
+    fingerprints: Option<Vec<NearFingerprint>>,
+}
+
 impl<'a> Searches<'a> {
-    /// Notes a near fingerprint of a document, and returns the index of its search.
-    fn add(
-        &mut self,
-        reader: Reader<'_>,
-        index: usize,
-        (document, policy): ToInsert<'a>,
-        own: Option<&Numbered>,
-        near: NearFingerprint,
-    ) -> Result<usize> {
-        if self.search_of.len() <= index {
-            self.search_of.resize(index + 1, None);
+    /// The index of the search of a document, if it has one yet.
+    fn of_document(&self, document: usize) -> Option<usize> {
+        self.search_of.get(document).copied().flatten()
+    }
+
+    /// Adds the search of a document, and returns its index.
+    fn add(&mut self, document: usize, search: Search<'a>) -> usize {
+        let index = self.searches.len();
+        self.searches.push(search);
+        self.notes.push(SearchNote {
+            document,
+            fingerprints: Some(Vec::new()),
+        });
+        if self.search_of.len() <= document {
+            self.search_of.resize(document + 1, None);
         }
-        let search = match self.search_of[index] {
-            Some(search) => search,
-            None => {
-                let fingerprint = document.fingerprint().unwrap_or(near.fingerprint);
-                let target = SearchTarget::from_document(document, fingerprint, policy);
-                let most = policy.most_listed();
-                self.searches.push(Search::new(reader, target, most, own)?);
-                self.fingerprints.push(Some(Vec::new()));
-                self.documents.push(index);
-                let search = self.documents.len() - 1;
-                self.search_of[index] = Some(search);
-                search
-            }
-        };
-        let kept = &mut self.fingerprints[search];
-        if let Some(fingerprints) = kept {
+        self.search_of[document] = Some(index);
+        index
+    }
+}
+
+impl SearchNote {
+    /// Keeps a near fingerprint, unless they are too many.
+    fn keep(&mut self, near: NearFingerprint) {
+        if let Some(fingerprints) = &mut self.fingerprints {
             fingerprints.push(near);
             if fingerprints.len() > MOST_KEPT {
-                *kept = None;
+                self.fingerprints = None;
             }
         }
-        Ok(search)
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::histogram::Times;
-use super::metrics::{Metrics, Verdicts};
+use super::metrics::{DISTANCES, Metrics, Verdicts};
 
 /// The numbers that whoever writes adds to.
 #[derive(Clone, Copy, Debug)]
@@ -166,7 +166,7 @@ struct VerdictMeters {
     replaced_duplicates: AtomicU64,
     skipped: AtomicU64,
     /// By the distance of the nearest match.
-    nearest: [AtomicU64; 65],
+    nearest: [AtomicU64; DISTANCES],
 }
 
 impl Default for VerdictMeters {
@@ -239,6 +239,11 @@ pub(crate) enum Tally {
 #[derive(Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; 8]);
+
+const _: () = assert!(
+    size_of::<Line>() > Tally::BytesRead as usize * size_of::<AtomicU64>(),
+    "a line has a counter for each tally"
+);
 
 /// The counters of what readers do with an open file.
 pub(crate) struct Tallies {

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::histogram::Histogram;
 
+/// The distances that two fingerprints of 64 bits may have: 0 to 64.
+pub(super) const DISTANCES: usize = 65;
+
 /// What has happened in a database since this handle was opened, and how it stands now.
 ///
 /// It is plain data. [`Metrics::prometheus`] prints it for the monitoring of a crawler. The numbers are read one after
@@ -117,7 +120,7 @@ pub struct Verdicts {
     pub skipped: u64,
     /// The number of verdicts by the distance of the nearest listed match, from 0 to 64. Verdicts that list no match,
     /// because there is none or the limit of the policy is 0, are not among them.
-    pub nearest: [u64; 65],
+    pub nearest: [u64; DISTANCES],
 }
 
 /// No verdicts.
@@ -129,7 +132,7 @@ impl Default for Verdicts {
             replaced: 0,
             replaced_duplicates: 0,
             skipped: 0,
-            nearest: [0; 65],
+            nearest: [0; DISTANCES],
         }
     }
 }

@@ -64,6 +64,11 @@ impl Plan {
         &self.tables
     }
 
+    /// The table that scans go through. The others have the same fingerprints, and this one is in every plan.
+    pub(crate) fn scan_table(&self) -> &Table {
+        &self.tables[0]
+    }
+
     /// The number of bits of the shortest prefix that a table was made for.
     pub(crate) fn least_prefix_bits(&self) -> u32 {
         let prefixes = self.tables.iter().map(|table| table.prefix_bits);

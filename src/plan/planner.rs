@@ -6,7 +6,7 @@
 //! found here.
 
 use std::cell::Cell;
-use std::{iter, mem};
+use std::iter;
 
 use super::cost::CostModel;
 use super::covering::{self, Reach, indexes};
@@ -20,14 +20,19 @@ const MOST_CHOICES: usize = 2_000;
 const FEW_ROWS: f64 = 128.0;
 
 /// Hardly any layout is improved by this factor.
-const MOST_IMPROVED: f64 = 32.0;
+const GREATEST_GAIN: f64 = 32.0;
 
 /// Hardly any layout of the prefixes that the tables were made for is improved by this factor. Their proofs take most
 /// of the time of a search.
-const MOST_IMPROVED_NATURAL: f64 = 8.0;
+const GREATEST_GAIN_OF_NATURAL: f64 = 8.0;
 
 /// The most layouts of disjoint prefixes that are improved.
-const MOST_LAYOUTS: usize = 4;
+const MOST_IMPROVED_LAYOUTS: usize = 4;
+
+/// The most steps of all proofs of a search together, apart from the proof of its result.
+const PROOF_STEPS: u32 = 1 << 17;
+/// The same for a search among many, for the choice of a plan.
+const PROOF_STEPS_OF_A_CHOICE: u32 = 1 << 15;
 
 /// The cheapest probe set found, or a scan if none is cheaper.
 ///
@@ -35,7 +40,7 @@ const MOST_LAYOUTS: usize = 4;
 ///
 /// A millisecond. With many tables and a large distance, some dozens of milliseconds.
 pub(super) fn cheapest(tables: &[Table], distance: u32, cost_model: &CostModel) -> ProbeSet {
-    search(tables, distance, cost_model, f64::INFINITY, 1 << 17)
+    search(tables, distance, cost_model, f64::INFINITY, PROOF_STEPS)
 }
 
 /// The cheapest probe set found, if it costs less than `nanos`. Otherwise another one, or a scan: nothing that costs
@@ -46,7 +51,7 @@ pub(super) fn cheaper_than(
     distance: u32,
     cost_model: &CostModel,
 ) -> ProbeSet {
-    search(tables, distance, cost_model, nanos, 1 << 15)
+    search(tables, distance, cost_model, nanos, PROOF_STEPS_OF_A_CHOICE)
 }
 
 /// Searches for a probe set that costs less than `nanos`. `steps` are the most of all proofs together, apart from the
@@ -64,8 +69,8 @@ fn search(
     let planner = Planner::new(tables, distance, cost_model, steps);
     let scan = cost_model.nanos(&ProbeSet::Scan);
     let mut layouts = planner.disjoint();
-    layouts.extend(planner.natural(scan.min(nanos) * MOST_IMPROVED_NATURAL));
-    let most = scan.min(nanos * MOST_IMPROVED);
+    layouts.extend(planner.natural(scan.min(nanos) * GREATEST_GAIN_OF_NATURAL));
+    let most = scan.min(nanos * GREATEST_GAIN);
     let mut found = Vec::new();
     for layout in layouts {
         if layout.nanos < most {
@@ -88,8 +93,7 @@ struct Planner<'a> {
     masks: Vec<[u64; 65]>,
     distance: u32,
     cost_model: &'a CostModel,
-    /// The costs of prefixes that were computed before, each at its place. The others are NaN.
-    known_nanos: Vec<Cell<f64>>,
+    memo: CostMemo<'a>,
     /// The steps that are left for all proofs together.
     steps: Cell<u32>,
 }
@@ -102,43 +106,19 @@ struct Layout {
 
 impl<'a> Planner<'a> {
     fn new(tables: &'a [Table], distance: u32, cost_model: &'a CostModel, steps: u32) -> Self {
-        let masks = tables.iter().map(Table::prefix_masks).collect();
-        let tables_apart = cost_model.shares.len().max(1);
-        let places = tables_apart * 65 * (distance as usize + 2);
-        let known_nanos = vec![Cell::new(f64::NAN); places];
         Self {
             tables,
-            masks,
+            masks: tables.iter().map(Table::prefix_masks).collect(),
             distance,
             cost_model,
-            known_nanos,
+            memo: CostMemo::new(cost_model, distance),
             steps: Cell::new(steps),
         }
     }
 
     /// The cost of a probed prefix.
     fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
-        let ProbedPrefix {
-            table,
-            prefix_bits,
-            flips,
-        } = prefix;
-        let table = if self.cost_model.shares.is_empty() {
-            0
-        } else {
-            table
-        };
-        // With more flips than the distance has bits there is nothing left to find.
-        let flips_apart = self.distance as usize + 2;
-        let place = (table * 65 + prefix_bits as usize) * flips_apart + flips as usize;
-        if flips as usize >= flips_apart || place >= self.known_nanos.len() {
-            return self.cost_model.prefix_nanos(prefix);
-        }
-        let known = &self.known_nanos[place];
-        if known.get().is_nan() {
-            known.set(self.cost_model.prefix_nanos(prefix));
-        }
-        known.get()
+        self.memo.prefix_nanos(prefix)
     }
 
     fn nanos(&self, prefixes: &[ProbedPrefix]) -> f64 {
@@ -171,7 +151,7 @@ impl<'a> Planner<'a> {
     fn disjoint(&self) -> Vec<Layout> {
         let most_parts = self.tables.len().min(self.distance as usize + 1);
         let choices = (1..=most_parts).flat_map(|parts| combinations(self.tables.len(), parts));
-        let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_LAYOUTS + 1);
+        let mut cheapest: Vec<Layout> = Vec::with_capacity(MOST_IMPROVED_LAYOUTS + 1);
         let mut prefixes = Vec::new();
         let mut added = Vec::new();
         let mut most = f64::INFINITY;
@@ -187,8 +167,8 @@ impl<'a> Planner<'a> {
             let layout = self.layout(prefixes.clone());
             let index = cheapest.partition_point(|cheap| cheap.nanos <= layout.nanos);
             cheapest.insert(index, layout);
-            cheapest.truncate(MOST_LAYOUTS);
-            if let Some(last) = cheapest.get(MOST_LAYOUTS - 1) {
+            cheapest.truncate(MOST_IMPROVED_LAYOUTS);
+            if let Some(last) = cheapest.get(MOST_IMPROVED_LAYOUTS - 1) {
                 most = last.nanos;
                 least_bits = self.least_bits(most);
             }
@@ -371,70 +351,107 @@ impl<'a> Planner<'a> {
     /// less, or is gone. In some of them another prefix has a flip more.
     fn cheaper_neighbours(&self, layout: &Layout) -> Vec<Neighbour> {
         let prefixes = &layout.prefixes;
-        let mut nanos = Vec::with_capacity(prefixes.len());
+        let mut costs = Vec::with_capacity(prefixes.len());
         let mut flipped = Vec::with_capacity(prefixes.len());
         for &prefix in prefixes {
-            nanos.push(self.prefix_nanos(prefix));
+            costs.push(self.prefix_nanos(prefix));
             flipped.push(self.prefix_nanos(prefix.flipped()));
         }
         let mut cheaper = Vec::new();
         for (index, &prefix) in prefixes.iter().enumerate() {
-            let own = nanos[index];
-            for less in narrower(prefix) {
-                let less_nanos = match less {
-                    Some(less) => self.prefix_nanos(less),
-                    None => 0.0,
-                };
-                nanos[index] = less_nanos;
+            let own = costs[index];
+            for less in cheaper_forms(prefix) {
+                costs[index] = less.map_or(0.0, |less| self.prefix_nanos(less));
+                let saved = own - costs[index];
                 for more in iter::once(None).chain((0..prefixes.len()).map(Some)) {
-                    let added = match more {
-                        Some(more) if more == index => continue,
-                        Some(more) => flipped[more] - nanos[more],
-                        None => 0.0,
-                    };
-                    if layout.nanos - (own - less_nanos) + added > layout.nanos * 0.999 {
+                    if more == Some(index) {
                         continue;
                     }
-                    let nanos = match more {
-                        None => self.cost_model.sum_nanos(nanos.iter().copied()),
-                        Some(more) => {
-                            let before = mem::replace(&mut nanos[more], flipped[more]);
-                            let sum = self.cost_model.sum_nanos(nanos.iter().copied());
-                            nanos[more] = before;
-                            sum
-                        }
-                    };
-                    cheaper.push(Neighbour {
-                        nanos,
-                        index,
-                        less,
-                        more,
-                    });
+                    let added = more.map_or(0.0, |more| flipped[more] - costs[more]);
+                    if layout.nanos - saved + added <= layout.nanos * 0.999 {
+                        cheaper.push(Neighbour {
+                            nanos: self.nanos_with(&costs, more, &flipped),
+                            index,
+                            less,
+                            more,
+                        });
+                    }
                 }
             }
-            nanos[index] = own;
+            costs[index] = own;
         }
         cheaper
     }
+
+    /// The cost of prefixes of these costs. The one of the index `more`, if any, costs what `flipped` says.
+    fn nanos_with(&self, costs: &[f64], more: Option<usize>, flipped: &[f64]) -> f64 {
+        let costs = costs.iter().enumerate().map(|(index, &cost)| match more {
+            Some(more) if more == index => flipped[index],
+            _ => cost,
+        });
+        self.cost_model.sum_nanos(costs)
+    }
 }
 
-/// The prefixes that one may be replaced by: longer ones, also with a flip more, the same with a flip less, and none.
-fn narrower(prefix: ProbedPrefix) -> Vec<Option<ProbedPrefix>> {
-    let mut narrower = Vec::new();
+/// The costs of probed prefixes, each of which is computed once.
+struct CostMemo<'a> {
+    cost_model: &'a CostModel,
+    /// By table, length and flips. NaN until it is computed.
+    known_nanos: Vec<Cell<f64>>,
+    /// So many numbers of flips have a place.
+    flips: usize,
+}
+
+/// A prefix has 0 to 64 bits.
+const LENGTHS: usize = 65;
+
+impl<'a> CostMemo<'a> {
+    fn new(cost_model: &'a CostModel, distance: u32) -> Self {
+        // With more flips than the distance has bits there is nothing left to find.
+        let flips = distance as usize + 2;
+        let tables = cost_model.shares.len().max(1);
+        Self {
+            cost_model,
+            known_nanos: vec![Cell::new(f64::NAN); tables * LENGTHS * flips],
+            flips,
+        }
+    }
+
+    fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
+        // Without shares, the tables cost the same.
+        let has_shares = !self.cost_model.shares.is_empty();
+        let table = if has_shares { prefix.table } else { 0 };
+        let flips = prefix.flips as usize;
+        let place = (table * LENGTHS + prefix.prefix_bits as usize) * self.flips + flips;
+        let known = match self.known_nanos.get(place) {
+            Some(known) if flips < self.flips => known,
+            _ => return self.cost_model.prefix_nanos(prefix),
+        };
+        if known.get().is_nan() {
+            known.set(self.cost_model.prefix_nanos(prefix));
+        }
+        known.get()
+    }
+}
+
+/// The cheaper prefixes that one may be replaced by: longer ones, also with a flip more, the same with a flip less, and
+/// none.
+fn cheaper_forms(prefix: ProbedPrefix) -> Vec<Option<ProbedPrefix>> {
+    let mut forms = Vec::new();
     let most = u64::BITS - prefix.prefix_bits;
     for bits in 1..=most.min(8) {
         let longer = ProbedPrefix {
             prefix_bits: prefix.prefix_bits + bits,
             ..prefix
         };
-        narrower.push(Some(longer));
-        narrower.push(Some(longer.flipped()));
+        forms.push(Some(longer));
+        forms.push(Some(longer.flipped()));
     }
     if let Some(flips) = prefix.flips.checked_sub(1) {
-        narrower.push(Some(ProbedPrefix { flips, ..prefix }));
+        forms.push(Some(ProbedPrefix { flips, ..prefix }));
     }
-    narrower.push(None);
-    narrower
+    forms.push(None);
+    forms
 }
 
 /// A layout that differs from another in one prefix or two.

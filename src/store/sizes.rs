@@ -1,5 +1,8 @@
 //! Sizes of runs, blocks, chunks and merges.
 
+/// The bytes of a page of the engine.
+pub(crate) const PAGE_BYTES: usize = 4096;
+
 /// The sizes of runs, blocks, chunks and merges. A file can be opened with other sizes. Tests make
 /// everything tiny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,8 @@ impl Default for Sizes {
         Self {
             recent_operations: 250_000,
             short_rows: 1 << 12,
-            block_bytes: 8167,
-            document_block_bytes: 4079,
+            block_bytes: 2 * PAGE_BYTES - 25,
+            document_block_bytes: PAGE_BYTES - 17,
             chunk_entries: 256,
             step_blocks: 128,
             part_rows: 1 << 18,

@@ -12,7 +12,6 @@
 //! This holds for all rows that were chosen before `r` and `s` were drawn.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::ops::MulAssign;
 
 use super::findings::Findings;
 use crate::fingerprint::Fingerprint;
@@ -151,7 +150,7 @@ impl Tally for Products {
 
 fn add_all(all: &mut [Product], more: &[Product]) {
     for (all, more) in all.iter_mut().zip(more) {
-        *all *= *more;
+        all.add_all(*more);
     }
 }
 
@@ -394,14 +393,6 @@ impl Default for Product {
     }
 }
 
-impl MulAssign for Product {
-    /// Adds all rows of another product.
-    fn mul_assign(&mut self, other: Self) {
-        self.value = multiplied(self.value, other.value);
-        self.rows += other.rows;
-    }
-}
-
 impl Product {
     /// Adds a row.
     #[inline]
@@ -412,6 +403,12 @@ impl Product {
         let factor = folded(by_high + by_low);
         self.value = multiplied(self.value, factor);
         self.rows += 1;
+    }
+
+    /// Adds all rows of another product.
+    fn add_all(&mut self, other: Self) {
+        self.value = multiplied(self.value, other.value);
+        self.rows += other.rows;
     }
 }
 
@@ -523,7 +520,7 @@ mod product_tests {
             other.reverse();
             prop_assert_eq!(product(&rows), product(&other));
             let mut parts = product(&rows[..rows.len() / 2]);
-            parts *= product(&rows[rows.len() / 2..]);
+            parts.add_all(product(&rows[rows.len() / 2..]));
             prop_assert_eq!(product(&rows), parts);
             *at.get_mut(&mut other) ^= 1u128 << bit;
             prop_assert_ne!(product(&rows), product(&other));

@@ -21,7 +21,7 @@ use crate::store::engine::{Engine, OpenFile};
 use crate::store::file::{
     self, COPIED, KEYS, Set, SetRow, Settings, Shared, SourceRows, State, View, by_row, permuted,
 };
-use crate::store::sizes::Sizes;
+use crate::store::sizes::{PAGE_BYTES, Sizes};
 use crate::store::sorted_set::SetLevel;
 
 /// Called with the number of rows copied so far, and the number of all rows. When it breaks, nothing is copied.
@@ -87,7 +87,7 @@ fn ensure_room(view: &View, plan: &Plan, directory: &Path, sizes: &Sizes) -> Res
     let entries = documents.entries(documents.all(), view.document_blocks())?;
     let alone = entries.filter(|entry| entry.puts == 1).count() as u64;
     let rows = view.state().sets.blocks(sizes.block_bytes) * (sizes.block_bytes as u64 + 16);
-    let most = rows + documents.blocks() as u64 * 4096 + alone * MAX_ALONE_BYTES;
+    let most = rows + documents.blocks() as u64 * PAGE_BYTES as u64 + alone * MAX_ALONE_BYTES;
     // The engine's own pages are added. What is copied takes no more than it does now.
     let copied = most.min(view.file().metadata().map_err(&failed)?.len()) / 16 * 17 + (4 << 20);
     // A new table takes up to 8 bytes a row. Sorting takes the same once more.
@@ -191,7 +191,7 @@ impl Copy<'_> {
         bulk: &mut Bulk<'_>,
         counter: &mut Counter<'_>,
     ) -> Result<()> {
-        let known = &self.view.settings().plan.tables()[0];
+        let known = self.view.settings().plan.scan_table();
         let mut sorter = Sorter::new(self.directory, self.sorting / size_of::<u64>());
         let reader = self.view.set(permuted(0));
         for range in reader.parts()? {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, TableStats};
 
 use super::recording::{Event, Image, Recording};
-use crate::store::sizes::Sizes;
+use crate::store::sizes::{self, Sizes};
 
 type WideKey = (u8, u128);
 type NarrowKey = (u8, u64);
@@ -16,7 +16,7 @@ type NarrowKey = (u8, u64);
 const WIDE: TableDefinition<'static, WideKey, &[u8]> = TableDefinition::new("wide");
 const NARROW: TableDefinition<'static, NarrowKey, &[u8]> = TableDefinition::new("narrow");
 
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = sizes::PAGE_BYTES as u64;
 const BLOCKS: u64 = 500;
 
 fn database() -> Database {

@@ -16,6 +16,7 @@ use redb::{BackendError, DatabaseError, StorageBackend};
 use super::guard::guarded;
 use crate::error::Error;
 use crate::process::{Kept, Process};
+use crate::store::sizes::PAGE_BYTES;
 
 /// A storage that is closed, and so unlocked, when the last loan of it is gone.
 #[derive(Debug)]
@@ -278,7 +279,7 @@ const LAST_PAGES_BYTES: Range<usize> = 28..32;
 
 /// The length of a file with this number of pages.
 const fn length_of(pages: u32) -> u64 {
-    (pages as u64 + 1) * 4096
+    (pages as u64 + 1) * PAGE_BYTES as u64
 }
 
 /// The header with small regions. `None` if this is not a header, or not one that redb has just made.

@@ -23,17 +23,14 @@ use crate::store::blocks::{
 use crate::store::engine::{
     BlockBytes, BlockTable, Changes, Engine, LevelChange, LevelName, MetaRow, Tables,
 };
-use crate::store::sizes::Sizes;
+use crate::store::sizes::{PAGE_BYTES, Sizes};
 use crate::store::sorted_set::{Level, NewBlock, Position, SetLevel, SortedSet, StoredDirectory};
 
 /// The most pages of the log that a commit removes. To remove one takes some 5 us.
 const PAGES_AT_A_TIME: u64 = 256;
-/// The bytes of a page of the engine. A page of the log takes one.
-const PAGE_BYTES: u64 = 4096;
-
 const OPERATION_BYTES: usize = 25;
-/// The number of operations that fit into a value of 4,080 bytes.
-const OPERATIONS_PER_PAGE: usize = (4080 - HEADER_BYTES - 2) / OPERATION_BYTES;
+/// The number of operations that fit into a page of the engine. Beside a value of the log, 16 bytes of it are taken.
+const OPERATIONS_PER_PAGE: usize = (PAGE_BYTES - 16 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
 /// The name of the row of the state in the table meta.
 const STATE: &str = "state";
@@ -488,7 +485,7 @@ impl Edit {
     /// It leaves out a number of a page too. So the numbers grow with every transaction, also with one that writes no
     /// page. By them, an older commit is told from a newer one.
     pub(crate) fn empty_log(&mut self) {
-        self.freed_bytes += (self.state.next_page - self.state.oldest_page) * PAGE_BYTES;
+        self.freed_bytes += (self.state.next_page - self.state.oldest_page) * PAGE_BYTES as u64;
         self.state.next_page += 1;
         self.state.oldest_page = self.state.next_page;
         self.state.first_page = self.state.next_page;
@@ -510,7 +507,7 @@ impl Edit {
                 .state
                 .first_page
                 .min(self.state.oldest_page + PAGES_AT_A_TIME);
-            self.freed_bytes += (end - self.state.oldest_page) * PAGE_BYTES;
+            self.freed_bytes += (end - self.state.oldest_page) * PAGE_BYTES as u64;
             self.state.oldest_page = end;
             self.changes.log_begins_at = Some(end);
         }
@@ -536,7 +533,7 @@ impl Edit {
         } else {
             self.sizes.block_bytes
         };
-        self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES);
+        self.freed_bytes += rows.len() as u64 * (bytes as u64).next_multiple_of(PAGE_BYTES as u64);
         let mut change = LevelChange::none(name);
         change.removed = rows;
         let mut numbered = Vec::with_capacity(new.len());

@@ -6,13 +6,13 @@
 //!
 //! The plain algorithm: of each set, merge the rows in memory, the newest over the older, and pack them as a new
 //! first level. It departs from that in one point. A process that adds a few documents and ends, again and again,
-//! would leave a level each time. So small first levels are taken into the new one (`policy::absorbed`).
+//! would leave a level each time. So small first levels are taken into the new one (`due::absorbed`).
 //!
 //! Rows are read and packed before the gate that commits go through. The caller has the turn to write, and holds
 //! the lock of the merges, so nobody changes the sets meanwhile.
 
+use super::due;
 use super::pace::{ensure_room, wait_for_room_for_a_level};
-use super::policy;
 use crate::error::Result;
 use crate::parallel;
 use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, SetBlocks};
@@ -111,7 +111,7 @@ fn fold_set<R: SetRow>(
             blocks: Vec::new(),
         });
     }
-    let absorbed = policy::absorbed(set, rows, sizes);
+    let absorbed = due::absorbed(set, rows, sizes);
     let run = merged(set, absorbed, written, blocks)?;
     // There are no rows below the last level that marks could remove.
     let marks = if absorbed == set.levels.len() {

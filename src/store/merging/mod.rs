@@ -1,8 +1,8 @@
 //! Merging runs into levels and levels into larger ones, in steps, in a thread of its own.
 
+mod due;
 mod fold;
 mod pace;
-mod policy;
 mod reclaim;
 mod step;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::policy::{self, MOST_WAITING, Pause};
+use super::due::{self, MOST_WAITING, Pause};
 use crate::error::{Error, Result};
 use crate::files::available_bytes;
 use crate::store::file::Shared;
@@ -80,7 +80,7 @@ pub(crate) fn wait_for_room_for_a_level(shared: &Shared) -> Result<MutexGuard<'_
         let commits = shared.progress.lock().commits;
         shared.ensure_certain()?;
         let merging = shared.merging.lock();
-        if policy::has_room_for_levels(shared.view()?.state()) {
+        if due::has_room_for_levels(shared.view()?.state()) {
             return Ok(merging);
         }
         drop(merging);
@@ -93,7 +93,7 @@ pub(crate) fn wait_until_idle(shared: &Shared) -> Result<()> {
     loop {
         let commits = shared.progress.lock().commits;
         let view = shared.view()?;
-        let work = policy::next_work(view.state(), &shared.sizes, Pause::Short);
+        let work = due::next_work(view.state(), &shared.sizes, Pause::Short);
         drop(view);
         if work.is_none() {
             return Ok(());

@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::policy::Source;
+use super::due::Source;
 use crate::error::Result;
 use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{Edit, Set, SetRow, Sets};

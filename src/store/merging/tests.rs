@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::due::{self, Pause, Source, Work};
 use super::fold::Fold;
-use super::policy::{self, Pause, Source, Work};
 use super::reclaim::{self, Look, Sweep};
 use super::step;
 use crate::document::Document;
@@ -91,7 +91,7 @@ impl MemoryFile {
             .for_each(|it| overlays.apply(it, &self.plan));
         let is_long = operations.len() > 2 * SIZES.recent_operations;
         if is_long {
-            while !policy::has_room_for_levels(&self.state) {
+            while !due::has_room_for_levels(&self.state) {
                 assert!(self.merge(&mut Sweep::default())?, "no level becomes free");
             }
         }
@@ -135,7 +135,7 @@ impl MemoryFile {
 
     /// Does one step of the most urgent work, as the merging thread does. False if nothing is due.
     fn merge(&mut self, sweep: &mut Sweep) -> Result<bool> {
-        match policy::next_work(&self.state, &SIZES, Pause::None) {
+        match due::next_work(&self.state, &SIZES, Pause::None) {
             Some(Work::Freezing) => {
                 self.freeze()?;
                 return Ok(true);
@@ -490,8 +490,8 @@ fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Res
         most = most.max(levels(&file));
         assert!(file.state.is_log_empty());
     }
-    assert!(most <= policy::MOST_LEVELS + 1, "{most} levels");
+    assert!(most <= due::MOST_LEVELS + 1, "{most} levels");
     while file.merge(&mut sweep)? {}
-    assert!(levels(&file) <= policy::MOST_LEVELS);
+    assert!(levels(&file) <= due::MOST_LEVELS);
     model.agree(&file)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::due::{self, Pause, Source, Work};
 use super::pace::ensure_room;
-use super::policy::{self, Pause, Source, Work};
 use super::reclaim::{self, Look, Sweep};
 use super::step::{self, Step};
 use crate::error::{Error, Result};
@@ -173,7 +173,7 @@ impl Merger {
         let shared = self.shared.clone();
         let _merging = shared.merging.lock();
         let view = shared.view()?;
-        match policy::next_work(view.state(), &shared.sizes, pause) {
+        match due::next_work(view.state(), &shared.sizes, pause) {
             Some(Work::Freezing) => {
                 self.commit(view, |edit, _| {
                     edit.freeze();

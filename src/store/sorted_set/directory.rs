@@ -18,6 +18,7 @@ use crate::store::blocks::{
 };
 use crate::store::engine::LevelName;
 use crate::store::lookup::Samples;
+use crate::store::sizes::PAGE_BYTES;
 
 /// A new block of a level: its entry, and what else the directory says of it.
 #[derive(Clone, Debug)]
@@ -332,7 +333,7 @@ impl Fence {
 const MAX_FILTERED: usize = 7;
 
 /// The most bytes that the entries of a chunk may take. A full chunk fills a page.
-const CHUNK_BYTES: usize = 4080 - HEADER_BYTES - 2;
+const CHUNK_BYTES: usize = PAGE_BYTES - 16 - HEADER_BYTES - 2;
 
 /// The number of bytes that an entry takes in a chunk.
 fn bytes_of<R: Row>(listed: &Listed<'_, R>) -> usize {

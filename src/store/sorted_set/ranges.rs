@@ -142,13 +142,16 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
 struct Together<'a, R> {
     marks: Marks,
     most_blocks: usize,
-    /// Of each run, its puts, and its marks if they are wanted. The flag is true for puts.
-    runs: SmallVec<[InSource<'a, R, (&'a IndexedRows<R>, bool)>; TOGETHER]>,
+    /// Of each run, its puts, and its marks if they are wanted.
+    runs: SmallVec<[InRun<'a, R>; TOGETHER]>,
     levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
     parts: SmallVec<[Part<'a, R>; TOGETHER]>,
     last_read: LastRead<R>,
     reading: Reading,
 }
+
+/// A range in the puts or the marks of a run. The flag is true for puts.
+type InRun<'a, R> = InSource<'a, R, (&'a IndexedRows<R>, bool)>;
 
 /// A range in a run or in a level.
 #[derive(Clone, Copy)]

@@ -145,7 +145,7 @@ mod tests {
                 let range = start..right.len().min(start + removed);
                 let new: Vec<u32> = (next..next + added as u32).collect();
                 next += added as u32;
-                let old = std::mem::replace(&mut list, SharedList::default());
+                let old = std::mem::take(&mut list);
                 list = old.splice(range.clone(), new.iter().copied());
                 assert_is(&old, &right);
                 right.splice(range.clone(), new);

@@ -1,4 +1,4 @@
-//! Which work of merging is due. Decides by the numbers of rows and blocks only.
+//! Due: which work of merging is due. Decides by the numbers of rows and blocks only.
 
 use crate::parallel;
 use crate::store::blocks::Row;
@@ -12,6 +12,10 @@ use crate::store::sorted_set::SortedSet;
 /// be written faster. But a query reads every level, so fewer and larger levels are better.
 const MOST_GROWTH: f64 = 10.0;
 
+/// Each level is to be at least this many times larger than the one above it. Only the large ones, with
+/// [`MOST_GROWTH`] times as many rows as may be recent, follow the growth alone.
+const LEAST_TIMES: u64 = 3;
+
 /// A transaction waits for the merges once what is recent is this multiple of its limit.
 pub(super) const MOST_WAITING: usize = 2;
 
@@ -20,6 +24,15 @@ pub(super) const MOST_WAITING: usize = 2;
 /// Without large transactions there are fewer. With a growth of ten and 250,000 recent operations, seven levels
 /// have room for more documents than there are numbers.
 pub(super) const MOST_LEVELS: usize = 8;
+
+/// In a long pause, recent rows are merged only if they are at least their limit divided by this. Fewer rows
+/// are not worth what is written for them.
+const LEAST_FREEZING_PART: usize = 4;
+
+/// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
+const BEHIND: f64 = 1.0;
+/// The most cores that merge.
+const MOST_CORES: usize = 4;
 
 /// What is merged into the level below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +55,6 @@ pub(super) enum Pause {
     /// them, and the next start does not read them from the log.
     Long,
 }
-
-/// In a long pause, recent rows are merged only if they are at least their limit divided by this. Fewer rows
-/// are not worth what is written for them.
-const LEAST_FREEZING_PART: usize = 4;
-
-/// Merges are behind once what is recent is this multiple of its limit. Then others begin to wait.
-const BEHIND: f64 = 1.0;
-/// The most cores that merge.
-const MOST_CORES: usize = 4;
 
 /// The most urgent work.
 pub(super) enum Work {
@@ -119,10 +123,6 @@ fn is_freezing_due(state: &State, least: usize) -> bool {
     let is_long = state.recent_operations >= least as u64 || state.recent_operations > few;
     is_long && !state.sets.any_frozen()
 }
-
-/// Each level is to be at least this many times larger than the one above it. Only the large ones, with
-/// [`MOST_GROWTH`] times as many rows as may be recent, follow the growth alone.
-const LEAST_TIMES: u64 = 3;
 
 /// The number of first levels that a fold of `rows` rows takes into the new level. It writes at most as many old rows
 /// as new ones, or about a thousand. So closing a file of any size takes little time, and little space beside what
