@@ -211,10 +211,10 @@ impl Transaction {
     }
 
     /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
-    pub(crate) fn commit_change(
+    pub(crate) fn commit_change<E: From<Error>>(
         self,
-        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
-    ) -> Result<()> {
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Self { view, turn, .. } = self;
         drop(view);
         turn.commit_transaction(change)

@@ -126,7 +126,7 @@ impl Expirer<'_> {
     fn blocks_of_a_step(&self, blocks: &[ExpiredBlock]) -> usize {
         let mut operations = 0;
         for (count, block) in blocks.iter().enumerate() {
-            operations += block.operations;
+            operations += block.max_operations;
             if operations > self.size {
                 return count.max(1);
             }
@@ -158,10 +158,10 @@ impl Expirer<'_> {
             }
             let removed = step.removed;
             let left_out = step.left_out;
-            let mut moved = false;
-            match writer.commit_change(|edit, blocks| step.apply(edit, blocks, &mut moved)) {
-                Err(_) if moved => continue,
-                committed => committed?,
+            match writer.commit_change(|edit, blocks| step.apply(edit, blocks)) {
+                Ok(()) => {}
+                Err(NotApplied::Moved) => continue,
+                Err(NotApplied::Failed(error)) => return Err(error),
             }
             self.total += removed;
             self.shared.meters.add(Count::Expired, removed);
@@ -215,17 +215,24 @@ impl Expired {
     }
 }
 
+/// Which of the documents of a block that are to go are together.
+#[derive(Debug, PartialEq)]
+enum Share {
+    /// All of them. The block has this number of documents, dead or not.
+    All { of_block: usize },
+    /// Some of them, since they are too many for one step.
+    Part,
+}
+
 /// The documents of one block that are to go.
 #[derive(Debug)]
 struct ExpiredBlock {
     id: BlockId,
     /// The number of the last document of the block.
     high: u64,
-    /// The number of its documents, dead or not. `None` if these documents are only a part of those that are
-    /// to go.
-    documents: Option<usize>,
+    share: Share,
     /// The number of operations that its step needs for it, at most.
-    operations: usize,
+    max_operations: usize,
     /// The indexes of those that are to go, among those of the batch.
     expired: Range<usize>,
 }
@@ -284,8 +291,8 @@ impl Batch {
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                documents: Some(all),
-                operations: if is_whole { all } else { expired.len() },
+                share: Share::All { of_block: all },
+                max_operations: if is_whole { all } else { expired.len() },
                 expired,
             });
             return Ok(());
@@ -295,8 +302,8 @@ impl Batch {
             self.blocks.push(ExpiredBlock {
                 id: block.id,
                 high: block.high,
-                documents: None,
-                operations: part.len(),
+                share: Share::Part,
+                max_operations: part.len(),
                 expired: part,
             });
         }
@@ -408,7 +415,7 @@ impl Step {
             cuts: Vec::new(),
         };
         for block in blocks {
-            removal.block(block)?;
+            removal.add_block(block)?;
         }
         removal.find_last_of_fingerprints(newcomers)?;
         Ok(removal.into_step())
@@ -435,8 +442,7 @@ impl Step {
     }
 
     /// Makes the step part of an edit. It must be [right](Self::is_right_for) for the last transaction.
-    /// `moved` is set if a merge has written one of the blocks anew. Then nothing can be committed.
-    fn apply(self, edit: &mut Edit, blocks: &Blocks, moved: &mut bool) -> Result<()> {
+    fn apply(self, edit: &mut Edit, blocks: &Blocks) -> Result<(), NotApplied> {
         let counters = &mut edit.state.counters;
         counters.documents -= self.removed;
         counters.too_short -= self.too_short;
@@ -447,13 +453,25 @@ impl Step {
             let positions = level.overlapping(&highs, of)?;
             let entries = level.entries(positions.clone(), of)?;
             if !entries.map(|entry| entry.id).eq(ids) {
-                *moved = true;
-                return Err(Error::Aborted);
+                return Err(NotApplied::Moved);
             }
             edit.state.documents =
                 edit.replace::<u64, Vec<u8>>(DOCUMENTS, &level, positions, Vec::new(), blocks)?;
         }
         Ok(())
+    }
+}
+
+/// Why a step was not applied. Then nothing is committed.
+enum NotApplied {
+    /// A merge has written one of the blocks anew.
+    Moved,
+    Failed(Error),
+}
+
+impl From<Error> for NotApplied {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -478,22 +496,25 @@ struct Removal<'a> {
     cuts: Vec<Cut>,
 }
 
+/// The block before another, if there is one.
+struct BlockBefore {
+    id: Option<BlockId>,
+    /// The number of its last document.
+    high: Option<u64>,
+}
+
 impl Removal<'_> {
-    fn block(&mut self, block: &ExpiredBlock) -> Result<()> {
+    /// Adds the documents of a block. Takes the block out as a whole if no other document is left in it.
+    fn add_block(&mut self, block: &ExpiredBlock) -> Result<()> {
         let expired = &self.batch.expired[block.expired.clone()];
         let Some(first) = expired.first() else {
             return Ok(());
         };
-        let documents = &self.view.state().documents;
-        let of = self.view.document_blocks();
-        let position = documents.find(block.high, of)?;
-        let entry = documents.entry(position, of)?;
-        if entry.is_none_or(|entry| entry.id != block.id) {
+        let Some(before) = self.block_before(block)? else {
             self.left_out.get_or_insert(first.number);
             return Ok(());
-        }
-        let before = documents.entry_before(position, of)?;
-        let low = before.map_or(0, |before| before.high + 1);
+        };
+        let low = before.high.map_or(0, |high| high + 1);
         let dead = self.view.set(DEAD).rows(&(low..=block.high))?;
         let begin = self.documents.len();
         for &document in expired {
@@ -506,18 +527,32 @@ impl Removal<'_> {
             }
         }
         let live = &mut self.documents[begin..];
-        let is_whole = block.documents == Some(live.len() + dead.len());
-        if live.is_empty() || !is_whole {
-            return Ok(());
-        }
+        let of_block = live.len() + dead.len();
+        let is_whole = !live.is_empty() && block.share == Share::All { of_block };
         // The dead documents of whole blocks are forgotten.
-        if cut(&mut self.cuts, block, before.map(|before| before.id)) {
+        if is_whole && cut(&mut self.cuts, block, before.id) {
             for removed in live {
                 removed.is_cut = true;
             }
             self.forgotten.extend(dead);
         }
         Ok(())
+    }
+
+    /// What is before a block. `None` if a merge has written the block anew.
+    fn block_before(&self, block: &ExpiredBlock) -> Result<Option<BlockBefore>> {
+        let documents = &self.view.state().documents;
+        let of = self.view.document_blocks();
+        let position = documents.find(block.high, of)?;
+        let entry = documents.entry(position, of)?;
+        if entry.is_none_or(|entry| entry.id != block.id) {
+            return Ok(None);
+        }
+        let before = documents.entry_before(position, of)?;
+        Ok(Some(BlockBefore {
+            id: before.map(|before| before.id),
+            high: before.map(|before| before.high),
+        }))
     }
 
     /// Finds the documents with which the last document of their fingerprint goes.
@@ -535,16 +570,16 @@ impl Removal<'_> {
         }
         shared.sort_unstable();
         let groups: Vec<&[(Fingerprint, usize)]> = shared.chunk_by(|a, b| a.0 == b.0).collect();
-        for groups in groups.chunks(COUNTED_TOGETHER) {
-            let mut wanted = Vec::with_capacity(groups.len());
-            for group in groups {
+        for together in groups.chunks(COUNTED_TOGETHER) {
+            let mut wanted = Vec::with_capacity(together.len());
+            for group in together {
                 wanted.push((group[0].0, ScopeNumber::ALL_DOCUMENTS.into()));
             }
-            let mut totals = vec![0; groups.len()];
+            let mut totals = vec![0; together.len()];
             for posted in Reader::new(self.view).posted(&wanted)? {
                 totals[posted.index] += posted.total;
             }
-            for (group, total) in groups.iter().zip(totals) {
+            for (group, total) in together.iter().zip(totals) {
                 if let Some(&(_, last)) = group.last()
                     && group.len() as u64 >= total
                 {

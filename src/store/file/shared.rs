@@ -167,10 +167,10 @@ impl Shared {
 
     /// Commits the edit that `change` makes of the last state, and publishes it. `change` also gets the blocks
     /// of that state.
-    pub(crate) fn commit(
+    pub(crate) fn commit<E: From<Error>>(
         &self,
-        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
-    ) -> Result<()> {
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
+    ) -> Result<(), E> {
         let gate = self.gate.lock();
         self.ensure_certain()?;
         let view = self.view()?;
@@ -191,14 +191,14 @@ impl Shared {
                 self.replace_current(view, freed_bytes);
             }
             // The transaction's own temporary file failed. The engine has undone the change.
-            Err(error @ Error::SpillFile { .. }) => return Err(error),
+            Err(error @ Error::SpillFile { .. }) => return Err(error.into()),
             Err(error) => {
                 // It is not known whether the commit is durable, nor what the engine will do next.
                 *self.failed.lock() = Some(Failure {
                     reason: innermost(&error),
                     generation,
                 });
-                return Err(error);
+                return Err(error.into());
             }
         }
         drop(gate);
@@ -241,10 +241,10 @@ impl Shared {
     }
 
     /// Does what [`commit`](Self::commit) does, for a transaction. Merges let it go first.
-    pub(crate) fn commit_transaction(
+    pub(crate) fn commit_transaction<E: From<Error>>(
         &self,
-        change: impl FnOnce(&mut Edit, &Blocks) -> Result<()>,
-    ) -> Result<()> {
+        change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.ensure_named()?;
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);

@@ -12,7 +12,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock};
 
-use super::directory::{Chunk, Fence, Found};
+use super::chunk::{Chunk, Fence, Found};
 use super::lists::part;
 use super::shared_list::SharedList;
 use super::summary::{Outline, Summaries};
@@ -166,8 +166,8 @@ impl<R: Row> Level<R> {
         for slot in new {
             let outline = &slot.outline;
             before.push(rows);
-            rows.0 += u64::from(outline.rows.0);
-            rows.1 += u64::from(outline.rows.1);
+            rows.0 += u64::from(outline.rows.puts);
+            rows.1 += u64::from(outline.rows.marks);
             blocks += usize::from(outline.blocks);
             memory_bytes += slot.memory_bytes();
             added_highs.push(outline.high);
@@ -507,8 +507,8 @@ impl<R: Row> Level<R> {
         if position.entry > 0 {
             let chunk = self.chunk(position.chunk, blocks)?;
             let before = chunk.rows_before(position.entry);
-            puts += u64::from(before.0);
-            marks += u64::from(before.1);
+            puts += u64::from(before.puts);
+            marks += u64::from(before.marks);
         }
         Ok((puts, marks))
     }

@@ -1,7 +1,7 @@
 //! A sorted set of fixed-width rows: runs in memory over levels of blocks. All sets are alike: nothing
 //! here knows what the rows mean.
 
-mod directory;
+mod chunk;
 mod inspect;
 mod level;
 mod lists;
@@ -17,7 +17,7 @@ mod summary;
 mod tests;
 mod times;
 
-pub(crate) use directory::NewBlock;
+pub(crate) use chunk::NewBlock;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;

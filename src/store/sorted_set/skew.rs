@@ -108,7 +108,7 @@ fn measured_length(parts: usize) -> usize {
 fn chunks_of(level: &Level<u64>) -> Vec<(u64, f64)> {
     let mut chunks = Vec::with_capacity(level.end().chunk);
     while let Some(outline) = level.outline(chunks.len()) {
-        chunks.push((outline.high, f64::from(outline.rows.0)));
+        chunks.push((outline.high, f64::from(outline.rows.puts)));
     }
     chunks
 }

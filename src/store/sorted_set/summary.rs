@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::directory::{Chunk, Listed, NewBlock, cut};
+use super::chunk::{Chunk, Listed, NewBlock, RowCounts, cut};
 use super::level::{Level, Position};
 use crate::error::Result;
 use crate::store::blocks::{
@@ -32,7 +32,7 @@ pub(super) struct Outline<R> {
     /// The number of lines of all its filters.
     pub(super) lines: u16,
     /// The numbers of rows that its blocks put and mark.
-    pub(super) rows: (u32, u32),
+    pub(super) rows: RowCounts,
     /// The extent of its blocks, in sets that have them.
     pub(super) extent: Option<Extent>,
 }
@@ -49,8 +49,8 @@ impl<R: Row> Outline<R> {
         bytes.extend(self.checksum.to_le_bytes());
         bytes.extend(self.blocks.to_le_bytes());
         bytes.extend(self.lines.to_le_bytes());
-        bytes.extend(self.rows.0.to_le_bytes());
-        bytes.extend(self.rows.1.to_le_bytes());
+        bytes.extend(self.rows.puts.to_le_bytes());
+        bytes.extend(self.rows.marks.to_le_bytes());
         if let Some(extent) = &self.extent {
             extent.encode(bytes);
         }
@@ -69,10 +69,10 @@ impl<R: Row> Outline<R> {
             checksum: u64::from_le_bytes(fields.take()?),
             blocks: u16::from_le_bytes(fields.take()?),
             lines: u16::from_le_bytes(fields.take()?),
-            rows: (
-                u32::from_le_bytes(fields.take()?),
-                u32::from_le_bytes(fields.take()?),
-            ),
+            rows: RowCounts {
+                puts: u32::from_le_bytes(fields.take()?),
+                marks: u32::from_le_bytes(fields.take()?),
+            },
             extent: has_extent.then(|| Extent::decode(fields)).transpose()?,
         };
         if outline.blocks == 0 {
@@ -499,7 +499,10 @@ mod tests {
             checksum: !u64::from(i),
             blocks: i + 1,
             lines: 3 * i,
-            rows: (70_000 * u32::from(i), u32::from(i)),
+            rows: RowCounts {
+                puts: 70_000 * u32::from(i),
+                marks: u32::from(i),
+            },
             extent: None,
         };
         let outlines: Vec<Outline<u128>> =
@@ -542,7 +545,7 @@ mod tests {
             checksum: 1,
             blocks: 1,
             lines: 0,
-            rows: (1, 0),
+            rows: RowCounts { puts: 1, marks: 0 },
             extent: Some(extent(i)),
         };
         let outlines: Vec<_> = (0..most_outlines(level) as u16).map(outline).collect();

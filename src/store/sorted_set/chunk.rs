@@ -1,6 +1,7 @@
 //! Chunks: the stored parts of a directory. A chunk has an entry for each of some neighbouring blocks of a
 //! level. An entry has the last row of its block, the number and the checksum of the block, and the
-//! numbers of rows that it puts and marks. So a block is found without a descent through the engine's
+//! numbers of rows that it puts and marks. To put a row is to add it. To mark a row is to say that it is gone
+//! from the levels below, which put it earlier. So a block is found without a descent through the engine's
 //! tree, and counted without being read. An old or foreign block is recognized by its checksum.
 //!
 //! A chunk is stored in one row of the table `directory`. Its outline, in a [summary](super::summary), has its
@@ -38,6 +39,92 @@ pub(super) struct Listed<'a, R> {
     extent: Option<Extent>,
 }
 
+/// The bytes that each entry takes beside its last row: the number and the checksum of the block, the puts, the marks,
+/// and the number of lines of the filter.
+const FIXED_BYTES: usize = 8 + 8 + 2 + 2 + 1;
+
+impl<R: Row> Listed<'_, R> {
+    /// The bytes that it takes in a chunk.
+    fn encoded_bytes(&self) -> usize {
+        let extent = self.extent.map_or(0, |_| Extent::BYTES);
+        R::BYTES + FIXED_BYTES + self.lines.len() * LINE_BYTES + extent
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let entry = &self.entry;
+        bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
+        bytes.extend(entry.id.number().to_le_bytes());
+        bytes.extend(entry.checksum.to_le_bytes());
+        bytes.extend(entry.puts.to_le_bytes());
+        bytes.extend(entry.marks.to_le_bytes());
+        encode_lines(self.lines, bytes);
+        if let Some(extent) = &self.extent {
+            extent.encode(bytes);
+        }
+    }
+}
+
+/// What the entries of a chunk say, in lists.
+struct Parts<R> {
+    entries: Vec<Entry<R>>,
+    /// The number of lines of each filter.
+    counts: Vec<u16>,
+    lines: Vec<Line>,
+    extents: Vec<Extent>,
+}
+
+impl<R: Row> Parts<R> {
+    fn with_capacity(entries: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(entries),
+            counts: Vec::with_capacity(entries),
+            lines: Vec::new(),
+            extents: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, listed: &Listed<'_, R>) {
+        self.entries.push(listed.entry.clone());
+        self.counts.push(listed.lines.len() as u16);
+        self.lines.extend_from_slice(listed.lines);
+        self.extents.extend(listed.extent);
+    }
+
+    /// Adds what [`Listed::encode`] wrote.
+    fn decode(&mut self, level: LevelName, fields: &mut Fields<'_>) -> Result<(), Problem> {
+        let mut high = [0; 16];
+        high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
+        let number = u64::from_le_bytes(fields.take()?);
+        if number > BlockId::MAX_NUMBER {
+            return Err("a block has an impossible number");
+        }
+        let entry = Entry {
+            high: R::from_number(u128::from_le_bytes(high)),
+            id: BlockId::new(level.number, number),
+            checksum: u64::from_le_bytes(fields.take()?),
+            puts: u16::from_le_bytes(fields.take()?),
+            marks: u16::from_le_bytes(fields.take()?),
+            hint: Hint::default(),
+        };
+        let [filter_lines] = fields.take()?;
+        if usize::from(filter_lines) > MAX_BLOCK_LINES {
+            return Err("a filter is longer than filters are");
+        }
+        let lines = fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?;
+        self.lines.extend(decode_lines(lines));
+        self.counts.push(u16::from(filter_lines));
+        if level.table.has_extents {
+            self.extents.push(Extent::decode(fields)?);
+        }
+        let last = self.entries.last();
+        if last.is_some_and(|last| last.high >= entry.high) {
+            return Err("its blocks are out of order");
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
 impl<'a, R: Row> From<&'a NewBlock<R>> for Listed<'a, R> {
     fn from(block: &'a NewBlock<R>) -> Self {
         Self {
@@ -46,6 +133,13 @@ impl<'a, R: Row> From<&'a NewBlock<R>> for Listed<'a, R> {
             extent: block.extent,
         }
     }
+}
+
+/// The numbers of rows that some blocks put and mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RowCounts {
+    pub(super) puts: u32,
+    pub(super) marks: u32,
 }
 
 /// Some neighbouring entries.
@@ -59,7 +153,7 @@ pub(super) struct Chunk<R> {
     /// The filters of all blocks, one after the other.
     lines: Arc<[Line]>,
     /// The numbers of rows that are put and marked by the entries before each entry, then by all entries.
-    before: Vec<(u32, u32)>,
+    before: Vec<RowCounts>,
     /// The extents of the blocks. Empty in sets that have none.
     extents: Vec<Extent>,
     /// The checksum of the chunk as stored.
@@ -76,35 +170,15 @@ impl<R: Row> Chunk<R> {
         let last = listed.last().map_or(0, |last| last.entry.high.number());
         let bytes = seal(Kind::Chunk, file, &key_bytes((level.id(), last)), |bytes| {
             bytes.extend((listed.len() as u16).to_le_bytes());
-            for Listed {
-                entry,
-                lines,
-                extent,
-            } in listed
-            {
-                bytes.extend(&entry.high.number().to_le_bytes()[..R::BYTES]);
-                bytes.extend(entry.id.number().to_le_bytes());
-                bytes.extend(entry.checksum.to_le_bytes());
-                bytes.extend(entry.puts.to_le_bytes());
-                bytes.extend(entry.marks.to_le_bytes());
-                encode_lines(lines, bytes);
-                if let Some(extent) = extent {
-                    extent.encode(bytes);
-                }
+            for block in listed {
+                block.encode(bytes);
             }
         });
-        let mut entries = Vec::with_capacity(listed.len());
-        let mut counts = Vec::with_capacity(listed.len());
-        let mut lines = Vec::new();
-        let mut extents = Vec::new();
+        let mut parts = Parts::with_capacity(listed.len());
         for block in listed {
-            entries.push(block.entry.clone());
-            counts.push(block.lines.len() as u16);
-            lines.extend_from_slice(block.lines);
-            extents.extend(block.extent);
+            parts.add(block);
         }
-        let checksum = sealed_checksum(&bytes);
-        let chunk = Self::with_sums(entries, &counts, lines, extents, checksum);
+        let chunk = Self::with_sums(parts, sealed_checksum(&bytes));
         (chunk, last, bytes)
     }
 
@@ -123,46 +197,15 @@ impl<R: Row> Chunk<R> {
             bytes,
         )?);
         let count = u16::from_le_bytes(fields.take()?);
-        let mut entries: Vec<Entry<R>> = Vec::with_capacity(count.into());
-        let mut counts = Vec::with_capacity(count.into());
-        let mut lines = Vec::new();
-        let mut extents = Vec::new();
+        let mut parts = Parts::with_capacity(count.into());
         for _ in 0..count {
-            let mut high = [0; 16];
-            high[..R::BYTES].copy_from_slice(fields.take_slice(R::BYTES)?);
-            let number = u64::from_le_bytes(fields.take()?);
-            if number > BlockId::MAX_NUMBER {
-                return Err("a block has an impossible number");
-            }
-            let entry = Entry {
-                high: R::from_number(u128::from_le_bytes(high)),
-                id: BlockId::new(level.number, number),
-                checksum: u64::from_le_bytes(fields.take()?),
-                puts: u16::from_le_bytes(fields.take()?),
-                marks: u16::from_le_bytes(fields.take()?),
-                hint: Hint::default(),
-            };
-            let [filter_lines] = fields.take()?;
-            if usize::from(filter_lines) > MAX_BLOCK_LINES {
-                return Err("a filter is longer than filters are");
-            }
-            lines.extend(decode_lines(
-                fields.take_slice(usize::from(filter_lines) * LINE_BYTES)?,
-            ));
-            counts.push(u16::from(filter_lines));
-            if level.table.has_extents {
-                extents.push(Extent::decode(&mut fields)?);
-            }
-            if entries.last().is_some_and(|last| last.high >= entry.high) {
-                return Err("its blocks are out of order");
-            }
-            entries.push(entry);
+            parts.decode(level, &mut fields)?;
         }
         fields.finish()?;
-        if entries.len() > MAX_FILTERED && !lines.is_empty() {
+        if parts.entries.len() > MAX_FILTERED && !parts.lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
-        let chunk = Self::with_sums(entries, &counts, lines, extents, sealed_checksum(bytes));
+        let chunk = Self::with_sums(parts, sealed_checksum(bytes));
         if chunk.outline() == *outline {
             Ok(chunk)
         } else {
@@ -170,21 +213,20 @@ impl<R: Row> Chunk<R> {
         }
     }
 
-    fn with_sums(
-        entries: Vec<Entry<R>>,
-        counts: &[u16],
-        lines: Vec<Line>,
-        extents: Vec<Extent>,
-        checksum: u64,
-    ) -> Self {
+    fn with_sums(parts: Parts<R>, checksum: u64) -> Self {
+        let Parts {
+            entries,
+            counts,
+            lines,
+            extents,
+        } = parts;
         let mut before = Vec::with_capacity(entries.len() + 1);
-        let mut puts = 0;
-        let mut marks = 0;
-        before.push((puts, marks));
+        let mut rows = RowCounts::default();
+        before.push(rows);
         for entry in &entries {
-            puts += u32::from(entry.puts);
-            marks += u32::from(entry.marks);
-            before.push((puts, marks));
+            rows.puts += u32::from(entry.puts);
+            rows.marks += u32::from(entry.marks);
+            before.push(rows);
         }
         let mut first_lines = Vec::with_capacity(entries.len() + 1);
         let mut end = 0;
@@ -240,7 +282,7 @@ impl<R: Row> Chunk<R> {
     }
 
     /// The numbers of rows that are put and marked by the entries before `entry`.
-    pub(super) fn rows_before(&self, entry: usize) -> (u32, u32) {
+    pub(super) fn rows_before(&self, entry: usize) -> RowCounts {
         self.before[entry]
     }
 
@@ -335,22 +377,12 @@ const MAX_FILTERED: usize = 7;
 /// The most bytes that the entries of a chunk may take. A full chunk fills a page.
 const CHUNK_BYTES: usize = PAGE_BYTES - 16 - HEADER_BYTES - 2;
 
-/// The number of bytes that an entry takes in a chunk.
-fn bytes_of<R: Row>(listed: &Listed<'_, R>) -> usize {
-    let extent = if listed.extent.is_some() {
-        Extent::BYTES
-    } else {
-        0
-    };
-    R::BYTES + 21 + listed.lines.len() * LINE_BYTES + extent
-}
-
 /// Cuts entries into few chunks of about equal length. A chunk has at most `most` entries.
 pub(super) fn cut<'a, 'b, R: Row>(
     listed: &'b [Listed<'a, R>],
     most: usize,
 ) -> Vec<&'b [Listed<'a, R>]> {
-    let bytes: usize = listed.iter().map(bytes_of).sum();
+    let bytes: usize = listed.iter().map(Listed::encoded_bytes).sum();
     // A sixteenth of the bytes of a chunk stays free, since entries are not cut.
     let parts = bytes
         .div_ceil(CHUNK_BYTES - CHUNK_BYTES / 16)
@@ -365,7 +397,7 @@ pub(super) fn cut<'a, 'b, R: Row>(
     let mut first = 0;
     let mut taken = 0;
     for (i, entry) in listed.iter().enumerate() {
-        let bytes = bytes_of(entry);
+        let bytes = entry.encoded_bytes();
         if i > first && (taken >= share || i - first >= count || taken + bytes > CHUNK_BYTES) {
             chunks.push(&listed[first..i]);
             first = i;
@@ -463,7 +495,10 @@ mod tests {
                 ..outline
             },
             Outline {
-                rows: (outline.rows.0 + 1, outline.rows.1),
+                rows: RowCounts {
+                    puts: outline.rows.puts + 1,
+                    ..outline.rows
+                },
                 ..outline
             },
         ] {
