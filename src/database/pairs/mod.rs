@@ -7,11 +7,12 @@ mod members;
     reason = "the folder is named after what it shows first"
 )]
 mod pairs;
+mod position;
 mod search;
 mod units;
 
 pub use pairs::{Pair, PairEvent, Pairs};
-pub use units::PairPosition;
+pub use position::PairPosition;
 pub(super) use {
     fingerprint_pairs::{FingerprintPairs, PairsOfUnit},
     members::Keys,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::members::{Keys, Member, Members, MembersOf, Together};
-use super::units::{PAIRS_TOGETHER, PairPosition, Units};
+use super::position::PairPosition;
+use super::units::{PAIRS_TOGETHER, Units};
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -81,30 +82,37 @@ impl PairQuery {
         }
         // The tables of the larger side are gone through, each once. Which one that is may be seen otherwise after a
         // merge.
-        let is_turned = match &self.from {
-            Some(from) => from.is_turned() && theirs.is_some(),
+        let goes_through_other_side = match &self.from {
+            Some(from) => from.goes_through_other_side() && theirs.is_some(),
             None => theirs.is_some_and(|theirs| theirs.fingerprints() > ours.fingerprints()),
         };
         let (reader, other) = match theirs {
-            Some(larger) if is_turned => (larger, Some(ours)),
+            Some(larger) if goes_through_other_side => (larger, Some(ours)),
             _ => (ours, theirs),
         };
 
         let search = Search {
             members: self.members(reader, keys)?,
             others: other.map(|other| self.members(other, keys)).transpose()?,
-            is_turned,
+            goes_through_other_side,
             min_similarity: self.min_similarity,
             takes_unsketched: self.takes_unsketched && other.is_some(),
         };
         let digest = xxh3_64(&self.identity(&search, reader, other));
         let from = self.from.as_ref();
-        if from.is_some_and(|from| !from.is_of(digest)) {
+        if from.is_some_and(|from| !from.belongs_to(digest)) {
             return Err(Error::PairPosition);
         }
         let part_rows = snapshot.store.sizes.part_rows;
         let max_distance = self.max_distance;
-        let units = Units::new(reader, other, is_turned, max_distance, part_rows, from)?;
+        let units = Units::new(
+            reader,
+            other,
+            goes_through_other_side,
+            max_distance,
+            part_rows,
+            from,
+        )?;
 
         let all = units.len() as u64;
         let mut done = units.first;
@@ -288,7 +296,7 @@ struct Search<'s> {
     /// Those of the other side.
     others: Option<Members<'s>>,
     /// Whether the other side comes first.
-    is_turned: bool,
+    goes_through_other_side: bool,
     min_similarity: Option<f64>,
     takes_unsketched: bool,
 }
@@ -358,7 +366,7 @@ impl Search<'_> {
             };
             for a in &**firsts {
                 for b in &**seconds {
-                    match self.is_turned {
+                    match self.goes_through_other_side {
                         true => self.give_pair(b, a, pair.distance, events)?,
                         false => self.give_pair(a, b, pair.distance, events)?,
                     }

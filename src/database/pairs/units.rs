@@ -1,52 +1,16 @@
-//! Units: the parts of a search for pairs, in the order in which they are done, and the position of a search among
-//! them, as text.
+//! Units: the parts of a search for pairs, in the order in which they are done.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::error::{Error, Result};
+use super::position::{JoinPlan, PairPosition, Unit};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::parallel;
-use crate::plan::{Join, NearPair, Part, Permuted, ProbedPrefix};
+use crate::plan::{Join, NearPair, Part, Permuted};
 use crate::store::{Reader, ScopeNumber};
-
-/// How far a search for all pairs is. As text, it can be kept and parsed again.
-///
-/// It holds for the same question about the same documents, on any machine. Merges and
-/// [`compact`](crate::Database::compact) do not change it, and in a [backup](crate::Snapshot::backup) it holds too.
-/// Another plan ([`compact_with_plan`](crate::Database::compact_with_plan)) is another search.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PairPosition {
-    /// The first unit that is not done.
-    next: Unit,
-    way: Arc<Way>,
-    /// The checksum of all this, with the search as its seed.
-    seal: u64,
-}
-
-/// A unit of the work. It is named by the fingerprints that it is about, and not by where these are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Unit {
-    /// The fingerprints of the other side that are compared; all, if there is no other side.
-    slice: Part,
-    /// 0 for the groups, then the passes, counted from 1.
-    stage: usize,
-    /// Of the postings, or of the table of the pass.
-    part: Part,
-}
-
-/// How a search finds all pairs. It was chosen by what the tables cost when the search began.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Way {
-    /// Whether the tables of the other side are gone through.
-    is_turned: bool,
-    passes: Vec<ProbedPrefix>,
-}
 
 /// The units of a search for pairs: first parts of the postings, then parts of the tables. With another side, parts of
 /// the tables only.
@@ -60,62 +24,44 @@ pub(super) struct Units<'r> {
     /// For each pass of the join, the parts of its table.
     parts: Vec<Vec<Part>>,
     units: Vec<Unit>,
-    way: Arc<Way>,
+    join_plan: Arc<JoinPlan>,
     /// The number of units that were done before.
     pub(super) first: usize,
 }
 
-/// The stage of the groups. The passes follow.
-const GROUPS: usize = 0;
-
 /// The pairs that are given at a time.
 pub(super) const PAIRS_TOGETHER: usize = 4096;
 
-impl Way {
-    /// The cheapest way at this commit.
-    fn cheapest(reader: Reader<'_>, max_distance: u32, is_turned: bool) -> Result<Self> {
-        let tables = reader.settings().plan.tables();
-        let cost_model = reader.cost_model(false)?;
-        Ok(Self {
-            is_turned,
-            passes: Join::cheapest(tables, max_distance, &cost_model),
-        })
-    }
-}
-
-impl Unit {
-    /// Units are done in the order of these.
-    fn order(self) -> (u64, usize, u64) {
-        (self.slice.first, self.stage, self.part.first)
-    }
-}
-
-/// The part of a unit, if it is of a stage.
-fn kept_part(unit: Option<Unit>, stage: usize) -> Option<Part> {
+/// The part of a unit, if it is of a pass, or of the groups (`None`).
+fn kept_part(unit: Option<Unit>, pass: Option<usize>) -> Option<Part> {
     match unit {
-        Some(unit) if unit.stage == stage => Some(unit.part),
+        Some(unit) if unit.pass() == pass => Some(unit.part),
         _ => None,
     }
 }
 
 impl<'r> Units<'r> {
-    /// Of parts with no more than `part_rows` rows, by the cheapest way, or that of `from`. The part of the latter is
-    /// one of them, if it has rows. `is_turned` is noted in the way.
+    /// Of parts with no more than `part_rows` rows, by the cheapest plan, or that of `from`. The part of the latter is
+    /// one of them, if it has rows. `goes_through_other_side` is noted in the plan.
     pub(super) fn new(
         reader: Reader<'r>,
         other: Option<Reader<'r>>,
-        is_turned: bool,
+        goes_through_other_side: bool,
         max_distance: u32,
         part_rows: u64,
         from: Option<&PairPosition>,
     ) -> Result<Self> {
-        let way = match from {
-            Some(from) => from.way.clone(),
-            None => Arc::new(Way::cheapest(reader, max_distance, is_turned)?),
+        let join_plan = match from {
+            Some(from) => from.join_plan.clone(),
+            None => Arc::new(JoinPlan::cheapest(
+                reader,
+                max_distance,
+                goes_through_other_side,
+            )?),
         };
         let from = from.map(|from| from.next);
         let tables = reader.settings().plan.tables();
-        let join = Join::new(tables, max_distance, way.passes.clone());
+        let join = Join::new(tables, max_distance, join_plan.passes.clone());
         let kept_slice = from.map(|unit| unit.slice);
 
         let other = match other {
@@ -125,7 +71,7 @@ impl<'r> Units<'r> {
         let (posted, slices) = match &other {
             Some(other) => (Vec::new(), &other.slices[..]),
             None => (
-                reader.posted_parts(part_rows, kept_part(from, GROUPS))?,
+                reader.posted_parts(part_rows, kept_part(from, None))?,
                 &[Part::ALL][..],
             ),
         };
@@ -134,14 +80,15 @@ impl<'r> Units<'r> {
             parts.push(reader.table_parts(
                 join.table(pass),
                 part_rows,
-                kept_part(from, pass + 1),
+                kept_part(from, Some(pass)),
             )?);
         }
 
         let mut units = Vec::new();
         for &slice in slices {
-            for (stage, parts) in [&posted].into_iter().chain(&parts).enumerate() {
-                units.extend(parts.iter().map(|&part| Unit { slice, stage, part }));
+            units.extend(posted.iter().map(|&part| Unit::of_groups(slice, part)));
+            for (pass, parts) in parts.iter().enumerate() {
+                units.extend(parts.iter().map(|&part| Unit::of_pass(pass, slice, part)));
             }
         }
         let first = match from {
@@ -154,7 +101,7 @@ impl<'r> Units<'r> {
             join,
             parts,
             units,
-            way,
+            join_plan,
             first,
         })
     }
@@ -166,13 +113,14 @@ impl<'r> Units<'r> {
     /// The position of a search before the unit of this index, or at its end. `search` stands for the question and the
     /// content.
     pub(super) fn position(&self, index: usize, search: u64) -> PairPosition {
-        let end = Unit {
-            slice: self.units.last().map_or(Part::ALL, |unit| unit.slice),
-            stage: self.join.passes() + 1,
-            part: Part::ALL,
+        let next = match self.units.get(index) {
+            Some(&unit) => unit,
+            None => {
+                let slice = self.units.last().map_or(Part::ALL, |unit| unit.slice);
+                Unit::end(self.join.passes(), slice)
+            }
         };
-        let next = self.units.get(index).copied().unwrap_or(end);
-        PairPosition::new(next, self.way.clone(), search)
+        PairPosition::new(next, self.join_plan.clone(), search)
     }
 
     /// The fingerprints that several documents have, if the unit is one of postings.
@@ -181,13 +129,10 @@ impl<'r> Units<'r> {
         unit: usize,
         scopes: &[ScopeNumber],
     ) -> Result<Option<Vec<Fingerprint>>> {
-        match self.units[unit] {
-            Unit {
-                stage: GROUPS,
-                part,
-                ..
-            } => Ok(Some(self.reader.posted_often(part, scopes)?)),
-            _ => Ok(None),
+        let unit = self.units[unit];
+        match unit.pass() {
+            None => Ok(Some(self.reader.posted_often(unit.part, scopes)?)),
+            Some(_) => Ok(None),
         }
     }
 
@@ -203,16 +148,16 @@ impl<'r> Units<'r> {
             pairs: Vec::with_capacity(PAIRS_TOGETHER),
             each,
         };
+        let unit = self.units[unit];
+        let pass = unit.pass().expect("the groups are not joined");
         match &self.other {
-            None => self.join_with_itself(self.units[unit], &mut batch)?,
-            Some(other) => self.join_with(other, self.units[unit], &mut batch)?,
+            None => self.join_with_itself(pass, unit.part, &mut batch)?,
+            Some(other) => self.join_with(other, pass, unit, &mut batch)?,
         }
         (batch.each)(&batch.pairs)
     }
 
-    fn join_with_itself(&self, unit: Unit, batch: &mut PairBatch<'_>) -> Result<()> {
-        let part = unit.part;
-        let pass = unit.stage - 1;
+    fn join_with_itself(&self, pass: usize, part: Part, batch: &mut PairBatch<'_>) -> Result<()> {
         let table = self.join.table(pass);
         let rows = self.reader.table_rows(table, part)?;
         self.join.pairs(pass, (part, &rows), None, &mut |pair| {
@@ -228,7 +173,7 @@ impl<'r> Units<'r> {
             self.join.pairs(pass, (part, &rows), others, &mut |pair| {
                 batch.add_in_order(pair)
             })?;
-            (batch.each)(&[])?;
+            batch.look_whether_to_end()?;
         }
         Ok(())
     }
@@ -236,10 +181,10 @@ impl<'r> Units<'r> {
     fn join_with(
         &self,
         other: &OtherSide<'_>,
+        pass: usize,
         unit: Unit,
         batch: &mut PairBatch<'_>,
     ) -> Result<()> {
-        let pass = unit.stage - 1;
         let table = self.join.table(pass);
         let sorted = other.sorted(self.reader, unit.slice, table)?;
         let mut read = None;
@@ -262,7 +207,7 @@ impl<'r> Units<'r> {
                     ..pair
                 })
             })?;
-            (batch.each)(&[])?;
+            batch.look_whether_to_end()?;
         }
         Ok(())
     }
@@ -282,6 +227,11 @@ impl PairBatch<'_> {
             self.pairs.clear();
         }
         Ok(())
+    }
+
+    /// Gives no pairs. It fails if the search is to end.
+    fn look_whether_to_end(&mut self) -> Result<()> {
+        (self.each)(&[])
     }
 
     /// Adds a pair, the lesser fingerprint first.
@@ -334,7 +284,7 @@ impl<'r> OtherSide<'r> {
             }
         }
 
-        let own = &self.reader.settings().plan.tables()[0];
+        let own = self.reader.settings().plan.scan_table();
         let wanted = &searched.settings().plan.tables()[table];
         let mut rows = self.reader.table_rows(0, slice)?;
         for row in &mut rows {
@@ -351,168 +301,5 @@ impl<'r> OtherSide<'r> {
             rows: rows.clone(),
         });
         Ok(rows)
-    }
-}
-
-impl PairPosition {
-    fn new(next: Unit, way: Arc<Way>, search: u64) -> Self {
-        let seal = seal(&next, &way, search);
-        Self { next, way, seal }
-    }
-
-    /// Whether the tables of the other snapshot are gone through.
-    pub(super) fn is_turned(&self) -> bool {
-        self.way.is_turned
-    }
-
-    /// Whether it is of this search.
-    pub(super) fn is_of(&self, search: u64) -> bool {
-        self.seal == seal(&self.next, &self.way, search)
-    }
-}
-
-fn seal(next: &Unit, way: &Way, search: u64) -> u64 {
-    xxh3_64_with_seed(unsealed(next, way).as_bytes(), search)
-}
-
-/// The text of a position, but for its seal.
-fn unsealed(&Unit { slice, stage, part }: &Unit, way: &Way) -> String {
-    let mut text = format!("{stage}");
-    for part in [part, slice] {
-        text += &format!(":{part}");
-    }
-    text += if way.is_turned { ":1" } else { ":0" };
-    for (index, pass) in way.passes.iter().enumerate() {
-        text.push(if index == 0 { ':' } else { ',' });
-        text += &format!("{}.{}.{}", pass.table, pass.prefix_bits, pass.flips);
-    }
-    text
-}
-
-impl fmt::Display for PairPosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:016x}", unsealed(&self.next, &self.way), self.seal)
-    }
-}
-
-impl FromStr for PairPosition {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        parsed(text).ok_or(Error::PairPosition)
-    }
-}
-
-fn parsed(text: &str) -> Option<PairPosition> {
-    let [stage, part, slice, turned, passes, seal] = *text.split(':').collect::<Vec<_>>() else {
-        return None;
-    };
-    let next = Unit {
-        slice: slice.parse().ok()?,
-        stage: stage.parse().ok()?,
-        part: part.parse().ok()?,
-    };
-    let passes: Option<Vec<ProbedPrefix>> = passes.split(',').map(parsed_pass).collect();
-    let way = Way {
-        is_turned: match turned {
-            "0" => false,
-            "1" => true,
-            _ => return None,
-        },
-        passes: passes?,
-    };
-    if seal.len() != 16 {
-        return None;
-    }
-    Some(PairPosition {
-        next,
-        way: Arc::new(way),
-        seal: u64::from_str_radix(seal, 16).ok()?,
-    })
-}
-
-fn parsed_pass(text: &str) -> Option<ProbedPrefix> {
-    let [table, prefix_bits, flips] = *text.split('.').collect::<Vec<_>>() else {
-        return None;
-    };
-    Some(ProbedPrefix {
-        table: table.parse().ok()?,
-        prefix_bits: prefix_bits.parse().ok()?,
-        flips: flips.parse().ok()?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_is_parsed_as_it_is_printed_and_is_of_one_search_only() {
-        let parts = ["0/0", "5/3", "ffffffffffffffff/64", "1/64"].map(str::parse);
-        let passes = [
-            ProbedPrefix {
-                table: 0,
-                prefix_bits: 16,
-                flips: 0,
-            },
-            ProbedPrefix {
-                table: 29,
-                prefix_bits: 64,
-                flips: 16,
-            },
-        ];
-        for (stage, part) in parts.into_iter().flatten().enumerate() {
-            for is_turned in [false, true] {
-                let way = Way {
-                    is_turned,
-                    passes: passes[..1 + stage % 2].to_vec(),
-                };
-                let next = Unit {
-                    slice: part,
-                    stage,
-                    part,
-                };
-                let position = PairPosition::new(next, Arc::new(way), 7);
-                let text = position.to_string();
-                assert_eq!(text.parse::<PairPosition>().expect("it is one"), position);
-                assert!(position.is_of(7) && !position.is_of(8));
-                // A digit that was changed or lost is seen.
-                for (index, digit) in text.char_indices() {
-                    if !digit.is_ascii_digit() {
-                        continue;
-                    }
-                    let mut other = text.clone();
-                    let digit = if &text[index..=index] == "9" {
-                        "8"
-                    } else {
-                        "9"
-                    };
-                    other.replace_range(index..=index, digit);
-                    assert!(
-                        other
-                            .parse::<PairPosition>()
-                            .map_or(true, |position| !position.is_of(7)),
-                        "{other}"
-                    );
-                    other.remove(index);
-                    assert!(
-                        other
-                            .parse::<PairPosition>()
-                            .map_or(true, |position| !position.is_of(7)),
-                        "{other}"
-                    );
-                }
-            }
-        }
-        for wrong in [
-            "",
-            "7",
-            "7@00000000000000ff",
-            "1:0/0:0/0:0::aa",
-            "1:8/3:0/0:0:0.16.0:aa",
-            "1:0/65:0/0:0:0.16.0:aa",
-        ] {
-            assert!(wrong.parse::<PairPosition>().is_err(), "{wrong}");
-        }
     }
 }

@@ -496,11 +496,12 @@ struct Removal<'a> {
     cuts: Vec<Cut>,
 }
 
-/// The block before another, if there is one.
-struct BlockBefore {
-    id: Option<BlockId>,
-    /// The number of its last document.
-    high: Option<u64>,
+/// Where a block is among the others.
+struct BlockPlace {
+    /// The block before it.
+    before: Option<BlockId>,
+    /// The least number that a document of it may have.
+    low: u64,
 }
 
 impl Removal<'_> {
@@ -510,12 +511,11 @@ impl Removal<'_> {
         let Some(first) = expired.first() else {
             return Ok(());
         };
-        let Some(before) = self.block_before(block)? else {
+        let Some(place) = self.place_of(block)? else {
             self.left_out.get_or_insert(first.number);
             return Ok(());
         };
-        let low = before.high.map_or(0, |high| high + 1);
-        let dead = self.view.set(DEAD).rows(&(low..=block.high))?;
+        let dead = self.view.set(DEAD).rows(&(place.low..=block.high))?;
         let begin = self.documents.len();
         for &document in expired {
             if dead.binary_search(&document.number).is_err() {
@@ -530,7 +530,7 @@ impl Removal<'_> {
         let of_block = live.len() + dead.len();
         let is_whole = !live.is_empty() && block.share == Share::All { of_block };
         // The dead documents of whole blocks are forgotten.
-        if is_whole && cut(&mut self.cuts, block, before.id) {
+        if is_whole && cut(&mut self.cuts, block, place.before) {
             for removed in live {
                 removed.is_cut = true;
             }
@@ -539,8 +539,8 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// What is before a block. `None` if a merge has written the block anew.
-    fn block_before(&self, block: &ExpiredBlock) -> Result<Option<BlockBefore>> {
+    /// The place of a block. `None` if a merge has written the block anew.
+    fn place_of(&self, block: &ExpiredBlock) -> Result<Option<BlockPlace>> {
         let documents = &self.view.state().documents;
         let of = self.view.document_blocks();
         let position = documents.find(block.high, of)?;
@@ -549,9 +549,9 @@ impl Removal<'_> {
             return Ok(None);
         }
         let before = documents.entry_before(position, of)?;
-        Ok(Some(BlockBefore {
-            id: before.map(|before| before.id),
-            high: before.map(|before| before.high),
+        Ok(Some(BlockPlace {
+            before: before.map(|before| before.id),
+            low: before.map_or(0, |before| before.high + 1),
         }))
     }
 
