@@ -461,8 +461,20 @@ fn find_committed<'a>(
     for own in own {
         all.push(Committed { own, near: None });
     }
-    let searches = gather_searches(reader, to_insert, &all)?;
-    list_matches(reader, to_insert, searches, &mut all)?;
+    let (searches, notes) = gather_searches(reader, to_insert, &all)?;
+    let mut bytes = 0;
+    for (search, note) in searches.into_iter().zip(notes) {
+        let (_, policy) = to_insert[note.document];
+        let matches = match bytes < MOST_BYTES {
+            true => list_matches(reader, &search, policy, &mut bytes)?,
+            false => None,
+        };
+        all[note.document].near = Some(Box::new(CommittedNear {
+            fingerprints: note.fingerprints,
+            search,
+            matches,
+        }));
+    }
     Ok(all)
 }
 
@@ -485,111 +497,70 @@ fn near_queries(reader: Reader<'_>, to_insert: &[ToInsert<'_>]) -> (Vec<NearQuer
     (queries, document_of)
 }
 
-/// Finds what is near, and gives each document with a near fingerprint a search that knows what is near.
+/// Makes a search for each document that has a near fingerprint, and gives it what is near.
 fn gather_searches<'a>(
     reader: Reader<'_>,
     to_insert: &[ToInsert<'a>],
     all: &[Committed<'_>],
-) -> Result<Searches<'a>> {
+) -> Result<(Vec<Search<'a>>, Vec<SearchNote>)> {
     let (queries, document_of) = near_queries(reader, to_insert);
-    let mut searches = Searches::default();
+    let mut searches = Vec::new();
+    let mut notes: Vec<SearchNote> = Vec::new();
+    let mut search_of = Vec::new();
     let mut parts = NearSearch::new(reader, &queries);
     while let Some(part) = parts.next_part()? {
+        search_of.resize(to_insert.len(), None);
         let mut near_of_searches = Vec::with_capacity(part.len());
         for (query, near) in part {
             let index = document_of[query];
-            let search = match searches.of_document(index) {
+            let search = match search_of[index] {
                 Some(search) => search,
                 None => {
                     let (document, policy) = to_insert[index];
                     let fingerprint = queries[query].fingerprint;
                     let target = SearchTarget::from_document(document, fingerprint, policy);
                     let own = all[index].own.as_ref();
-                    searches.add(
-                        index,
-                        Search::new(reader, target, policy.most_listed(), own)?,
-                    )
+                    searches.push(Search::new(reader, target, policy.most_listed(), own)?);
+                    notes.push(SearchNote {
+                        document: index,
+                        fingerprints: Some(Vec::new()),
+                    });
+                    *search_of[index].insert(notes.len() - 1)
                 }
             };
-            searches.notes[search].keep(near);
+            notes[search].keep(near);
             near_of_searches.push((search, near));
         }
-        add_all(reader, &mut searches.searches, &near_of_searches)?;
+        add_all(reader, &mut searches, &near_of_searches)?;
     }
-    Ok(searches)
+    Ok((searches, notes))
 }
 
-/// Gives each document its search, with the matches of as many searches as fit into memory.
-fn list_matches<'a>(
+/// The matches of a search. Adds the memory that they take to `bytes`. `None` if they cannot be verified.
+fn list_matches(
     reader: Reader<'_>,
-    to_insert: &[ToInsert<'_>],
-    searches: Searches<'a>,
-    all: &mut [Committed<'a>],
-) -> Result<()> {
-    let mut bytes = 0;
-    for (note, search) in searches.notes.into_iter().zip(searches.searches) {
-        let (_, policy) = to_insert[note.document];
-        let mut matches = None;
-        if bytes < MOST_BYTES {
-            match search.matches(reader, policy.filter.limit) {
-                Ok(found) => {
-                    for found in &found {
-                        bytes += found.document.memory_bytes();
-                    }
-                    matches = Some(found);
-                }
-                // It is an error in the turn of its document.
-                Err(Error::Verify(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        all[note.document].near = Some(Box::new(CommittedNear {
-            fingerprints: note.fingerprints,
-            search,
-            matches,
-        }));
+    search: &Search<'_>,
+    policy: &Policy,
+    bytes: &mut usize,
+) -> Result<Option<Matches>> {
+    let matches = match search.matches(reader, policy.filter.limit) {
+        Ok(matches) => matches,
+        // It is an error in the turn of its document.
+        Err(Error::Verify(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for found in &matches {
+        *bytes += found.document.memory_bytes();
     }
-    Ok(())
+    Ok(Some(matches))
 }
 
-/// The searches of the documents that have a near fingerprint.
-#[derive(Default)]
-struct Searches<'a> {
-    searches: Vec<Search<'a>>,
-    /// One for each search.
-    notes: Vec<SearchNote>,
-    /// The index of the search of each document, up to the last that has one.
-    search_of: Vec<Option<usize>>,
-}
-
-/// What is noted of a search.
+/// What is noted of the search of a document.
 struct SearchNote {
-    /// The index of its document.
+    /// The index of the document.
     document: usize,
     /// The near fingerprints, while they are few.
     fingerprints: Option<Vec<NearFingerprint>>,
-}
-
-impl<'a> Searches<'a> {
-    /// The index of the search of a document, if it has one yet.
-    fn of_document(&self, document: usize) -> Option<usize> {
-        self.search_of.get(document).copied().flatten()
-    }
-
-    /// Adds the search of a document, and returns its index.
-    fn add(&mut self, document: usize, search: Search<'a>) -> usize {
-        let index = self.searches.len();
-        self.searches.push(search);
-        self.notes.push(SearchNote {
-            document,
-            fingerprints: Some(Vec::new()),
-        });
-        if self.search_of.len() <= document {
-            self.search_of.resize(document + 1, None);
-        }
-        self.search_of[document] = Some(index);
-        index
-    }
 }
 
 impl SearchNote {

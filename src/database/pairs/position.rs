@@ -62,8 +62,11 @@ impl JoinPlan {
 impl Unit {
     /// A unit of postings.
     pub(super) fn of_groups(slice: Part, part: Part) -> Self {
-        let stage = 0;
-        Self { slice, stage, part }
+        Self {
+            slice,
+            stage: 0,
+            part,
+        }
     }
 
     /// A unit of the table of a pass.
@@ -93,8 +96,8 @@ impl PairPosition {
         let seal = seal(&next, &join_plan, search);
         Self {
             next,
-            join_plan,
             seal,
+            join_plan,
         }
     }
 
@@ -119,11 +122,7 @@ fn unsealed(&Unit { slice, stage, part }: &Unit, join_plan: &JoinPlan) -> String
     for part in [part, slice] {
         text += &format!(":{part}");
     }
-    text += if join_plan.goes_through_other_side {
-        ":1"
-    } else {
-        ":0"
-    };
+    text += &format!(":{}", u8::from(join_plan.goes_through_other_side));
     for (index, pass) in join_plan.passes.iter().enumerate() {
         text.push(if index == 0 { ':' } else { ',' });
         text += &format!("{}.{}.{}", pass.table, pass.prefix_bits, pass.flips);
@@ -133,12 +132,8 @@ fn unsealed(&Unit { slice, stage, part }: &Unit, join_plan: &JoinPlan) -> String
 
 impl fmt::Display for PairPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{:016x}",
-            unsealed(&self.next, &self.join_plan),
-            self.seal
-        )
+        let text = unsealed(&self.next, &self.join_plan);
+        write!(f, "{text}:{:016x}", self.seal)
     }
 }
 
