@@ -158,10 +158,10 @@ impl DatabaseVerb {
     }
 }
 
-/// How often a database that is in use is tried again if nobody answers for it, and the time in between. Its process
-/// may just be opening or closing it.
+/// How often a database that is in use is tried if nobody answers for it. Its process may just be opening or closing it.
 #[cfg(unix)]
 const TRIES: usize = 5;
+/// The time between two tries.
 #[cfg(unix)]
 const PAUSE: Duration = Duration::from_millis(40);
 

@@ -87,7 +87,7 @@ pub enum Reason {
     },
     /// The record is too long.
     TooLong {
-        /// The length of the record.
+        /// The length of the record. Of a packed page no more is unpacked than the limit and one byte, so it is that then.
         bytes: u64,
         /// The largest length that is allowed.
         max_bytes: usize,
