@@ -46,6 +46,7 @@ mod stats;
 #[cfg(feature = "parquet")]
 mod tables;
 mod times;
+mod top;
 mod units;
 mod uses;
 mod verbs;
