@@ -178,9 +178,10 @@ fn should_remove_new(
     database: &Database,
     outcome: &Result<Ingested, Failure>,
 ) -> Result<bool, Error> {
-    let has_nothing = outcome
-        .as_ref()
-        .map_or(true, |ingested| took_no_document(ingested, true));
+    let has_nothing = match outcome {
+        Ok(ingested) => took_no_document(ingested, true),
+        Err(_) => true,
+    };
     Ok(has_nothing && database.snapshot()?.stats()?.documents == 0)
 }
 

@@ -35,7 +35,7 @@ impl Verb for Arguments {
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        // A client has asked, so this is the process that has the database open.
+        // A client asks only a process that has the database open, so this is that process.
         let has_process = output.console().is_of_client();
         match self.cache {
             Some(_) if has_process => {

@@ -28,8 +28,7 @@ enum Packed {
     Zstd,
 }
 
-/// The page in a body, of which the head says how it was transferred and packed. At most `max_bytes` of it are
-/// unpacked.
+/// The page in a body, of which the head says how it was transferred and packed. It may have `max_bytes` unpacked.
 pub(super) fn decode_body<'b>(
     sent: &'b [u8],
     transfer: &[String],
