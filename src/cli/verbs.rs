@@ -160,7 +160,7 @@ impl DatabaseVerb {
     }
 }
 
-/// How often a database that is in use is tried if nobody answers for it. Its process may just be opening or closing it.
+/// How often a database in use is tried if nobody answers for it. Its process may just be opening or closing it.
 #[cfg(unix)]
 const TRIES: usize = 5;
 /// The time between two tries.
