@@ -1,4 +1,4 @@
-//! The admin socket in the interface of the library: the options that open one, and which commands it answers.
+//! The admin socket in the interface of the library: the options that open one. `cli/verbs.rs` says what it answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ impl OpenOptions {
     ///
     /// It listens on a Unix socket beside the file, `crawl.simdb.sock` for `crawl.simdb`, in a thread of its own. The
     /// socket can be used by the user of this process only, and by root. It is removed when the handle is dropped.
-    /// `simdb stats`, `get`, `query`, `explain`, `backup`, `compact`, `check`, `delete` and `expire` find it when the
-    /// database is in use. Each request runs in a thread of its own, at most eight at once, as the same call in this
-    /// process would. Who asks can do everything with the database that those commands do, and can have
-    /// `simdb backup` write a file wherever this process may.
+    /// The commands of the program about a database that is there, such as `simdb stats`, find it when the database is
+    /// in use. Each request runs in a thread of its own, at most eight at once, as the same call in this process would.
+    /// Who asks can do everything with the database that those commands do, and can have `simdb backup` write a file
+    /// wherever this process may.
     ///
     /// A database that is open read-only gets no socket, since others can read it too.
     ///

@@ -6,9 +6,8 @@ use crate::error::{Error, Result};
 
 /// A time in Unix seconds. Numbers and [`SystemTime`]s become one, so a setter takes both.
 ///
-/// The years -9999 to 9999 are possible. A time in milliseconds, microseconds or nanoseconds lies outside of them, if
-/// it is of 1979 or later. It is no time that was meant: a document would count as seen in the year 55840 and never
-/// expire. So whatever uses it fails.
+/// The years -9999 to 9999 are allowed. A time since 1979 in milliseconds or a finer unit falls outside, and whatever
+/// uses it fails: taken as seconds, such a document would count as seen in the year 55840, and never expire.
 ///
 /// # Example
 ///

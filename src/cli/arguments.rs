@@ -1,7 +1,7 @@
 //! Arguments that several commands share, and the functions that parse them.
 
 use crate::ingest::{InputFormat, ReadOptions};
-use crate::{Near, Unit};
+use crate::{Fingerprint, Near, Unit};
 use clap::Args;
 
 use super::times::time;
@@ -155,9 +155,10 @@ impl Reading {
 /// Parses a max distance.
 pub(super) fn max_distance_parser() -> fn(&str) -> Result<u32, String> {
     |text| match text.parse() {
-        Ok(distance @ 0..=64) => Ok(distance),
+        Ok(distance @ 0..=Fingerprint::BITS) => Ok(distance),
         _ => Err(format!(
-            "{text} is not in 0..=64, the bits in which fingerprints may differ"
+            "{text} is not in 0..={}, the bits in which fingerprints may differ",
+            Fingerprint::BITS
         )),
     }
 }

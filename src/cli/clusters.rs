@@ -205,9 +205,9 @@ impl Arguments {
         let pairs = self.database.path.as_path();
         if let Some(file) = &self.output {
             if !self.replace {
-                super::standing::ensure_may_stand(file, b"PAR1")?;
+                super::existing_output::ensure_may_stand(file, b"PAR1")?;
             }
-            super::apart::ensure_replaceable(file, None, [pairs])?;
+            super::same_file::ensure_replaceable(file, None, [pairs])?;
         }
         let is_connected = self.clusters.connected;
         let mut clusters = crate::parquet::PairClusters::open([pairs])?.connected(is_connected);

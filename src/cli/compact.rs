@@ -6,10 +6,10 @@ use crate::{CreateOptions, Database, Error, Snapshot};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult};
-use super::apart::are_same_file;
+use super::existing_output::{StandingDatabase, print_complete};
 use super::open::Opening;
 use super::output::Output;
-use super::standing::{StandingDatabase, print_complete};
+use super::same_file::are_same_file;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::apart::is_no_file;
+use super::same_file::is_no_file;
 use crate::Error;
 use crate::ingest::{ReadOptions, Records};
 

@@ -7,7 +7,6 @@ use crate::{Error, Scheme, SketchSize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::apart::ensure_apart;
 use super::arguments::{BoundArguments, Reading};
 use super::clusters::ClusterArguments;
 use super::commands::Command;
@@ -16,6 +15,7 @@ use super::escaping::printable;
 use super::output::{Output, name_fields};
 use super::rejections::Rejections;
 use super::report::{Findings, SAMPLES};
+use super::same_file::ensure_apart;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Fingerprint;
 use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
     plot,
@@ -53,13 +54,13 @@ pub(super) struct Arguments {
 
     /// The largest distance of fingerprints
     #[arg(long, value_name = "BITS", default_value_t = Settings::default().max_distance,
-          value_parser = clap::value_parser!(u32).range(0..=64))]
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
     max_distance: u32,
 
     /// The largest distance of candidates [default: 10 simhash, 8 other]
     ///
     /// Their sketches are compared
-    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=64))]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(0..=i64::from(Fingerprint::BITS)))]
     candidate_distance: Option<u32>,
 
     /// The functions of minwise-hash, and the hashes of bottom-k

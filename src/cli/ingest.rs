@@ -12,12 +12,12 @@ use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::apart::{are_same_file, is_no_file};
 use super::arguments::{BoundArguments, Reading};
 use super::commands::Command;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::open::{Opening, answer_others};
 use super::output::Output;
+use super::same_file::{are_same_file, is_no_file};
 use super::units::{count, positive_count};
 use super::verification::{Verification, VerifyArguments};
 
@@ -111,7 +111,7 @@ pub(super) struct Arguments {
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         let began = Instant::now();
-        self.ensure_touch_counts()?;
+        self.ensure_touch_has_effect()?;
         let mut records = output
             .console()
             .records(&self.inputs, self.reading.options())?;
@@ -124,47 +124,35 @@ impl Command for Arguments {
             .verify
             .open(&self.reading, &database, output.console())?;
         let prepared = began.elapsed();
-        let goes_on = self.source.is_some() || !any_pipe(records.paths(), output);
-        let taken = ingest(
+        let can_resume = self.source.is_some() || !any_pipe(records.paths(), output);
+        let outcome = ingest(
             self,
             &database,
             records,
             verification.as_ref(),
-            goes_on,
+            can_resume,
             output,
         );
-        let is_useless = match &taken {
-            Ok(Ingested { now, .. }) => {
-                let took_nothing = now.documents == 0 && now.passed_over == 0;
-                now.documents == 0 && now.rejected > 0 || is_new && took_nothing
-            }
-            Err(_) => true,
-        };
-        if is_new && is_useless && database.snapshot()?.stats()?.documents == 0 {
+        if is_new && should_remove_new(&database, &outcome)? {
             drop((socket, database));
             _ = fs::remove_file(&self.database);
-            taken?;
+            outcome?;
             output.complain("no record could be taken, so no database was created");
             return Ok(Answer::CouldNotTell);
         }
-        let mut ingested = taken?;
+        let mut ingested = outcome?;
+        let failed = took_no_document(&ingested, is_new);
         ingested.now.elapsed += prepared;
         let without_text = verification.map(|verification| verification.complain_of_missing());
         print_ingested(output, &ingested, self.reading.unit(), without_text);
         let_others_end(socket, output);
         if output.console().is_ended() {
-            output.complain(match goes_on {
-                true => "stopped; what was read is stored, and the same command goes on from there",
-                false => {
-                    "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
-                }
-            });
-            return Err(Error::Interrupted.into());
+            return Err(stopped(can_resume, output));
         }
         if self.is_summary(output) {
             print_largest_groups(output, &database)?;
         }
-        Ok(Answer::yes_unless(is_useless || ingested.failed > 0))
+        Ok(Answer::yes_unless(failed || ingested.failed > 0))
     }
 
     fn database(&self) -> Option<&Path> {
@@ -185,6 +173,36 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
     socket.close_when_answered();
 }
 
+/// Whether a run has come to nothing in a database that it has created, which then does not stay.
+fn should_remove_new(
+    database: &Database,
+    outcome: &Result<Ingested, Failure>,
+) -> Result<bool, Error> {
+    let has_nothing = match outcome {
+        Ok(ingested) => took_no_document(ingested, true),
+        Err(_) => true,
+    };
+    Ok(has_nothing && database.snapshot()?.stats()?.documents == 0)
+}
+
+/// Whether a run took none of the documents that it was given: records were there and all rejected, or the database is
+/// new and nothing at all was there.
+fn took_no_document(ingested: &Ingested, is_new: bool) -> bool {
+    let now = &ingested.now;
+    now.documents == 0 && (now.rejected > 0 || (is_new && now.passed_over == 0))
+}
+
+/// Says what a run has done that the user stopped.
+fn stopped(can_resume: bool, output: &Output) -> Failure {
+    output.complain(match can_resume {
+        true => "stopped; what was read is stored, and the same command goes on from there",
+        false => {
+            "stopped; what was read is stored; how far a pipe was read is not known again unless --source names it"
+        }
+    });
+    Error::Interrupted.into()
+}
+
 /// Whether an input can be read only once, so that nobody knows how far it was read.
 fn any_pipe(inputs: &[PathBuf], output: &Output) -> bool {
     let console = output.console();
@@ -199,11 +217,11 @@ fn ingest(
     database: &Database,
     records: Records,
     verification: Option<&Arc<Verification>>,
-    goes_on: bool,
+    can_resume: bool,
     output: &mut Output,
 ) -> Result<Ingested, Failure> {
     let console = output.console().clone();
-    let ingest = arguments.ingest(database, verification);
+    let ingest = arguments.ingest_settings(database, verification);
     let prints = !arguments.is_summary(output);
     let rejected = arguments.rejected.as_deref();
     let mut report = IngestReport::new(output, &records, verification, prints, rejected)?;
@@ -213,7 +231,7 @@ fn ingest(
     let stored = report.finish()?;
     if let Some((stored, error)) = stored.zip(ingested.as_ref().err()) {
         let how = match error {
-            _ if !goes_on => "",
+            _ if !can_resume => "",
             Error::Input { .. } => "; without --strict, the same command goes on from there",
             _ => "; once the cause is gone, the same command goes on from there",
         };
@@ -224,7 +242,7 @@ fn ingest(
 
 impl Arguments {
     /// Refuses to touch what would never be touched.
-    fn ensure_touch_counts(&self) -> Result<(), Failure> {
+    fn ensure_touch_has_effect(&self) -> Result<(), Failure> {
         match self.on_duplicate {
             OnMatch::Link if self.touch => Err(
                 "--touch is for `--on-duplicate skip` and `--on-duplicate replace`: by default every document is \
@@ -235,8 +253,8 @@ impl Arguments {
         }
     }
 
-    /// What is given and never changes in a database. The distance and the similarity are those of the queries too, so
-    /// a database that is there may have others.
+    /// The options that a database keeps for ever. An existing one must have been created with the same. The distance
+    /// and the similarity are not among them: they are those of the queries too.
     fn options(&self) -> CreateOptions {
         let mut options = CreateOptions::new();
         if let Some(size) = self.sketch {
@@ -289,7 +307,7 @@ impl Arguments {
         !self.print && !output.is_json() && io::stdout().is_terminal()
     }
 
-    fn ingest<'d>(
+    fn ingest_settings<'d>(
         &self,
         database: &'d Database,
         verification: Option<&Arc<Verification>>,

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, CommandResult};
 use super::commands::Command;
+use super::existing_output::{StandingDatabase, print_complete};
 use super::output::{Output, document_fields};
-use super::standing::{StandingDatabase, print_complete};
 use super::stats::stats_object;
 use super::units;
 use super::verbs::{LiveDatabase, Verb};

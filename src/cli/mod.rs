@@ -1,10 +1,10 @@
-//! The command-line program, one file per command.
+//! The command-line program: one file for each command or two, and helpers.
 //!
-//! It is part of the library, because a database that is in use answers commands too. But it sees only what the
-//! library shows to everybody, so it tells whether that suffices, and the protocol of the admin socket.
+//! It is part of the library, because a database that is in use answers commands too. But it uses the modules that the
+//! library shows to everybody, so it tells whether these suffice, and two others: `files`, which makes whole files in
+//! one way for all, and `serve`, which has the protocol of the admin socket.
 
 mod answer;
-mod apart;
 mod arguments;
 mod check;
 mod clusters;
@@ -16,6 +16,7 @@ mod dedup;
 mod delete;
 mod escaping;
 mod eval;
+mod existing_output;
 mod explanation;
 mod fingerprint;
 mod get;
@@ -39,12 +40,13 @@ mod rejections;
 #[cfg(unix)]
 mod remote;
 mod report;
+mod same_file;
 mod sources;
-mod standing;
 mod stats;
 #[cfg(feature = "parquet")]
 mod tables;
 mod times;
+mod top;
 mod units;
 mod uses;
 mod verbs;
@@ -71,7 +73,6 @@ mod tests {
             {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
-                // `files` makes whole files, in one way for all.
                 let shown = [
                     "cli", "dedup", "eval", "files", "ingest", "inspect", "parquet", "serve",
                     "source", "sql",

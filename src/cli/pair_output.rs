@@ -13,10 +13,10 @@ use clap::ValueEnum;
 
 use super::answer::Failure;
 use super::escaping::printable;
+use super::existing_output::StandingFile;
 use super::output::{Output, name_fields};
 #[cfg(feature = "parquet")]
 use super::parquet_sink;
-use super::standing::StandingFile;
 use crate::files::{directory_of, replace, sync_name};
 use crate::{Error, FingerprintGroup, Pair, PairPosition};
 use serde_json::{Map, Value, json};

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::apart::ensure_replaceable;
 use super::arguments::{NearArguments, Reading};
 use super::long_search::LongSearch;
 use super::open::Opening;
 use super::output::{Output, name_fields};
 use super::pair_output::{PairArguments, PairLines, Sides, Sink};
 use super::rejections;
+use super::same_file::ensure_replaceable;
 use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]

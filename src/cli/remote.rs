@@ -21,14 +21,14 @@ use super::console::{Console, Terminal};
 use super::output::Globals;
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
-    Client, Frame, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of, line_of,
-    socket_beside,
+    Client, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of,
+    line_of, socket_beside,
 };
 use crate::{Database, Error, Holder};
 
-/// How often the client looks whether its own user still wants the answer.
+/// How often who asks looks whether its own user still wants the answer.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the process that listens has to say its version.
+/// How long who asks waits for the version of the process that listens. A session that is let in says it at once.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The most bytes of output in one answer, and of standard input in one piece.
@@ -38,7 +38,7 @@ const MOST_LINE_BYTES: usize = 64;
 /// How often a client is told how far its work is.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 
-/// Announces a piece of standard input of as many bytes. None announces its end.
+/// Announces standard input: `input` bytes follow. 0 is the end of the input.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 struct Piece {
     input: usize,
@@ -206,10 +206,11 @@ impl Unanswered {
         let reason = match self {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
-            Self::Ended => {
-                "the process that has it open ended before it had answered, or ended this request, since its output \
-                 was not read for 30 seconds; what it had committed is there: run the command again"
-            }
+            Self::Ended => &format!(
+                "the process that has it open ended before it had answered, or ended this request, since its \
+                     output was not read for {} seconds; what it had committed is there: run the command again",
+                LONGEST_UNREAD.as_secs()
+            ),
             Self::Unknown(reason) => &reason.clone(),
         };
         format!("{}: {reason}", database.display()).into()
@@ -363,8 +364,8 @@ impl ClientCommand {
     }
 }
 
-/// The console of a client. Nobody is waited for where others may wait: progress is shown with locks held, so it is
-/// sent without waiting or not at all.
+/// The console of a client. Progress is shown with locks held, so `show` never waits for the client: what it cannot
+/// send at once is dropped. The other methods may wait.
 struct ClientTerminal {
     client: Arc<Client>,
     has_input: bool,
@@ -377,11 +378,7 @@ impl Terminal for ClientTerminal {
         let text = String::from_utf8_lossy(bytes);
         let mut rest = &*text;
         while !rest.is_empty() {
-            // A character is shorter than a piece, so there is such an end.
-            let mut pieces = (1..=rest.len().min(PIECE_BYTES))
-                .rev()
-                .filter_map(|end| rest.split_at_checked(end));
-            let (piece, others) = pieces.next().unwrap_or((rest, ""));
+            let (piece, others) = split_at_char_boundary(rest, PIECE_BYTES);
             self.client.send(&Frame::Out(piece.to_owned()))?;
             rest = others;
         }
@@ -432,6 +429,15 @@ impl Terminal for ClientTerminal {
             ended: !self.has_input,
         }))
     }
+}
+
+/// Splits off the longest beginning of at most so many bytes, which are enough for any character.
+fn split_at_char_boundary(text: &str, bytes: usize) -> (&str, &str) {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.split_at(end)
 }
 
 /// The standard input of a client. It comes in pieces.

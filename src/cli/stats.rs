@@ -1,7 +1,5 @@
-//! `simdb stats` and `simdb top`: what a database holds in words and units, and what to do if something is off.
+//! `simdb stats`: what a database holds in words and units, and what to do if something is off.
 
-use std::io::{self, IsTerminal};
-use std::thread;
 use std::time::Duration;
 
 use crate::inspect::{FullestPrefixes, LargestGroups, Metrics, Statistics};
@@ -10,13 +8,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, CommandResult, Failure};
+use super::answer::{Answer, CommandResult};
 use super::escaping::printable;
 use super::output::{Output, key_fields};
-#[cfg(unix)]
-use super::remote::Remote;
-use super::units::{self, cache, told_bytes, told_count};
-use super::verbs::{self, LiveDatabase, Verb};
+use super::units::{cache, told_bytes, told_count};
+use super::verbs::{LiveDatabase, Verb};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -33,33 +29,13 @@ pub(super) struct Arguments {
     prometheus: bool,
 }
 
-#[derive(clap::Args)]
-pub(super) struct TopArguments {
-    #[command(flatten)]
-    database: LiveDatabase,
-
-    /// The seconds from one look to the next, 0.1 or more
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
-    every: Duration,
-
-    /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
-    #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
-    count: Option<u64>,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
-        Ok(seconds @ 0.1..=86_400.0) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("must be 0.1 to 86400 seconds".to_owned()),
-    }
-}
-
 impl Verb for Arguments {
     fn database(&self) -> &LiveDatabase {
         &self.database
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        // A client asks only a process that has the database open, so this is that process.
         let has_process = output.console().is_of_client();
         match self.cache {
             Some(_) if has_process => {
@@ -88,64 +64,8 @@ impl Verb for Arguments {
     }
 }
 
-impl Verb for TopArguments {
-    fn database(&self) -> &LiveDatabase {
-        &self.database
-    }
-
-    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
-        print(database, output)
-    }
-
-    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
-        Some(self.watch(output))
-    }
-}
-
-impl TopArguments {
-    /// Prints what `simdb stats` does, again and again, of a database in use.
-    ///
-    /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
-    /// at once: to open it every second could keep others from opening it.
-    fn watch(&self, output: &mut Output) -> CommandResult {
-        let is_terminal = io::stdout().is_terminal() && !output.is_json();
-        for round in 1.. {
-            if !is_answered(&self.database)? {
-                let answer = verbs::run(self, output)?;
-                output.remark("nobody has the database open, so nothing changes");
-                return Ok(answer);
-            }
-            // To the first place of the screen, and all of it empty.
-            let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-            if is_terminal || (round > 1 && !output.is_json()) {
-                match output.console().write(between.as_bytes()) {
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(Answer::Yes);
-                    }
-                    written => written?,
-                }
-            }
-            let answer = verbs::run(self, output)?;
-            output.flush()?;
-            if output.is_closed() || self.count == Some(round) {
-                return Ok(answer);
-            }
-            thread::sleep(self.every);
-        }
-        unreachable!("the rounds have no end")
-    }
-}
-
-/// Whether a process has the database open and answers for it.
-fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
-    #[cfg(unix)]
-    return Ok(Remote::connect(database)?.is_some());
-    #[cfg(not(unix))]
-    Ok(false)
-}
-
 /// Prints all, in words or as an object.
-fn print(database: &Database, output: &mut Output) -> CommandResult {
+pub(super) fn print(database: &Database, output: &mut Output) -> CommandResult {
     let overview = Overview::new(database)?;
     if output.is_json() {
         output.print_json(&overview.object(output.console().is_of_client()));
@@ -159,10 +79,15 @@ fn print(database: &Database, output: &mut Output) -> CommandResult {
 const MOST_LISTED: usize = 3;
 /// The postings that are read for the groups, at most. With more only the large groups are found.
 const MOST_READ: u64 = 1 << 18;
-/// With more, merges are behind: the policy of merges keeps fewer.
+/// More levels than this: merges are behind. The policy of merges keeps fewer.
 const MANY_LEVELS: u32 = 24;
-/// Some pages that are the same are usual.
+/// A group of more documents than this is worth advice. Smaller ones are usual.
 const MANY_OF_A_GROUP: u64 = 10_000;
+/// More deletions than this are worth advice, if they are more than the documents.
+const MANY_MARKS: u64 = 10_000;
+/// A snapshot that is older than this, and keeps more bytes than those, is worth advice.
+const OLD_PIN: Duration = Duration::from_secs(3600);
+const MANY_PINNED_BYTES: u64 = 1 << 30;
 
 /// A database as it is now: what it holds, and what its process has done with it.
 struct Overview {
@@ -455,7 +380,7 @@ impl Overview {
                 told_bytes(stats.queries_need_bytes as f64)
             ));
         }
-        if stats.marks > 10_000 && stats.marks > stats.documents {
+        if stats.marks > MANY_MARKS && stats.marks > stats.documents {
             advice.push(
                 "there are more deletions than documents: `simdb compact` makes the file smaller"
                     .to_owned(),
@@ -477,7 +402,7 @@ impl Overview {
             );
         }
         let oldest = self.metrics.oldest_pin.unwrap_or_default();
-        if oldest.as_secs() > 3600 && self.metrics.pinned_bytes > 1 << 30 {
+        if oldest.as_secs() > OLD_PIN.as_secs() && self.metrics.pinned_bytes > MANY_PINNED_BYTES {
             advice.push(
                 "a snapshot is kept for long, and the file grows until it is dropped".to_owned(),
             );

@@ -7,11 +7,11 @@ use crate::{Database, Error, Scheme};
 use serde_json::json;
 
 use super::answer::{Answer, CommandResult, Failure};
-use super::apart::ensure_replaceable;
 use super::arguments::max_distance_parser;
 use super::commands::Command;
 use super::open::Opening;
 use super::output::Output;
+use super::same_file::ensure_replaceable;
 use super::stats::stats_object;
 use super::units;
 use super::verbs::{LiveDatabase, Verb};

@@ -18,7 +18,9 @@ use super::output::Output;
 use super::remote::{Remote, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
-use super::{check, clusters, compact, delete, get, load, pairs, query, report, sources, stats};
+use super::{
+    check, clusters, compact, delete, get, load, pairs, query, report, sources, stats, top,
+};
 
 /// A verb, which is its arguments.
 pub(super) trait Verb {
@@ -115,7 +117,7 @@ pub(super) enum DatabaseVerb {
     #[command(visible_alias = "info")]
     Stats(stats::Arguments),
     /// Print `stats` once a second, of a database in use
-    Top(stats::TopArguments),
+    Top(top::Arguments),
     /// Print the inputs of a database, and how far each was read
     Sources(sources::Arguments),
     /// Check every page and every invariant
@@ -158,10 +160,10 @@ impl DatabaseVerb {
     }
 }
 
-/// How often a database that is in use is tried again if nobody answers for it, and the time in between. Its process
-/// may just be opening or closing it.
+/// How often a database in use is tried if nobody answers for it. Its process may just be opening or closing it.
 #[cfg(unix)]
 const TRIES: usize = 5;
+/// The time between two tries.
 #[cfg(unix)]
 const PAUSE: Duration = Duration::from_millis(40);
 

@@ -18,7 +18,7 @@ use super::writing;
 use crate::database::{Cluster, ClusterEvent, Clustering, CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result};
 use crate::ingest::{
-    Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
+    Cut, Event, Fingerprinting, Ingest, InputFormat, NumberedKey, Packing, Progress, ReadOptions,
     Records, Stop, StoredRecords,
 };
 use crate::sketch::SketchSize;
@@ -286,7 +286,7 @@ impl Dedup {
         self.ensure_whole_records()?;
         let mut records = self.open_inputs(&mut observe)?;
         let mut work = Work::begin(self, &records)?;
-        if !work.state.is_written {
+        if !work.state.has_results {
             let written = self.write(&mut work, &mut records, &mut observe);
             if written.is_err() {
                 Work::remove_if_empty(self);
@@ -299,7 +299,7 @@ impl Dedup {
         if let Some(known) = self.known()?
             && !work.state.is_stored
         {
-            let database = work.known_records()?;
+            let database = work.open_records()?;
             keeping::keep(&work, &records, &database, &known, &self.stop, &mut observe)?;
         }
         // What is in the folder is not needed from here on.
@@ -333,7 +333,7 @@ impl Dedup {
         writing::write(work, &layout, records, &database, &self.stop, observe)?;
         self.make_report(work, records, &database)?;
         work.ensure_unchanged(records)?;
-        work.state.is_written = true;
+        work.state.has_results = true;
         work.save()
     }
 
@@ -386,7 +386,7 @@ impl Dedup {
         {
             keeping::ensure_new(known, records)?;
         }
-        let database = work.database(self, known.as_ref(), &mut unread)?;
+        let database = work.open_or_create_records(self, known.as_ref(), &mut unread)?;
         // Documents of an earlier content would stay.
         let snapshot = database.snapshot()?;
         for (index, name) in records.names()?.iter().enumerate() {
@@ -624,7 +624,7 @@ fn group_of(
         let index = id.input as usize;
         records.push(GroupedRecord {
             input: stored.paths()[index].clone(),
-            number: (kinds[index].0 != InputFormat::Text).then_some(id.number),
+            number: (kinds[index].0.cut() != Cut::File).then_some(id.number),
             key: key.map(<[u8]>::to_vec),
             distance: document.distance,
         });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::dedup::Dedup;
 use super::work::OUTPUT;
 use crate::error::{Error, Result, path_name};
-use crate::ingest::{InputFormat, Packing, RecordId, StoredRecords};
+use crate::ingest::{Cut, InputFormat, Packing, RecordId, StoredRecords};
 
 /// The files of the output, in the order of the inputs.
 pub(super) struct Layout {
@@ -42,7 +42,7 @@ impl Layout {
         let is_tree = dedup.output.is_dir()
             || ends_in_slash(&dedup.output)
             || !directories.is_empty()
-            || kinds.iter().any(|kind| kind.0 == InputFormat::Text);
+            || kinds.iter().any(|kind| kind.0.cut() == Cut::File);
         let mut layout = Self {
             files: Vec::new(),
             paths,
@@ -66,10 +66,11 @@ impl Layout {
     /// The path of the input of a record, and what its number counts.
     pub(super) fn place_of(&self, id: RecordId) -> (&Path, &'static str) {
         let index = id.input as usize;
-        let unit = match self.kinds[index].0 {
-            InputFormat::Warc | InputFormat::Text => "record",
-            _ if self.kinds[index].1.is_of_rows() => "row",
-            _ => "line",
+        let (format, packing) = self.kinds[index];
+        let unit = match format.cut() {
+            Cut::Archive | Cut::File => "record",
+            Cut::Line if packing.is_of_rows() => "row",
+            Cut::Line => "line",
         };
         (&self.paths[index], unit)
     }

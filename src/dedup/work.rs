@@ -34,9 +34,12 @@ pub(super) struct State {
     pub(super) decided: Option<DedupTotals>,
     /// The indices of the inputs that were left out then, since they cannot be read to their ends.
     pub(super) left_out: BTreeSet<usize>,
-    pub(super) written: Written,
-    /// Whether all results are made, but not all in place.
-    pub(super) is_written: bool,
+    /// How far the copies of the inputs are.
+    #[serde(rename = "written")]
+    pub(super) reached: Written,
+    /// Whether all results are made. Perhaps not all are in place.
+    #[serde(rename = "is_written")]
+    pub(super) has_results: bool,
     /// Whether what survives is stored in the database that was named.
     pub(super) is_stored: bool,
 }
@@ -58,21 +61,21 @@ impl Work {
         let folder = Self::folder_of(&dedup.output);
         let command = dedup.command(records.paths());
         match state_of(&folder).map_err(cannot_make(&folder))? {
-            Some(Some(state)) if state.command == command => {
+            Found::State(state) if state.command == command => {
                 let work = Self { folder, state };
-                if !work.state.is_written {
+                if !work.state.has_results {
                     work.ensure_unchanged(records)?;
                 }
                 return Ok(work);
             }
             // A command that was wrong, and now is right.
-            Some(Some(_)) if has_nothing(&folder) => {
+            Found::State(_) if no_record_was_stored(&folder) => {
                 fs::remove_dir_all(&folder).map_err(cannot_write(&folder))?;
             }
-            Some(_) if is_at_work(&folder) => {
+            Found::State(_) | Found::Foreign if is_at_work(&folder) => {
                 return Err(Error::output(&folder, "another run is at work in it"));
             }
-            Some(_) => {
+            Found::State(_) | Found::Foreign => {
                 return Err(Error::output(
                     &folder,
                     "it holds the work of a run with other settings or inputs, which was stopped: give that command \
@@ -80,14 +83,14 @@ impl Work {
                 ));
             }
             // A run was stopped when it had made no more than its folder, or when it had removed all but that.
-            None if has_no_work(&folder) => {
-                remove_begun(&folder).map_err(cannot_make(&folder))?;
+            Found::Nothing if holds_only_beginnings(&folder) => {
+                remove_beginnings(&folder).map_err(cannot_make(&folder))?;
             }
-            None if folder.exists() => {
+            Found::Nothing if folder.exists() => {
                 let reason = "something else is in the place of the folder for the work";
                 return Err(Error::output(&folder, reason));
             }
-            None => {}
+            Found::Nothing => {}
         }
         ensure_places(dedup)?;
         fs::create_dir(&folder).map_err(cannot_make(&folder))?;
@@ -142,7 +145,7 @@ impl Work {
     }
 
     /// The database of the records of this run.
-    pub(super) fn database(
+    pub(super) fn open_or_create_records(
         &self,
         dedup: &Dedup,
         known: Option<&Database>,
@@ -165,7 +168,7 @@ impl Work {
     }
 
     /// The database of the records of this run, once all are in it.
-    pub(super) fn known_records(&self) -> Result<Database> {
+    pub(super) fn open_records(&self) -> Result<Database> {
         Database::open(self.path(RECORDS), &OpenOptions::new())
     }
 
@@ -175,7 +178,7 @@ impl Work {
             let made = self.path(name);
             // What is not in the folder is in its place already.
             if made.exists() {
-                deliver(&made, place)?;
+                deliver_one(&made, place)?;
             }
         }
         Ok(())
@@ -184,7 +187,7 @@ impl Work {
     /// Removes the folder, if nothing of the run is in it that would be lost.
     pub(super) fn remove_if_empty(dedup: &Dedup) {
         let folder = Self::folder_of(&dedup.output);
-        if matches!(state_of(&folder), Ok(Some(Some(_)))) && has_nothing(&folder) {
+        if matches!(state_of(&folder), Ok(Found::State(_))) && no_record_was_stored(&folder) {
             _ = fs::remove_dir_all(&folder);
         }
     }
@@ -234,15 +237,25 @@ pub(super) fn write_durably(
     written.map_err(cannot_write(path))
 }
 
-/// The state in a folder. Nothing if it is no such folder; and nothing that can be read, if it is of another release or
-/// of somebody else.
-fn state_of(folder: &Path) -> io::Result<Option<Option<State>>> {
+/// What is found of a state.
+enum Found {
+    /// None, or no folder.
+    Nothing,
+    /// One that cannot be read, of another release or of somebody else.
+    Foreign,
+    State(State),
+}
+
+/// The state in a folder.
+fn state_of(folder: &Path) -> io::Result<Found> {
     let bytes = match fs::read(folder.join(STATE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
         read => read?,
     };
-    let state: Option<State> = serde_json::from_slice(&bytes).ok();
-    Ok(Some(state.filter(|state| state.version == VERSION)))
+    Ok(match serde_json::from_slice::<State>(&bytes) {
+        Ok(state) if state.version == VERSION => Found::State(state),
+        _ => Found::Foreign,
+    })
 }
 
 /// The bytes of a stamp: the length of an input and the time of its last change.
@@ -265,7 +278,7 @@ fn stamps_of(records: &StoredRecords) -> Result<Vec<[u8; STAMP_BYTES]>> {
 }
 
 /// Whether a folder has nothing but what a run makes before it has a state, so no work.
-fn has_no_work(folder: &Path) -> bool {
+fn holds_only_beginnings(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
     };
@@ -279,7 +292,7 @@ fn has_no_work(folder: &Path) -> bool {
 }
 
 /// Removes a folder that has no work.
-fn remove_begun(folder: &Path) -> io::Result<()> {
+fn remove_beginnings(folder: &Path) -> io::Result<()> {
     for name in [STAMPS, NEW_STATE] {
         match fs::remove_file(folder.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -298,7 +311,7 @@ fn is_at_work(folder: &Path) -> bool {
 }
 
 /// Whether a run has ended before it stored anything.
-fn has_nothing(folder: &Path) -> bool {
+fn no_record_was_stored(folder: &Path) -> bool {
     match Database::open(folder.join(RECORDS), &OpenOptions::new()) {
         Ok(database) => is_empty_database(&database).unwrap_or(false),
         Err(Error::NotFound { .. }) => true,
@@ -357,7 +370,7 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
 }
 
 /// Brings a file or a directory into its place.
-fn deliver(from: &Path, to: &Path) -> Result<()> {
+fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
         return fs::remove_file(from).map_err(cannot_write(from));
@@ -376,7 +389,7 @@ fn ensure_absent(path: &Path) -> Result<()> {
     // With a slash at its end, a link would be followed.
     let path: PathBuf = path.components().collect();
     match fs::symlink_metadata(&path) {
-        Ok(metadata) if metadata.is_dir() && is_empty(&path) => Ok(()),
+        Ok(metadata) if metadata.is_dir() && is_empty_directory(&path) => Ok(()),
         Ok(metadata) if metadata.is_dir() => Err(Error::output(
             &path,
             "is a directory that is not empty, and nothing is written over: name another",
@@ -409,7 +422,7 @@ fn ensure_no_mount_point(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn is_empty(folder: &Path) -> bool {
+fn is_empty_directory(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 

@@ -20,7 +20,7 @@ use super::work::{Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
 use crate::files::sync_directory;
-use crate::ingest::{Input, InputFormat, Packing, Progress, RecordId, Stop, StoredRecords};
+use crate::ingest::{Cut, Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
 use crate::parquet::RowCopy;
@@ -88,16 +88,16 @@ pub(super) fn write(
         unsynced: Vec::new(),
     };
     for file in &layout.files {
-        if writing.work.state.written.input >= file.inputs.end {
+        if writing.work.state.reached.input >= file.inputs.end {
             continue;
         }
-        match file.format {
-            InputFormat::Text => writing.copy_file(file, &mut survivors)?,
+        match file.format.cut() {
+            Cut::File => writing.copy_file(file, &mut survivors)?,
             #[cfg(feature = "parquet")]
-            _ if file.packing == Packing::Parquet => {
+            Cut::Line if file.packing == Packing::Parquet => {
                 writing.copy_rows(file, &mut survivors, observe)?;
             }
-            _ => writing.copy_records(file, &mut survivors, observe)?,
+            Cut::Line | Cut::Archive => writing.copy_records(file, &mut survivors, observe)?,
         }
         writing.report(observe)?;
     }
@@ -180,12 +180,12 @@ impl Writing<'_> {
         observe: Observe<'_>,
     ) -> Result<()> {
         let path = self.work.path(&file.path);
-        let from = self.work.state.written;
+        let from = self.work.state.reached;
         let mut out = open_behind(&path, from.length).map_err(cannot_write(&path))?;
         self.unsynced.push(path.clone());
         let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
         thread::scope(|scope| {
-            let sent = Sent::new(sender, from, file.format == InputFormat::Warc);
+            let sent = Sent::new(sender, from, file.format.cut() == Cut::Archive);
             let thread = thread::Builder::new().name("simdb-read".to_owned());
             let cut = thread.spawn_scoped(scope, move || survivors.cut(file, from, sent));
             let cut = cut.map_err(Error::no_thread)?;
@@ -197,7 +197,7 @@ impl Writing<'_> {
             // An input that fails ends the pieces. The end of the pieces ends the reading.
             written.and(cut)
         })?;
-        if self.work.state.written.length == 0 {
+        if self.work.state.reached.length == 0 {
             let empty = empty_file(file.packing).map_err(cannot_write(&path))?;
             out.write_all(&empty).map_err(cannot_write(&path))?;
         }
@@ -207,7 +207,7 @@ impl Writing<'_> {
 
     /// Notes that a file is copied whole.
     fn end_file(&mut self, file: &OutputFile) -> Result<()> {
-        self.work.state.written = Written {
+        self.work.state.reached = Written {
             input: file.inputs.end,
             ..Written::default()
         };
@@ -237,10 +237,10 @@ impl Writing<'_> {
             for packed in packer.pack(together) {
                 let Piece { bytes, behind, .. } = packed.map_err(cannot_write(path))?;
                 out.write_all(&bytes).map_err(cannot_write(path))?;
-                let before = self.work.state.written.length + bytes.len() as u64;
-                self.work.state.written.length = before;
+                let before = self.work.state.reached.length + bytes.len() as u64;
+                self.work.state.reached.length = before;
                 if let Some(behind) = behind {
-                    self.work.state.written = Written {
+                    self.work.state.reached = Written {
                         length: before,
                         ..behind
                     };
@@ -330,7 +330,7 @@ impl Survivors<'_> {
             }
             // The last line of the input before may have no end.
             sent.needs_line_end =
-                place == Place::default() && sent.is_in_line && file.format != InputFormat::Warc;
+                place == Place::default() && sent.is_in_line && file.format.cut() != Cut::Archive;
             loop {
                 let has_more = self.copy_next(input, &mut open, &mut sent)?;
                 if sent.is_closed {

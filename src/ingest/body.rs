@@ -28,35 +28,35 @@ enum Packed {
     Zstd,
 }
 
-/// The page in a body, of which the head says how it was transferred and packed. At most `most` bytes are unpacked.
-pub(super) fn page<'b>(
+/// The page in a body, of which the head says how it was transferred and packed. It may have `max_bytes` unpacked.
+pub(super) fn decode_body<'b>(
     sent: &'b [u8],
     transfer: &[String],
     encodings: &[String],
-    most: usize,
+    max_bytes: usize,
 ) -> Result<Cow<'b, [u8]>, Reason> {
     let is_chunked = transfer.iter().any(|word| word.contains("chunked"));
     let mut page = match joined_chunks(sent, is_chunked) {
         Some(joined) => Cow::Owned(joined),
         None => Cow::Borrowed(sent),
     };
-    let mut said = Vec::new();
+    let mut declared = Vec::new();
     for word in encodings.iter().chain(transfer) {
-        said.extend(Packed::from_word(word));
+        declared.extend(Packed::from_word(word));
     }
     for _ in 0..MOST_LAYERS {
-        let Some((packed, whole)) = unpacked(&page, &said, most)? else {
+        let Some((packed, inner)) = unpacked(&page, &declared, max_bytes)? else {
             break;
         };
-        let at = said
+        let at = declared
             .iter()
-            .rposition(|&said| said == packed || (packed, said) == (Packed::Zlib, Packed::Deflate));
+            .rposition(|&one| one == packed || (packed, one) == (Packed::Zlib, Packed::Deflate));
         if let Some(at) = at {
-            said.remove(at);
+            declared.remove(at);
         }
-        page = Cow::Owned(whole);
+        page = Cow::Owned(inner);
     }
-    match said.last() {
+    match declared.last() {
         // Many archives have the page as it was after unpacking.
         Some(packed) if is_binary(&page) => {
             let problem = format!(
@@ -92,7 +92,7 @@ impl Packed {
 }
 
 /// The packing that bytes show at their beginning.
-fn shown(bytes: &[u8]) -> Option<Packed> {
+fn detect(bytes: &[u8]) -> Option<Packed> {
     match bytes {
         [0x1f, 0x8b, 8, flags, ..] if *flags < 0x20 => Some(Packed::Gzip),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packed::Zstd),
@@ -106,51 +106,53 @@ fn shown(bytes: &[u8]) -> Option<Packed> {
     }
 }
 
-/// Takes off one packing: the one that the bytes show, or one that is said and fits. `None` if there is none.
+/// Takes off one packing: the one that the bytes show, or one that is declared and fits. `None` if there is none.
 fn unpacked(
     bytes: &[u8],
-    said: &[Packed],
-    most: usize,
+    declared: &[Packed],
+    max_bytes: usize,
 ) -> Result<Option<(Packed, Vec<u8>)>, Reason> {
-    if let Some(packed) = shown(bytes) {
-        let tried = Tried::new(packed, bytes, most)?;
-        match tried.damage {
-            None if packed != Packed::Zlib || tried.has_ended || !said.is_empty() => {
-                return Ok(Some((packed, tried.whole)));
-            }
-            // Two bytes say little.
-            _ if packed == Packed::Zlib => {}
-            None => {}
-            Some(error) => {
-                let problem = format!(
-                    "its page is packed with {} and damaged: {error}",
-                    packed.name()
-                );
-                return Err(Reason::Warc { problem });
-            }
+    if let Some(packed) = detect(bytes) {
+        let attempt = Attempt::new(packed, bytes, max_bytes)?;
+        let is_unharmed = attempt.damage.is_none();
+        // The two bytes by which zlib is known say little.
+        let is_sure =
+            packed != Packed::Zlib || (is_unharmed && (attempt.has_ended || !declared.is_empty()));
+        if is_sure {
+            return match attempt.damage {
+                None => Ok(Some((packed, attempt.unpacked))),
+                Some(error) => {
+                    let name = packed.name();
+                    let problem = format!("its page is packed with {name} and damaged: {error}");
+                    Err(Reason::Warc { problem })
+                }
+            };
         }
     }
-    if said.is_empty() || !is_binary(bytes) {
+    if declared.is_empty() || !is_binary(bytes) {
         return Ok(None);
     }
     for packed in [Packed::Brotli, Packed::Deflate] {
-        let tried = Tried::new(packed, bytes, most)?;
-        // What was not said has to fit to the end.
-        let fits = if said.contains(&packed) {
-            !tried.whole.is_empty()
+        let attempt = Attempt::new(packed, bytes, max_bytes)?;
+        // What was not declared has to fit to the end.
+        let fits = if declared.contains(&packed) {
+            !attempt.unpacked.is_empty()
         } else {
-            tried.has_ended
+            attempt.has_ended
         };
-        if tried.damage.is_none() && fits && !(tried.whole.is_empty() || is_odd(&tried.whole)) {
-            return Ok(Some((packed, tried.whole)));
+        if attempt.damage.is_none()
+            && fits
+            && !(attempt.unpacked.is_empty() || is_unusable(&attempt.unpacked))
+        {
+            return Ok(Some((packed, attempt.unpacked)));
         }
     }
     Ok(None)
 }
 
 /// Whether bytes are neither text nor packed once more.
-fn is_odd(bytes: &[u8]) -> bool {
-    shown(bytes).is_none() && is_binary(bytes)
+fn is_unusable(bytes: &[u8]) -> bool {
+    detect(bytes).is_none() && is_binary(bytes)
 }
 
 /// Whether bytes are no text, by the control characters that texts do not have. Text in UTF-16 has a mark.
@@ -160,49 +162,52 @@ fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// What unpacking brings.
-struct Tried {
-    whole: Vec<u8>,
+struct Attempt {
+    unpacked: Vec<u8>,
     /// Whether the packed data ended as they should. Otherwise they were cut.
     has_ended: bool,
     damage: Option<io::Error>,
 }
 
-impl Tried {
-    fn new(packed: Packed, bytes: &[u8], most: usize) -> Result<Self, Reason> {
-        let mut tried = Self {
-            whole: Vec::new(),
+impl Attempt {
+    fn new(packed: Packed, bytes: &[u8], max_bytes: usize) -> Result<Self, Reason> {
+        let mut attempt = Self {
+            unpacked: Vec::new(),
             has_ended: false,
             damage: None,
         };
-        // A checksum is not looked at: the page is shown without.
+        // No checksum is looked at: a page with a wrong one is still a page.
         let read = match packed {
-            Packed::Gzip => tried.read_members(bytes, most),
-            Packed::Zlib => tried.read(DeflateDecoder::new(&bytes[2..]), most),
-            Packed::Deflate => tried.read(DeflateDecoder::new(bytes), most),
-            Packed::Brotli => tried.read(Brotli::new(bytes), most),
-            Packed::Zstd => tried.read_frames(bytes, most),
+            Packed::Gzip => attempt.read_members(bytes, max_bytes),
+            Packed::Zlib => attempt.read(DeflateDecoder::new(&bytes[2..]), max_bytes),
+            Packed::Deflate => attempt.read(DeflateDecoder::new(bytes), max_bytes),
+            Packed::Brotli => attempt.read(Brotli::new(bytes), max_bytes),
+            Packed::Zstd => attempt.read_frames(bytes, max_bytes),
         };
         match read {
-            Ok(()) => tried.has_ended = true,
+            Ok(()) => attempt.has_ended = true,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(error) => tried.damage = Some(error),
+            Err(error) => attempt.damage = Some(error),
         }
-        if tried.whole.len() > most {
+        if attempt.unpacked.len() > max_bytes {
             return Err(Reason::TooLong {
-                bytes: tried.whole.len() as u64,
-                max_bytes: most,
+                bytes: attempt.unpacked.len() as u64,
+                max_bytes,
             });
         }
-        Ok(tried)
+        Ok(attempt)
     }
 
-    fn read(&mut self, reader: impl Read, most: usize) -> io::Result<()> {
-        let left = (most as u64 + 1).saturating_sub(self.whole.len() as u64);
-        reader.take(left).read_to_end(&mut self.whole).map(|_| ())
+    fn read(&mut self, reader: impl Read, max_bytes: usize) -> io::Result<()> {
+        let left = (max_bytes as u64 + 1).saturating_sub(self.unpacked.len() as u64);
+        reader
+            .take(left)
+            .read_to_end(&mut self.unpacked)
+            .map(|_| ())
     }
 
     /// Reads members of gzip. What is behind the first, and cannot be unpacked, is left out.
-    fn read_members(&mut self, mut bytes: &[u8], most: usize) -> io::Result<()> {
+    fn read_members(&mut self, mut bytes: &[u8], max_bytes: usize) -> io::Result<()> {
         /// A member ends with its checksum and its length.
         const TRAILER_BYTES: usize = 8;
         loop {
@@ -211,12 +216,12 @@ impl Tried {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut deflate = DeflateDecoder::new(gzip.into_inner());
-            self.read(&mut deflate, most)?;
+            self.read(&mut deflate, max_bytes)?;
             let rest = deflate
                 .into_inner()
                 .get(TRAILER_BYTES..)
                 .unwrap_or_default();
-            if shown(rest) != Some(Packed::Gzip) || self.whole.len() > most {
+            if detect(rest) != Some(Packed::Gzip) || self.unpacked.len() > max_bytes {
                 return Ok(());
             }
             bytes = rest;
@@ -224,17 +229,18 @@ impl Tried {
     }
 
     /// Reads frames of zstd. What is behind the first, and is none, is left out.
-    fn read_frames(&mut self, mut bytes: &[u8], most: usize) -> io::Result<()> {
+    fn read_frames(&mut self, mut bytes: &[u8], max_bytes: usize) -> io::Result<()> {
         loop {
             let mut frame = zstd::Decoder::with_buffer(bytes)?.single_frame();
-            let read = self.read(&mut frame, most);
+            let read = self.read(&mut frame, max_bytes);
             let rest = frame.finish();
             match read {
-                // The checksum is the last thing of a frame.
+                // "Restored data doesn't match checksum": the library hands out this error of zstd (`checksum_wrong`)
+                // as its text only. The checksum is the last thing of a frame, so the page is there.
                 Err(error) if error.to_string().contains("checksum") => {}
                 read => read?,
             }
-            if shown(rest) != Some(Packed::Zstd) || self.whole.len() > most {
+            if detect(rest) != Some(Packed::Zstd) || self.unpacked.len() > max_bytes {
                 return Ok(());
             }
             bytes = rest;
@@ -297,11 +303,13 @@ impl Read for Brotli<'_> {
     }
 }
 
-/// A body that was sent in chunks. `None` if it is not in chunks: if it is said to be, it may have been joined by who
-/// archived it, and if not, it has to be so to its end. What is cut is kept as far as it goes.
-fn joined_chunks(sent: &[u8], is_said: bool) -> Option<Vec<u8>> {
+/// The page in a body that was sent in chunks, or `None` if the body is not in chunks.
+///
+/// A body that is declared to be may still be in none, since some archivers join them; a cut one is kept as far as it
+/// goes. A body that is not declared to be has to begin as a page does, and be in chunks to its end.
+fn joined_chunks(sent: &[u8], is_declared: bool) -> Option<Vec<u8>> {
     let (mut size, mut rest) = chunk_size(sent)?;
-    if !is_said && !begins_page(rest) {
+    if !is_declared && !begins_page(rest) {
         return None;
     }
     let mut joined = Vec::new();
@@ -316,12 +324,12 @@ fn joined_chunks(sent: &[u8], is_said: bool) -> Option<Vec<u8>> {
         joined.extend_from_slice(&rest[..end]);
         rest = &rest[end..];
         let Some(next) = chunk_size(rest) else {
-            return is_said.then_some(joined);
+            return is_declared.then_some(joined);
         };
         (size, rest) = next;
         is_first = false;
     }
-    (is_said || !is_first).then_some(joined)
+    (is_declared || !is_first).then_some(joined)
 }
 
 /// The size of the chunk that begins here, and what is behind its line. There may be a line end before.
@@ -373,7 +381,7 @@ fn is_chunk_end(bytes: &[u8], at: usize) -> bool {
 
 /// Whether bytes begin as a page does, packed or not.
 fn begins_page(bytes: &[u8]) -> bool {
-    is_binary(bytes) || shown(bytes).is_some() || bytes.trim_ascii_start().starts_with(b"<")
+    is_binary(bytes) || detect(bytes).is_some() || bytes.trim_ascii_start().starts_with(b"<")
 }
 
 #[cfg(test)]
@@ -405,7 +413,7 @@ mod tests {
             }
             words
         };
-        page(
+        decode_body(
             sent,
             &words("transfer-encoding"),
             &words("content-encoding"),

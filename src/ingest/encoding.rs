@@ -12,7 +12,7 @@ use encoding_rs::{
     X_USER_DEFINED,
 };
 
-use super::prescan::declared;
+use super::declared_encoding::declared;
 use super::rejected::Reason;
 
 /// The byte order mark of UTF-8.

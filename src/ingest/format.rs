@@ -57,6 +57,28 @@ pub enum InputFormat {
     Warc,
 }
 
+/// What a record is of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// A line.
+    Line,
+    /// The whole file.
+    File,
+    /// A record of a web archive.
+    Archive,
+}
+
+impl InputFormat {
+    /// How an input of this format is cut. Of an input whose format is not known yet, nothing is cut.
+    pub(crate) fn cut(self) -> Cut {
+        match self {
+            Self::Auto | Self::Jsonl | Self::Tsv | Self::Lines | Self::Fingerprints => Cut::Line,
+            Self::Text => Cut::File,
+            Self::Warc => Cut::Archive,
+        }
+    }
+}
+
 /// The endings of the names of pages.
 const HTML_NAMES: &[&str] = &[".html", ".htm"];
 const XHTML_NAMES: &[&str] = &[".xhtml", ".xht"];

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, mem};
 
-use super::format::InputFormat;
+use super::format::{Cut, InputFormat};
 use super::numbered_key::RecordId;
 use super::opening::{Opened, Opener, cannot_read, failed, is_stdin};
 use super::rejected::{Offset, Reason, Rejected};
@@ -118,13 +118,13 @@ impl Input {
 
     /// Reads the next record: its line, if it is one, and where it begins, if it is not.
     fn read_next(&mut self) -> io::Result<(Option<u64>, Option<Offset>, Option<RawContent>)> {
-        Ok(match self.opened.format {
-            InputFormat::Text => (None, None, self.read_all()?),
-            InputFormat::Warc => {
+        Ok(match self.opened.format.cut() {
+            Cut::File => (None, None, self.read_all()?),
+            Cut::Archive => {
                 let (content, offset) = self.read_warc()?.unzip();
                 (None, offset, content)
             }
-            _ => {
+            Cut::Line => {
                 let content = self.read_line()?;
                 (Some(self.lines), None, content)
             }
@@ -154,7 +154,7 @@ impl Input {
     }
 
     fn has_lines(&self) -> bool {
-        !matches!(self.opened.format, InputFormat::Text | InputFormat::Warc)
+        self.opened.format.cut() == Cut::Line
     }
 
     /// The place behind what was used.
@@ -191,10 +191,9 @@ impl Input {
 
     /// The line of the next record. In a web archive, its number among the records.
     pub(crate) fn next_number(&self) -> u64 {
-        if self.opened.format == InputFormat::Warc {
-            self.records + 1
-        } else {
-            self.lines + 1
+        match self.opened.format.cut() {
+            Cut::Archive => self.records + 1,
+            Cut::Line | Cut::File => self.lines + 1,
         }
     }
 
@@ -211,7 +210,7 @@ impl Input {
     /// Copies the next line as it is, or the next record of a web archive with the empty lines around it. False at the
     /// end of the input. A line or record may have any length.
     pub(crate) fn copy_next(&mut self, to: &mut dyn Write) -> Result<bool> {
-        let line = (self.opened.format != InputFormat::Warc).then_some(self.lines + 1);
+        let line = (self.opened.format.cut() != Cut::Archive).then_some(self.lines + 1);
         let copied = match line {
             Some(_) => self.copy_line(to),
             None => self.copy_warc(to),
@@ -252,10 +251,10 @@ impl Input {
             return false;
         }
         let here = self.opened.content.buffered();
-        let has_record = match self.opened.format {
-            InputFormat::Text => false,
-            InputFormat::Warc => warc::holds_record(here),
-            _ => memchr::memchr(b'\n', here).is_some(),
+        let has_record = match self.opened.format.cut() {
+            Cut::File => false,
+            Cut::Archive => warc::holds_record(here),
+            Cut::Line => memchr::memchr(b'\n', here).is_some(),
         };
         !has_record && !self.opened.holds_much()
     }

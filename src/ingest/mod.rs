@@ -27,6 +27,7 @@
 
 mod batches;
 mod body;
+mod declared_encoding;
 mod directories;
 mod encoding;
 #[cfg(test)]
@@ -41,7 +42,6 @@ mod opening;
 mod options;
 mod page;
 mod parsed;
-mod prescan;
 mod record;
 mod records;
 mod rejected;
@@ -70,6 +70,7 @@ pub use stored_bytes::Progress;
 pub use crate::source::Totals;
 
 pub(crate) use {
+    format::Cut,
     input::Input,
     numbered_key::{NumberedKey, RecordId},
     stored_bytes::Stop,

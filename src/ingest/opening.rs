@@ -6,7 +6,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use super::encoding::UTF_8_MARK;
-use super::format::{InputFormat, detect, not_readable};
+use super::format::{Cut, InputFormat, detect, not_readable};
 use super::input::{Behind, RawContent};
 use super::options::ReadOptions;
 use super::stamp::OpenedFile;
@@ -220,7 +220,7 @@ impl Opener<'_> {
 
     /// Passes over the byte order mark. A whole file says its encoding by it.
     fn skip_mark(self, opened: &mut Opened, beginning: &[u8]) -> io::Result<()> {
-        if opened.format != InputFormat::Text && beginning.starts_with(UTF_8_MARK) {
+        if opened.format.cut() != Cut::File && beginning.starts_with(UTF_8_MARK) {
             opened.offset = UTF_8_MARK.len() as u64;
             opened.content.pass_over(opened.offset, 0)?;
         }
@@ -318,7 +318,7 @@ impl Opener<'_> {
             InputFormat::Auto => detect(path, is_stdin(path), beginning)?,
             named => named,
         };
-        if format != InputFormat::Text
+        if format.cut() != Cut::File
             && let Some(kind) = kind_of_wide_lines(beginning)
         {
             return Err(not_readable(path, kind));

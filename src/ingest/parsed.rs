@@ -64,22 +64,17 @@ pub(super) fn parse(
     options: &ReadOptions,
 ) -> Result<Option<Parsed>, Reason> {
     let path = position.path();
-    match format {
+    let line = without_marks(bytes);
+    let parsed = match format {
         InputFormat::Warc => {
             return parse_warc(bytes, options.max_record_bytes, !options.ignores("seen"));
         }
-        InputFormat::Text | InputFormat::Auto => return parse_text(path, bytes, options).map(Some),
-        _ => {}
-    }
-    let line = without_marks(bytes);
-    if line.is_empty() {
-        return Ok(None);
-    }
-    let parsed = match format {
+        InputFormat::Text | InputFormat::Auto => parse_text(path, bytes, options),
+        _ if line.is_empty() => return Ok(None),
         InputFormat::Jsonl => parse_json(line, options),
         InputFormat::Tsv => parse_tsv(line),
         InputFormat::Fingerprints => parse_fingerprint(line),
-        _ => parse_line(path, position.id().number, line),
+        InputFormat::Lines => parse_line(path, position.id().number, line),
     };
     parsed.map(Some)
 }

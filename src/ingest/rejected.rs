@@ -87,7 +87,7 @@ pub enum Reason {
     },
     /// The record is too long.
     TooLong {
-        /// The length of the record.
+        /// The length of the record. Of a packed page that is too long, it is the limit and one: no more is unpacked.
         bytes: u64,
         /// The largest length that is allowed.
         max_bytes: usize,

@@ -38,7 +38,7 @@ pub(super) fn parse_warc(
     if !said.is_page() {
         return Ok(None);
     }
-    let page = body::page(
+    let page = body::decode_body(
         sent,
         &head.words("transfer-encoding"),
         &head.words("content-encoding"),

@@ -1,7 +1,7 @@
 //! The other end of a request: what it sends, what it is told, and whether it is still there.
 //!
-//! Nobody is waited for longer than a while, and nobody at all from where others may wait: progress is shown with locks
-//! held, so it is sent without waiting or not at all.
+//! Nobody is waited for longer than a while. Progress is shown with locks held, so it is sent without waiting or not at
+//! all.
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ use crate::process::Kept;
 /// How long a client has to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a client may read nothing of what it is sent, or not say that it has written it.
-const LONGEST_UNREAD: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST_UNREAD: Duration = Duration::from_secs(30);
 /// How long a client is waited for that keeps the socket from being closed.
 const LONGEST_AT_END: Duration = Duration::from_secs(2);
 /// How often it is looked whether a client is to be waited for any longer.

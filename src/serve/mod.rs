@@ -20,7 +20,7 @@ pub use no_socket::AdminSocket;
 pub(crate) use {admin_socket::RunCommand, protocol::Request, socket::socket_beside};
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) use {
-    client::Client,
+    client::{Client, LONGEST_UNREAD},
     protocol::{Frame, MOST_REQUEST_BYTES, VERSION, line_of},
     socket::{connect, identity_of},
 };

@@ -10,12 +10,12 @@ use crate::{Database, Document, Error, Unit};
 
 use super::survey::Survey;
 use crate::cli::answer::{Answer, CommandResult, Failure};
-use crate::cli::apart::ensure_replaceable;
 use crate::cli::arguments::{Reading, max_distance_parser};
 use crate::cli::console::Console;
 use crate::cli::escaping::printable;
+use crate::cli::existing_output::ensure_may_stand;
 use crate::cli::output::Output;
-use crate::cli::standing::ensure_may_stand;
+use crate::cli::same_file::ensure_replaceable;
 use crate::cli::units::count;
 use crate::cli::verbs::{LiveDatabase, Verb};
 use crate::cli::verification::texts_of;

@@ -92,7 +92,7 @@ pub(super) enum Trait {
     /// Its start tag ends SVG and MathML.
     Breakout,
     /// A part of a table.
-    Part,
+    TablePart,
     /// A heading.
     Heading,
     /// May stand in a head.
@@ -182,7 +182,7 @@ const STATEMENTS: [(Trait, &str); 16] = [
          meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var",
     ),
     (
-        Trait::Part,
+        Trait::TablePart,
         "caption col colgroup tbody td tfoot th thead tr",
     ),
     (Trait::Heading, "h1 h2 h3 h4 h5 h6"),

@@ -23,7 +23,7 @@ pub(super) struct Element {
     /// Whether HTML may stand in it, if it is of another namespace.
     pub(super) integration: Integration,
     pub(super) own: Showing,
-    /// What parts words at its begin and at its end.
+    /// What separates words at its begin and at its end.
     pub(super) gap: Gap,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Integration {
     Html,
 }
 
-/// What parts words.
+/// What separates words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
     None,
@@ -137,6 +137,12 @@ impl OpenElements {
         self.elements.len()
     }
 
+    /// Whether the body, or another element, is open in the root.
+    #[inline]
+    pub(super) fn has_body(&self) -> bool {
+        self.elements.len() > 1
+    }
+
     #[inline]
     fn innermost(&self) -> &Open {
         &self.elements[self.elements.len() - 1]
@@ -173,7 +179,7 @@ impl OpenElements {
         let index = self.elements.len() as u16;
         let Element { name, traits, .. } = element;
         let is_html = element.space == Space::Html;
-        let parent = if traits.has(Trait::Part) {
+        let parent = if traits.has(Trait::TablePart) {
             self.innermost().shown
         } else {
             self.shown()
@@ -312,14 +318,15 @@ impl OpenElements {
             TEMPLATE => self.template(),
             LI => self.item_in_scope(),
             TABLE => self.in_table_scope(name),
-            _ if traits.has(Trait::Part) => self.in_table_scope(name),
+            _ if traits.has(Trait::TablePart) => self.in_table_scope(name),
             _ if traits.has(Trait::Heading) => self.heading_in_scope(),
             _ if traits.has(Trait::EndsScoped) => self.in_scope(name),
             _ => self.within_special(name),
         }
     }
 
-    /// The innermost element that stays open around a part of a table: the table, a section or a row.
+    /// The innermost element that stays open around a part of a table: the table, a section (`table + 1`, if there is
+    /// one) or a row (`section + 1`).
     pub(super) fn around_part(&self, name: Name) -> usize {
         let table = self.table();
         let is_section =

@@ -7,7 +7,7 @@
 //!   format, and what they hold is shown without them.
 //! * Text that the standard moves, out of a table or out of formatting elements that overlap, stays where it is.
 //! * A page is never in quirks mode.
-//! * What is not shown needs no parts: nothing of a head is kept.
+//! * What is not shown needs no elements: nothing of a head is kept.
 
 use memchr::memchr2;
 
@@ -30,13 +30,15 @@ names! {
     TH = "th", TITLE = "title", TR = "tr", XMP = "xmp",
 }
 
-/// Where a character NUL is. In HTML nothing stands for it, elsewhere a mark.
+/// Where text stands, which decides what becomes of a character NUL: it is dropped from the data of HTML, and U+FFFD
+/// takes its place in raw text, in SVG and in MathML.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nul {
     InData,
     InRawText,
 }
 
+/// Reads one page, token by token, and hands out what is shown. The tests are in `tests.rs`, and read whole pages.
 pub(super) struct Reader<'a, T> {
     tokens: Tokenizer<'a>,
     syntax: Syntax,
@@ -91,7 +93,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     fn text(&mut self, text: &[u8], nul: Nul) {
         let is_blank = is_blank(text);
-        if self.has_frames || is_blank && self.open.len() == 1 {
+        if self.has_frames || is_blank && !self.open.has_body() {
             return;
         }
         self.may_have_frames &= is_blank || text.iter().all(|&byte| byte == 0);
@@ -108,7 +110,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
 
     /// With the first thing that may not stand in a head, the body begins.
     fn begin_body(&mut self) {
-        if self.open.len() == 1 {
+        if !self.open.has_body() {
             self.open.push(Element::html(BODY, BODY.traits()));
         }
     }
@@ -180,7 +182,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         };
         if traits.has(Trait::Void) {
             if element.own.displayed {
-                self.part(element.gap);
+                self.separate_words(element.gap);
             }
             return;
         }
@@ -194,13 +196,14 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if self.open.is_full() {
             self.pop();
         }
-        let is_apart = element.space == Space::Html && self.also_hidden.contains(&element.name);
-        let has_gap = self.open.shown().displayed && (element.own.displayed || is_apart);
+        let is_also_hidden =
+            element.space == Space::Html && self.also_hidden.contains(&element.name);
+        let has_gap = self.open.shown().displayed && (element.own.displayed || is_also_hidden);
         if !has_gap {
             element.gap = Gap::None;
         }
-        element.own.by_attribute = !is_apart && is_hidden_by_attribute(&element);
-        element.own.displayed &= !is_apart;
+        element.own.by_attribute = !is_also_hidden && is_hidden_by_attribute(&element);
+        element.own.displayed &= !is_also_hidden;
         self.templates += usize::from(element.name == TEMPLATE);
         self.pieces.gap(element.gap);
         self.open.push(element);
@@ -248,7 +251,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if tag.name == FRAMESET {
             return self.start_frames();
         }
-        if self.open.len() == 1 && !traits.has(Trait::InHead) {
+        if !traits.has(Trait::InHead) {
             self.begin_body();
         }
         self.may_have_frames &= !traits.has(Trait::NoFrames);
@@ -258,8 +261,8 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         if traits.has(Trait::Raw) {
             return self.raw(tag, traits);
         }
-        if traits.has(Trait::Part) {
-            return self.start_part(tag, traits);
+        if traits.has(Trait::TablePart) {
+            return self.start_table_part(tag, traits);
         }
         if traits.has(Trait::EndsP) {
             self.end_paragraph_before(tag.name);
@@ -288,7 +291,7 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         }
         let content = self.tokens.raw(tag.name);
         if traits.has(Trait::Unshown) {
-            return self.part(Gap::from(traits));
+            return self.separate_words(Gap::from(traits));
         }
         self.push(Element {
             own: Showing::html(tag, traits, self.hiding),
@@ -305,19 +308,20 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
         self.pop();
     }
 
-    /// Parts words where an element has no content that counts.
-    fn part(&mut self, gap: Gap) {
+    /// Separates words where an element has no content that counts.
+    fn separate_words(&mut self, gap: Gap) {
         if self.open.shown().displayed {
             self.pieces.gap(gap);
         }
     }
 
     /// A part of a table. Outside of tables, no such element is opened.
-    fn start_part(&mut self, tag: &Tag<'_>, traits: Traits) {
+    fn start_table_part(&mut self, tag: &Tag<'_>, traits: Traits) {
         let table = self.open.table();
         if table == 0 {
-            return self.part(Gap::Block);
+            return self.separate_words(Gap::Block);
         }
+        // A section is `table + 1`, and a row in it `table + 2`. `kept` is the last of them that stays open.
         let kept = self.open.around_part(tag.name);
         self.pop_from(kept + 1);
         let is_in_table = self.open.at(table).name == TABLE;
@@ -447,10 +451,10 @@ impl<'a, T: FnMut(Piece<'_>)> Reader<'a, T> {
             HTML | HEAD | BODY | COL | COLGROUP => {}
             BR => {
                 self.begin_body();
-                self.part(Gap::Block);
+                self.separate_words(Gap::Block);
             }
-            _ if self.open.len() == 1 => {}
-            P if self.open.paragraph().is_none() => self.part(Gap::Block),
+            _ if !self.open.has_body() => {}
+            P if self.open.paragraph().is_none() => self.separate_words(Gap::Block),
             FORM => self.end_form(),
             _ if traits.has(Trait::Formatting) => self.end_formatting(name),
             _ => {
@@ -561,7 +565,7 @@ impl<T: FnMut(Piece<'_>)> Pieces<T> {
         }
     }
 
-    /// What parts words.
+    /// What separates words.
     fn gap(&mut self, gap: Gap) {
         match gap {
             Gap::None => {}

@@ -1,0 +1,91 @@
+//! `simdb top`: what `simdb stats` prints, again and again, of a database that is in use.
+
+use std::io::{self, IsTerminal as _};
+use std::thread;
+use std::time::Duration;
+
+use crate::Database;
+
+use super::answer::{Answer, CommandResult, Failure};
+use super::output::Output;
+#[cfg(unix)]
+use super::remote::Remote;
+use super::verbs::{self, LiveDatabase, Verb};
+use super::{stats, units};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    database: LiveDatabase,
+
+    /// The seconds from one look to the next, 0.1 or more
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    every: Duration,
+
+    /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::positive_count::<u64>)]
+    count: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
+        Ok(seconds @ 0.1..=86_400.0) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("must be 0.1 to 86400 seconds".to_owned()),
+    }
+}
+
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
+        stats::print(database, output)
+    }
+
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        Some(self.watch(output))
+    }
+}
+
+impl Arguments {
+    /// Prints what `simdb stats` does, again and again, of a database in use.
+    ///
+    /// Asks the process that has the database open, until it closes it. A database that nobody has open is looked
+    /// at once: to open it every second could keep others from opening it.
+    fn watch(&self, output: &mut Output) -> CommandResult {
+        let is_terminal = io::stdout().is_terminal() && !output.is_json();
+        for round in 1.. {
+            if !is_answered(&self.database)? {
+                let answer = verbs::run(self, output)?;
+                output.remark("nobody has the database open, so nothing changes");
+                return Ok(answer);
+            }
+            // To the first place of the screen, and all of it empty.
+            let between = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+            if is_terminal || (round > 1 && !output.is_json()) {
+                match output.console().write(between.as_bytes()) {
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(Answer::Yes);
+                    }
+                    written => written?,
+                }
+            }
+            let answer = verbs::run(self, output)?;
+            output.flush()?;
+            if output.is_closed() || self.count == Some(round) {
+                return Ok(answer);
+            }
+            thread::sleep(self.every);
+        }
+        unreachable!("the rounds have no end")
+    }
+}
+
+/// Whether a process has the database open and answers for it.
+fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
+    #[cfg(unix)]
+    return Ok(Remote::connect(database)?.is_some());
+    #[cfg(not(unix))]
+    Ok(false)
+}
