@@ -295,7 +295,8 @@ struct Search<'s> {
     members: Members<'s>,
     /// Those of the other side.
     others: Option<Members<'s>>,
-    /// Whether the tables of the other side are gone through. Then its document is the first of a near pair.
+    /// Whether the tables of the other side are gone through. Then near pairs have its documents first, and are given
+    /// the other way round.
     goes_through_other_side: bool,
     min_similarity: Option<f64>,
     takes_unsketched: bool,

@@ -214,12 +214,7 @@ impl<R: Row> Chunk<R> {
     }
 
     fn with_sums(parts: Parts<R>, checksum: u64) -> Self {
-        let Parts {
-            entries,
-            counts,
-            lines,
-            extents,
-        } = parts;
+        let entries = parts.entries;
         let mut before = Vec::with_capacity(entries.len() + 1);
         let mut rows = RowCounts::default();
         before.push(rows);
@@ -231,7 +226,7 @@ impl<R: Row> Chunk<R> {
         let mut first_lines = Vec::with_capacity(entries.len() + 1);
         let mut end = 0;
         first_lines.push(end);
-        for count in counts {
+        for count in parts.counts {
             end += count;
             first_lines.push(end);
         }
@@ -242,9 +237,9 @@ impl<R: Row> Chunk<R> {
             entries: entries.into(),
             samples,
             first_lines,
-            lines: lines.into(),
+            lines: parts.lines.into(),
             before,
-            extents,
+            extents: parts.extents,
             checksum,
         }
     }
