@@ -1,12 +1,14 @@
 //! Damaged packed inputs: whatever is flipped, cut or put between, nothing is lost without a word.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use simdb::ingest::{ReadOptions, Record, Records, Rejected};
+use simdb::Scheme;
+use simdb::ingest::{Fingerprinting, ReadOptions, Record, Records};
 
 use crate::support::{Folder, TestResult, run};
 
@@ -28,10 +30,15 @@ impl Brought {
     }
 
     fn read(&mut self, input: &Path) -> simdb::Result<()> {
+        let rule = Fingerprinting::new(Scheme::Minwise1, None)?;
         let mut records = Records::open([input], ReadOptions::new())?;
         loop {
-            let chunk =
-                records.next_chunk(|record: Record| Ok::<_, Rejected>(format!("{record:?}")))?;
+            let chunk = records.next_chunk(|record: Record| {
+                let text = record.text(rule).map(Cow::into_owned);
+                record
+                    .into_document(rule)
+                    .map(|document| format!("{document:?} {text:?}"))
+            })?;
             if chunk.is_empty() {
                 return Ok(());
             }
