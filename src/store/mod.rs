@@ -14,8 +14,8 @@
 //! | `dense` | files written whole: build, copy, compaction, backup |
 //! | `checking` | whether all sets and the documents agree |
 //!
-//! Above them are `postings`, `read`, `crowds`, `scope_names`, `snapshot`, `write` and `store`, for the rest
-//! of the crate. `numbers` and `sizes` are small values that the upper floors use.
+//! Above them are `write`, `read`, `postings`, `crowds`, `scope_names`, `expiry`, `snapshot` and `store`, for the
+//! rest of the crate. `numbers` and `sizes` are small values that the upper floors use.
 
 mod blocks;
 mod checking;
