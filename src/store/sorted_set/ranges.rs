@@ -255,9 +255,12 @@ impl<R: CachedRow> Part<'_, R> {
         let line = Self::ROWS_OF_A_LINE;
         let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
         let puts = &puts[..puts.len().min(MOST_LINES * line)];
-        for row in puts.iter().step_by(line).skip(1).chain(puts.last()) {
-            prefetch(row);
-        }
+        // A loop with `for` would ask at each row which part of the chain it is in: a twentieth of a query.
+        puts.iter()
+            .step_by(line)
+            .skip(1)
+            .chain(puts.last())
+            .for_each(prefetch);
     }
 
     /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
