@@ -13,6 +13,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::view::View;
+use crate::error::Result;
 use crate::metrics::Metrics;
 
 /// The open snapshots, and the commits that are still read although there are newer ones.
@@ -48,13 +49,17 @@ impl Pin {
 }
 
 impl Pins {
-    /// A snapshot of a commit.
-    pub(super) fn snapshot(&self, view: Arc<View>) -> StoredSnapshot {
-        self.snapshots.fetch_add(1, Ordering::AcqRel);
-        StoredSnapshot {
-            view,
-            snapshots: self.snapshots.clone(),
-        }
+    /// A snapshot of the commit that `view` gives. It counts before that: whoever finds the view in use is to find
+    /// the snapshot counted.
+    pub(super) fn snapshot(
+        &self,
+        view: impl FnOnce() -> Result<Arc<View>>,
+    ) -> Result<StoredSnapshot> {
+        let open = OpenSnapshot::new(&self.snapshots);
+        Ok(StoredSnapshot {
+            view: view()?,
+            _open: open,
+        })
     }
 
     /// The number of open snapshots.
@@ -120,7 +125,23 @@ impl Pins {
 /// A snapshot: what is committed at one moment. It counts as open until it is dropped.
 pub(crate) struct StoredSnapshot {
     view: Arc<View>,
-    snapshots: Arc<AtomicUsize>,
+    _open: OpenSnapshot,
+}
+
+/// One of the number of open snapshots.
+struct OpenSnapshot(Arc<AtomicUsize>);
+
+impl OpenSnapshot {
+    fn new(snapshots: &Arc<AtomicUsize>) -> Self {
+        snapshots.fetch_add(1, Ordering::AcqRel);
+        Self(snapshots.clone())
+    }
+}
+
+impl Drop for OpenSnapshot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Deref for StoredSnapshot {
@@ -128,12 +149,6 @@ impl Deref for StoredSnapshot {
 
     fn deref(&self) -> &View {
         &self.view
-    }
-}
-
-impl Drop for StoredSnapshot {
-    fn drop(&mut self) {
-        self.snapshots.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -382,7 +382,7 @@ impl Shared {
     /// A snapshot: what is committed now.
     pub(crate) fn begin_read(&self) -> Result<StoredSnapshot> {
         self.ensure_usable()?;
-        Ok(self.pins.snapshot(self.view()?))
+        self.pins.snapshot(|| self.view())
     }
 
     /// What readers count.
