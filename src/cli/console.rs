@@ -28,8 +28,8 @@ pub(super) trait Terminal: Send + Sync {
     /// Prints a message on standard error, on one line. A failure to do so is ignored.
     fn complain(&self, message: &str);
 
-    /// Shows how far some work is: what is done, and all there is to do if that is known. Otherwise it is said `what` is
-    /// counted.
+    /// Shows how far some work is: what is done, and all there is to do if that is known. `what` names what is counted,
+    /// where that is not known.
     fn show(&self, done: u64, all: Option<u64>, what: &str);
 
     /// Shows no progress any more.

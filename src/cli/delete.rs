@@ -73,10 +73,7 @@ impl Verb for Arguments {
     }
 
     fn opening(&self) -> Opening {
-        match self.dry_run {
-            true => Opening::Read,
-            false => Opening::Write,
-        }
+        Opening::new(!self.dry_run)
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
@@ -108,10 +105,7 @@ impl Verb for ExpireArguments {
     }
 
     fn opening(&self) -> Opening {
-        match self.dry_run {
-            true => Opening::Read,
-            false => Opening::Write,
-        }
+        Opening::new(!self.dry_run)
     }
 
     /// Removes documents by time, by scope, or by both.

@@ -178,8 +178,8 @@ impl<'o> IngestReport<'o> {
         Ok(())
     }
 
-    /// Reports what was left out. Returns the number of documents that are stored, once there was a commit. The error if
-    /// something could not be reported.
+    /// Reports what was left out. Returns the number of documents that are stored, once there was a commit. The error
+    /// if something could not be reported.
     pub(super) fn finish(mut self) -> Result<Option<u64>, Failure> {
         self.bar.clear();
         self.rejections.finish()?;

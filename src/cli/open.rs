@@ -23,6 +23,11 @@ pub(super) enum Opening {
 }
 
 impl Opening {
+    /// For a command that only looks unless `changes`.
+    pub(super) fn new(changes: bool) -> Self {
+        if changes { Self::Write } else { Self::Read }
+    }
+
     pub(super) fn open(self, path: &Path) -> Result<Database, Error> {
         match self {
             Self::Read => match Database::open(path, &OpenOptions::new().read_only(true)) {

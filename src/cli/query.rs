@@ -557,8 +557,8 @@ impl QuerySession<'_> {
     }
 
     /// Looks for all records of a file in order, one line for each record or each of its units. If a record is
-    /// rejected or a text is missing, the answer of the command is "could not tell". With "no match", a caller would take
-    /// the rejected record for a new document.
+    /// rejected or a text is missing, the answer of the command is "could not tell". With "no match", a caller would
+    /// take the rejected record for a new document.
     fn query_records(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let rule = self.rule_of_input()?;
         let unit = self.arguments.reading.unit();

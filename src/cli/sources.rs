@@ -40,10 +40,8 @@ impl Verb for Arguments {
     }
 
     fn opening(&self) -> Opening {
-        match self.forget.is_some() || self.forget_before.is_some() && !self.dry_run {
-            true => Opening::Write,
-            false => Opening::Read,
-        }
+        let forgets_old = self.forget_before.is_some() && !self.dry_run;
+        Opening::new(self.forget.is_some() || forgets_old)
     }
 
     fn run(&self, database: &Database, output: &mut Output) -> CommandResult {

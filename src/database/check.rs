@@ -24,8 +24,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// * [`Error::InUse`](crate::Error::InUse) while a snapshot or transaction of this handle is open, unless the database is
-    ///   open read-only. [`Snapshot::check_with`] checks a database that others use.
+    /// * [`Error::InUse`](crate::Error::InUse) while a snapshot or transaction of this handle is open, unless the
+    ///   database is open read-only. [`Snapshot::check_with`] checks a database that others use.
     /// * [`Error::OutcomeUnknown`](crate::Error::OutcomeUnknown) if an earlier commit or a merge could not be written.
     /// * [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
@@ -76,7 +76,8 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if `progress` breaks, and
+    /// [`Error::Storage`](crate::Error::Storage) if the file cannot be read.
     ///
     /// # Cost
     ///

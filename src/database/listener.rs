@@ -1,5 +1,5 @@
-//! The listener of an open database, which answers other processes: a module above gives it to the database, which holds
-//! it until it is closed.
+//! The listener of an open database, which answers other processes: a module above gives it to the database, which
+//! holds it until it is closed.
 
 use std::any::Any;
 use std::fmt;

@@ -41,8 +41,9 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`](crate::Error::Storage), [`Error::Corrupted`](crate::Error::Corrupted) or [`Error::Damaged`](crate::Error::Damaged) if the file cannot be read. This
-    /// can only happen after a [`check`](Self::check).
+    /// [`Error::Storage`](crate::Error::Storage), [`Error::Corrupted`](crate::Error::Corrupted) or
+    /// [`Error::Damaged`](crate::Error::Damaged) if the file cannot be read. This can only happen after a
+    /// [`check`](Self::check).
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot {
             stored: self.store.begin_read()?,
@@ -344,8 +345,8 @@ impl Snapshot {
         self.count_fingerprints_with(|_, _| ControlFlow::Continue(()))
     }
 
-    /// Counts as [`count_fingerprints`](Self::count_fingerprints) does. `progress` is called now and then with the parts
-    /// that were counted and the parts in all.
+    /// Counts as [`count_fingerprints`](Self::count_fingerprints) does. `progress` is called now and then with the
+    /// parts that were counted and the parts in all.
     ///
     /// # Errors
     ///

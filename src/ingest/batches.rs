@@ -1,5 +1,5 @@
-//! Takes records: all cores make documents of them, a few chunks ahead. Collects these in batches and commits each batch,
-//! together with the places up to which the inputs were read.
+//! Takes records: all cores make documents of them, a few chunks ahead. Collects these in batches and commits each
+//! batch, together with the places up to which the inputs were read.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};

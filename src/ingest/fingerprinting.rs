@@ -70,8 +70,8 @@ impl Fingerprinting {
         self
     }
 
-    /// The text of a content: of a page, what the scheme reads, and the visible text if fingerprints are made elsewhere.
-    /// `None` if the content has a fingerprint or features in place of a text.
+    /// The text of a content: of a page, what the scheme reads, and the visible text if fingerprints are made
+    /// elsewhere. `None` if the content has a fingerprint or features in place of a text.
     pub(super) fn text_of(self, content: &Content) -> Option<Cow<'_, str>> {
         let text = match (content, self.fingerprinter) {
             (Content::Text(text), _) => return Some(Cow::Borrowed(text)),

@@ -202,8 +202,8 @@ pub(super) struct Opener<'o> {
 }
 
 impl Opener<'_> {
-    /// Opens the input at its beginning, or behind what was read before. Reads `stdin` in place of the standard input of
-    /// the process.
+    /// Opens the input at its beginning, or behind what was read before. Reads `stdin` in place of the standard input
+    /// of the process.
     pub(super) fn open(self, stdin: Option<Stored>, behind: Option<Behind>) -> Result<Opened> {
         let least = behind.map_or(0, |behind| behind.identity.first.length);
         let (mut opened, beginning) = self

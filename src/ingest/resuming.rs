@@ -66,8 +66,8 @@ struct Run {
 }
 
 impl Sources {
-    /// Decides for each input where its reading begins, and sets that in `records`. Returns how those are read that were
-    /// read before, by their indices.
+    /// Decides for each input where its reading begins, and sets that in `records`. Returns how those are read that
+    /// were read before, by their indices.
     pub(super) fn plan(
         database: &Database,
         records: &mut Records,

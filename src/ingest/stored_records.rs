@@ -1,4 +1,5 @@
-//! Inputs that are read twice: the second time, their records are copied as they are stored, neither parsed nor changed.
+//! Inputs that are read twice: the second time, their records are copied as they are stored, neither parsed nor
+//! changed.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! From the bytes of an input as it is stored to those of its records: unpacks members of gzip and frames of zstd, one
-//! after the other. Knows where each part begins, so that reading can begin there, and finds the next one behind damage.
-//! Any number of bytes can be looked at before they are used.
+//! after the other. Knows where each part begins, so that reading can begin there, and finds the next one behind
+//! damage. Any number of bytes can be looked at before they are used.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -319,8 +319,8 @@ impl Unpacked {
         self.failed.as_ref().map(Failure::to_error)
     }
 
-    /// The damage for which the input cannot be read further than what is buffered: its reason, and its stored offset or
-    /// that of the damaged part.
+    /// The damage for which the input cannot be read further than what is buffered: its reason, and its stored offset
+    /// or that of the damaged part.
     pub(super) fn damage(&self) -> Option<(&str, u64)> {
         let failure = self.failed.as_ref().filter(|failure| failure.is_damage)?;
         Some((&failure.reason, failure.at))

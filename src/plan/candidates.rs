@@ -145,12 +145,7 @@ fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A scattered table: position i comes from 37 i + 11 modulo 64.
-    fn scattered() -> Table {
-        let positions = std::array::from_fn(|i| ((37 * i + 11) % 64) as u8);
-        Table::new(positions, 16).expect("37 is odd")
-    }
+    use crate::plan::table::tests::scattered;
 
     #[test]
     fn fingerprints_are_found_up_to_the_max_distance_and_no_farther() {

@@ -5,9 +5,9 @@
 //! differs in no more bits than may be flipped. A pair counts in the first pass that finds it, so no pairs have to be
 //! remembered.
 //!
-//! Groups of many rows are cut into smaller ones. Rows that differ in at most k bits agree on one of any k + 1 blocks of
-//! bits. So they are sorted by each block in turn, and only those that agree on it are compared. A pair counts in the
-//! first block on which it agrees.
+//! Groups of many rows are cut into smaller ones. Rows that differ in at most k bits agree on one of any k + 1 blocks
+//! of bits. So they are sorted by each block in turn, and only those that agree on it are compared. A pair counts in
+//! the first block on which it agrees.
 //!
 //! # References
 //!

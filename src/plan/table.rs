@@ -134,11 +134,11 @@ fn look_up(tables: &Spread, word: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A scattered permutation: position i comes from 37 i + 11 modulo 64.
-    fn scattered() -> Table {
+    pub(in crate::plan) fn scattered() -> Table {
         let positions = std::array::from_fn(|i| ((37 * i + 11) % 64) as u8);
         Table::new(positions, 16).expect("37 is odd")
     }

@@ -1,5 +1,5 @@
-//! The admin socket, as the user of the library has it: one thread lets requests in, and each is answered in a thread of
-//! its own. Hides how many there are at most, and how all are ended.
+//! The admin socket, as the user of the library has it: one thread lets requests in, and each is answered in a thread
+//! of its own. Hides how many there are at most, and how all are ended.
 
 use std::fmt;
 use std::io;

@@ -205,8 +205,8 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Adds the numbers of clusters. The greatest distance of two documents of a cluster is `None` if it is not known of some
-/// cluster.
+/// Adds the numbers of clusters. The greatest distance of two documents of a cluster is `None` if it is not known of
+/// some cluster.
 fn add_totals(totals: &ClusterTotals, diameter: Option<u32>, facts: &mut Facts) {
     let ClusterTotals {
         clusters,

@@ -74,7 +74,8 @@ impl Snapshot {
     }
 
     /// As [`duplicates`](Self::duplicates). Documents that are near to one of `reference` come first, as duplicates of
-    /// the nearest of these. They take no part in clusters. `observe` takes each event, and whether it is of such a document.
+    /// the nearest of these. They take no part in clusters. `observe` takes each event, and whether it is of such a
+    /// document.
     pub(crate) fn duplicates_with_reference(
         &self,
         reference: Option<&Self>,
@@ -161,7 +162,8 @@ impl Database {
     }
 
     /// Deletes as [`delete_duplicates`](Self::delete_duplicates) does, and tells `observe` what is deleted and how far
-    /// the work is. What is reported as committed is durable. If `observe` breaks, that is deleted, and the same call deletes the rest.
+    /// the work is. What is reported as committed is durable. If `observe` breaks, that is deleted, and the same call
+    /// deletes the rest.
     ///
     /// What is deleted was reported before. So `observe` is never called while the right to write is held, and may
     /// take its time. What others change between the report and the deletion is reported once more, as
