@@ -65,7 +65,7 @@ pub(super) fn jaccard<T: Ord>(a: &[T], b: &[T]) -> f64 {
 }
 
 /// The number of elements that two sorted sets have in common.
-pub(super) fn common<T: Ord>(a: &[T], b: &[T]) -> usize {
+fn common<T: Ord>(a: &[T], b: &[T]) -> usize {
     let mut i = 0;
     let mut j = 0;
     let mut both = 0;

@@ -48,7 +48,7 @@ pub(super) enum Together {
 
 /// Looks up the members of fingerprints.
 pub(super) struct Members<'s> {
-    pub(super) reader: Reader<'s>,
+    reader: Reader<'s>,
     pub(super) scopes: Arc<[ScopeNumber]>,
     /// The least time, and a number below which no document is recent enough.
     since: Option<(i64, DocumentNumber)>,

@@ -23,7 +23,7 @@ pub(crate) enum Event {
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Image(pub(crate) Vec<u8>);
+pub(crate) struct Image(Vec<u8>);
 
 impl Image {
     /// Does to the file what an event says.
