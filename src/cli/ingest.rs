@@ -8,14 +8,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
+#[cfg(unix)]
+use crate::serve::socket_beside;
 use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
+#[cfg(unix)]
+use super::answer::chain;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Reading};
 use super::commands::Command;
+use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
-use super::open::{Opening, answer_others};
+use super::open::Opening;
 use super::output::Output;
 use super::same_file::{are_same_file, is_no_file};
 use super::units::{count, positive_count};
@@ -171,6 +176,32 @@ fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
         output.remark("waiting for the commands of others that are being answered");
     }
     socket.close_when_answered();
+}
+
+/// Answers commands of others about a database while the returned value lives, or until this process is to end. Without
+/// it, the work goes on.
+#[cfg(unix)]
+fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
+    let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
+    let reason = match database.admin_socket(path) {
+        Ok(socket) => {
+            let console = console.clone();
+            return Some(socket.stop_when(move || console.is_ended()));
+        }
+        Err(Error::AlreadyExists { path }) => {
+            format!("{}: is in the way of the socket", path.display())
+        }
+        Err(error) => chain(&error),
+    };
+    console.complain(&format!(
+        "no other command can be answered until this one ends: {reason}"
+    ));
+    None
+}
+
+#[cfg(not(unix))]
+fn answer_others(_: &Database, _: &Console) -> Option<AdminSocket> {
+    None
 }
 
 /// Whether a run has come to nothing in a database that it has created, which then does not stay.

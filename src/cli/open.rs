@@ -3,12 +3,7 @@
 use std::io;
 use std::path::Path;
 
-#[cfg(unix)]
-use super::answer::chain;
-use super::console::Console;
-#[cfg(unix)]
-use crate::serve::socket_beside;
-use crate::{AdminSocket, Database, Error, OpenOptions};
+use crate::{Database, Error, OpenOptions};
 
 /// What a database is opened for.
 #[derive(Clone, Copy, PartialEq)]
@@ -52,30 +47,4 @@ impl Opening {
 fn may_only_read(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
-}
-
-/// Answers commands of others about a database while the returned value lives, or until this process is to end. Without
-/// it, the work goes on.
-#[cfg(unix)]
-pub(super) fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
-    let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
-    let reason = match database.admin_socket(path) {
-        Ok(socket) => {
-            let console = console.clone();
-            return Some(socket.stop_when(move || console.is_ended()));
-        }
-        Err(Error::AlreadyExists { path }) => {
-            format!("{}: is in the way of the socket", path.display())
-        }
-        Err(error) => chain(&error),
-    };
-    console.complain(&format!(
-        "no other command can be answered until this one ends: {reason}"
-    ));
-    None
-}
-
-#[cfg(not(unix))]
-pub(super) fn answer_others(_: &Database, _: &Console) -> Option<AdminSocket> {
-    None
 }

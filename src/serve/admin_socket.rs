@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::client::Client;
-use super::protocol::{COULD_NOT_TELL, Frame, Request, VERSION};
+use super::protocol::{Frame, Request, VERSION};
 use super::socket::{SocketFile, identity_of};
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -27,6 +27,8 @@ use crate::store::Store;
 const MOST_SESSIONS: usize = 8;
 /// How long requests have to end when the socket is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The exit code of a request that could not be answered.
+const COULD_NOT_TELL: u8 = 2;
 
 /// Runs the command of a request with the open database, and returns its exit code, or says why it does not.
 pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Client>) -> Result<u8, String>;

@@ -14,9 +14,6 @@ pub(crate) const VERSION: u32 = 2;
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
 
-/// The exit code of a request that could not be answered.
-pub(super) const COULD_NOT_TELL: u8 = 2;
-
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Request {

@@ -2,7 +2,7 @@
 //!
 //! The plain algorithm: for every set, collect the rows that it should have and those that it has, and
 //! compare them. Where the code departs from it: a first pass collects products of rows instead of rows
-//! (`product.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
+//! (`tally.rs`). Only if products differ does another pass collect rows, of the buckets that differ.
 //!
 //! Every block that a directory has is read on the way. What the tables of the engine have besides is found
 //! by `find_strays`: blocks that no directory has, chunks that no level has, pages beside the log. They change
@@ -10,8 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::findings::Findings;
-use super::report::CheckReport;
+use super::report::{CheckReport, Findings};
 use super::tally::{self, Products};
 use super::walk::{CheckProgress, Walk};
 use crate::error::Result;

@@ -13,7 +13,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use super::findings::Findings;
+use super::report::Findings;
 use crate::fingerprint::Fingerprint;
 use crate::plan::{Permuted, Table};
 use crate::store::blocks::Row;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::findings::Findings;
 use super::hidden::Hidden;
+use super::report::Findings;
 use super::tally::Tally;
 use crate::document::Document;
 use crate::error::{Error, Result};
