@@ -216,14 +216,10 @@ mod tests {
             memory(&[&[MACHINE, group, ("proc/self/mountinfo", mount)], files].concat())
         };
         let file = |path: &'static str| move |text: &'static str| (path, text);
-        let (own_max, own_high) = (
-            file("sys/fs/cgroup/a/b/memory.max"),
-            file("sys/fs/cgroup/a/b/memory.high"),
-        );
-        let (above, beside) = (
-            file("sys/fs/cgroup/a/memory.high"),
-            file("sys/fs/cgroup/c/memory.max"),
-        );
+        let own_max = file("sys/fs/cgroup/a/b/memory.max");
+        let own_high = file("sys/fs/cgroup/a/b/memory.high");
+        let above = file("sys/fs/cgroup/a/memory.high");
+        let beside = file("sys/fs/cgroup/c/memory.max");
         assert_eq!(
             limited(&[own_max("max\n"), beside("5\n")]),
             Some(MACHINE_BYTES)

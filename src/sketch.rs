@@ -332,7 +332,8 @@ mod tests {
                 shingles: 0
             })
         ));
-        let (odd, other) = (format!("{written}0"), format!("{}g", &written[1..]));
+        let odd = format!("{written}0");
+        let other = format!("{}g", &written[1..]);
         for digits in [
             "",
             "0",

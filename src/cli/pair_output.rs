@@ -462,7 +462,8 @@ fn sidecar_of(path: &Path) -> PathBuf {
 
 /// A file that cannot be gone on with.
 fn stuck(path: &Path, sidecar: &Path, reason: &str) -> Failure {
-    let (path, sidecar) = (path.display(), sidecar.display());
+    let path = path.display();
+    let sidecar = sidecar.display();
     format!("{path}: the search that has begun it cannot go on: {reason}; remove {path} and {sidecar} to begin anew")
         .into()
 }

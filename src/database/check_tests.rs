@@ -137,10 +137,8 @@ fn assert_rows_are_named<R: SetRow>(
         let mut row = None;
         database.store.plant_rows(set, |blocks| {
             let (block, at) = middle(blocks, &wanted);
-            let (old, new) = (
-                block.puts[at],
-                block.puts[at].next().expect("it is not the last row"),
-            );
+            let old = block.puts[at];
+            let new = block.puts[at].next().expect("it is not the last row");
             match change {
                 Change::Remove => drop(block.puts.remove(at)),
                 Change::Add => block.puts.insert(at + 1, new),

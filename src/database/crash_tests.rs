@@ -165,7 +165,8 @@ fn cut(commits: u64) -> Result<usize> {
     let mut database = open(Some(&settings))?;
     // A new file gets its name only when it is whole. So a power cut during its creation loses nothing.
     let created = recording.events().len();
-    let (mut levels, mut large) = (0, 0);
+    let mut levels = 0;
+    let mut large = 0;
     for number in 0..commits {
         commit(&database, number)?;
         recording.note(Event::Acknowledged(number as usize + 1));
@@ -198,7 +199,9 @@ fn examine_all(recording: &Recording, created: usize, models: &[Model]) -> usize
     events[..created]
         .iter()
         .for_each(|event| synced.apply(event));
-    let (mut unsynced, mut acknowledged, mut examined) = (Vec::new(), 0, 0);
+    let mut unsynced = Vec::new();
+    let mut acknowledged = 0;
+    let mut examined = 0;
     for (at, event) in events.iter().enumerate().skip(created) {
         match event {
             Event::Acknowledged(commits) => acknowledged = *commits,

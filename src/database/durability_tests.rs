@@ -35,7 +35,8 @@ fn a_new_database_whose_name_is_not_durable_is_not_there() -> Result<()> {
             .count()
     };
     assert_eq!(names(), 1, "something is left beside the source");
-    let (created, built) = (create()?, build()?);
+    let created = create()?;
+    let built = build()?;
     backup()?;
     let backup = Database::open(path("backup"), &options.open)?;
     let documents = [created, built, backup].map(|it| it.snapshot().and_then(|it| it.stats()));

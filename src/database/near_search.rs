@@ -355,7 +355,8 @@ mod tests {
         sort_and_dedup(&mut expected);
         assert!(expected.len() > 3000, "{}", expected.len());
         for most in [1, 40, 1000, 4000, MOST_NEAR] {
-            let (mut found, mut parts) = (Vec::new(), 0);
+            let mut found = Vec::new();
+            let mut parts = 0;
             let mut search = NearSearch {
                 most,
                 ..NearSearch::new(reader, &queries)

@@ -10,7 +10,8 @@
 //! use simdb::ingest::{Event, Ingest, ReadOptions, Records};
 //! use simdb::{CreateOptions, Database};
 //! # let directory = tempfile::tempdir()?;
-//! # let (path, input) = (directory.path().join("pages.simdb"), directory.path().join("pages.tsv"));
+//! # let path = directory.path().join("pages.simdb");
+//! # let input = directory.path().join("pages.tsv");
 //! # std::fs::write(&input, "a\tone two three four five six seven eight nine ten eleven twelve thirteen\n")?;
 //!
 //! let database = Database::create(&path, &CreateOptions::new())?;

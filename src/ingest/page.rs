@@ -282,7 +282,8 @@ mod tests {
                 .expect("it can be read")
                 .expect("it is text")
         };
-        let (html, xhtml) = ("<!DOCTYPE html><p>", "<?xml version='1.0'?><html>");
+        let html = "<!DOCTYPE html><p>";
+        let xhtml = "<?xml version='1.0'?><html>";
         assert_eq!(of("index.php?id=3", html), Content::Html(html.to_owned()));
         assert_eq!(of("-", html), Content::Html(html.to_owned()));
         assert_eq!(of("a.html", "words"), Content::Html("words".to_owned()));

@@ -27,7 +27,8 @@ fn text_of(mut unpacked: Unpacked) -> io::Result<String> {
 fn parts_of_gzip_and_zstd_may_follow_each_other_with_padding() -> io::Result<()> {
     let skippable = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
     let one = zstd::encode_all(&b"one "[..], 3)?;
-    let (two, three) = (gzip("two ")?, gzip("three")?);
+    let two = gzip("two ")?;
+    let three = gzip("three")?;
     let stored = [&one[..], &skippable, &two, &[0; 600], &three, &[0; 7]].concat();
     assert_eq!(text_of(unpacked(&stored)?)?, "one two three");
     assert_eq!(text_of(unpacked(b"plain")?)?, "plain");
@@ -94,7 +95,8 @@ fn frames_of_zstd_are_unpacked_with_the_dictionary_before_them() -> io::Result<(
 #[test]
 fn damage_is_told_with_its_place_and_with_what_it_may_have_touched() -> io::Result<()> {
     let text: String = (0..20_000).map(|number| format!("{number} ")).collect();
-    let (first, second) = (gzip("one ")?, gzip(&text)?);
+    let first = gzip("one ")?;
+    let second = gzip(&text)?;
     let mut flipped = [first.clone(), second.clone()].concat();
     let at = first.len() + second.len() - 6;
     flipped[at] ^= 1;

@@ -16,7 +16,8 @@ struct Expression<'t> {
 }
 
 fn evaluated(text: &str, names: &Names<'_>) -> i64 {
-    let (mut words, mut rest) = (Vec::new(), text.trim_start());
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '\'');
         let length = match first {
@@ -186,7 +187,8 @@ impl<'t> Emitted<'t> {
             SqlWork::SelfJoin => keys_of("keyed"),
             SqlWork::Probe { .. } => keys_of("query_keyed"),
         };
-        let (plain, crowded) = (query(text, "plain_pairs"), query(text, "crowded_pairs"));
+        let plain = query(text, "plain_pairs");
+        let crowded = query(text, "crowded_pairs");
         let sized = match work {
             SqlWork::SelfJoin => plain,
             SqlWork::Probe { .. } => {
@@ -250,7 +252,8 @@ impl<'t> Emitted<'t> {
             });
             keyed
         };
-        let (left, right) = (keyed(left), keyed(right));
+        let left = keyed(left);
+        let right = keyed(right);
         let mut pairs = Vec::new();
         for (key, of_left) in &left {
             let table = evaluated(self.table, &Names::from([("a.key", *key), ("d.key", *key)]));

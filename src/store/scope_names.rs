@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_file_and_commit_that_is_asked() -> Result<()> {
-        let (store, other) = (store()?, store()?);
+        let other = store()?;
+        let store = store()?;
         for scope in ["b", "a"] {
             put(&store, scope)?.commit()?;
             put(&other, "z")?.commit()?;

@@ -189,10 +189,13 @@ fn estimates_are_as_close_as_their_samples_allow() {
                 .map(|word| format!("w{} ", word.wrapping_mul(0x9e37_79b9) >> 7))
                 .collect()
         };
-        let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
+        let mut squares = 0.0;
+        let mut sum = 0.0;
+        let mut pairs = 0.0;
         for i in 0..400 {
             // Of the 300 shingles of either text, some at the ends are not shared.
-            let (first, moved) = (i * 1_000, 1 + i % 60);
+            let first = i * 1_000;
+            let moved = 1 + i % 60;
             let texts = [
                 words(first, first + 303),
                 words(first + moved, first + moved + 303),

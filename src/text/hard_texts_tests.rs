@@ -347,9 +347,11 @@ fn long_pages_take_linear_time() {
     let is_read_long = |scheme| matches!(scheme, Scheme::Minwise1 | Scheme::Content1);
     for (name, piece, is_judged) in pages {
         let page = |length: usize| format!("{} > {text}", piece.repeat(length / piece.len()));
-        let (short, long) = (page(1 << 20), page(longest()));
+        let short = page(1 << 20);
+        let long = page(longest());
         for fingerprinter in fingerprinters() {
-            let (begun, scheme) = (Instant::now(), fingerprinter.scheme());
+            let begun = Instant::now();
+            let scheme = fingerprinter.scheme();
             let html = if is_read_long(scheme) { &long } else { &short };
             let judged = fingerprinter.fingerprint_and_sketch_html(html);
             assert_eq!(judged.is_some(), is_judged(scheme), "{scheme}: {name}");

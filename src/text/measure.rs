@@ -23,7 +23,8 @@ use super::unicode::{normalize, tokens};
 /// ```
 /// use simdb::TextMeasure;
 ///
-/// let (a, b) = ("The museum opens. The doors close.", "the museum opens late");
+/// let a = "The museum opens. The doors close.";
+/// let b = "the museum opens late";
 /// // The words are the, museum, opens, doors, close and late. Three of these six are common.
 /// assert_eq!(TextMeasure::Words.of(a, b), 0.5);
 /// // The product of the counts is 2 + 1 + 1 = 4, the lengths are the roots of 8 and 4.
@@ -109,7 +110,8 @@ mod tests {
     /// By hand. `a` has a twice and b, `b` has a once, b twice and c.
     #[test]
     fn words_are_compared_as_sets_and_as_counts() {
-        let (a, b) = ("a b a", "b A, c b");
+        let a = "a b a";
+        let b = "b A, c b";
         assert_eq!(TextMeasure::Words.of(a, b), 2.0 / 3.0);
         // The product is 2 * 1 + 1 * 2, the squares are 4 + 1 and 1 + 4 + 1.
         assert_eq!(TextMeasure::Cosine.of(a, b), 4.0 / 30.0_f64.sqrt());

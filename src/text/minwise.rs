@@ -168,10 +168,8 @@ mod tests {
         for (count, shared) in [(8, 7), (20, 18), (100, 90), (400, 300), (2_000, 1_900)] {
             let distance = |trial: u64| {
                 let begin = trial * 10_000;
-                let (a, b) = (
-                    begin..begin + count,
-                    begin + count - shared..begin + 2 * count - shared,
-                );
+                let a = begin..begin + count;
+                let b = begin + count - shared..begin + 2 * count - shared;
                 fingerprint(&features(a), 7).distance(fingerprint(&features(b), 7))
             };
             let mean = f64::from((0..400).map(distance).sum::<u32>()) / 400.0;

@@ -151,11 +151,9 @@ fn text_fingerprint(spec: &str, text: &str) -> Fingerprint {
 }
 
 fn check_vector(vector: &Value) {
-    let (spec, input, expected) = (
-        vector["spec"].as_str().unwrap_or_default(),
-        &vector["input"],
-        &vector["expected"],
-    );
+    let spec = vector["spec"].as_str().unwrap_or_default();
+    let input = &vector["input"];
+    let expected = &vector["expected"];
     let expected_text = || expected.as_str().unwrap_or_default().to_owned();
     let expected_number = || expected.as_u64().expect("a number is expected");
     match vector["kind"].as_str().unwrap_or_default() {

@@ -243,7 +243,8 @@ mod tests {
                 }
             }
             let found = components(40, &edges, &order);
-            let (sets_found, expected) = (sets(&found), sets(&labels));
+            let sets_found = sets(&found);
+            let expected = sets(&labels);
             prop_assert_eq!(sets_found.values().collect::<BTreeSet<_>>(), expected.values().collect::<BTreeSet<_>>());
             for (best, set) in &sets_found {
                 prop_assert_eq!(set.iter().min_by_key(|&&node| place(node)), Some(best));

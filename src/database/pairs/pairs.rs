@@ -81,7 +81,8 @@ impl Snapshot {
     ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
     /// }
     /// txn.commit()?;
-    /// let (mut groups, mut pairs) = (Vec::new(), Vec::new());
+    /// let mut groups = Vec::new();
+    /// let mut pairs = Vec::new();
     /// database.snapshot()?.pairs(3).run(|event| {
     ///     match event {
     ///         PairEvent::Group(group) => groups.push(group),

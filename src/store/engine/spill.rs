@@ -175,7 +175,8 @@ mod tests {
     fn bytes_that_were_changed_are_refused() -> Result<()> {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let mut spill = SpillFile::new(folder.path())?;
-        let (first, second) = (spill.append(b"first")?, spill.append(b"second")?);
+        let first = spill.append(b"first")?;
+        let second = spill.append(b"second")?;
         first.damage();
         assert!(matches!(first.load(), Err(Error::SpillFile { .. })));
         assert_eq!(*second.load()?, *b"second");

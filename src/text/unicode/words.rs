@@ -212,7 +212,8 @@ mod tests {
         let file = include_bytes!("../../../tests/data/unicode/WordBreakTest-17.0.0.txt.gz");
         let mut lines = String::new();
         flate2::read::GzDecoder::new(file.as_slice()).read_to_string(&mut lines)?;
-        let (mut checked, mut joined) = (0, 0);
+        let mut checked = 0;
+        let mut joined = 0;
         for (characters, is_boundary) in lines.lines().filter_map(official) {
             for at in 1..characters.len() {
                 let classes = [at - 1, at].map(|at| Properties::new(characters[at]).class());

@@ -131,7 +131,8 @@ fn a_level_can_be_changed_twice_in_one_edit() -> Result<()> {
     let mut level = edit.state.sets[table].new_level();
     let name = table.level(level.level.number);
     for rows in [0..200, 50..150, 0..170] {
-        let (first, last) = (rows.start << 40, (rows.end - 1) << 40);
+        let first = rows.start << 40;
+        let last = (rows.end - 1) << 40;
         let old = level
             .level
             .overlapping(&(first..=last), blocks.of_table(name.table))?;
