@@ -114,9 +114,10 @@ impl Console {
 
     /// Where the file of a path is that was given as an argument.
     pub(super) fn place_of(&self, path: &Path) -> PathBuf {
-        self.directory
-            .as_ref()
-            .map_or(path.to_owned(), |directory| directory.join(path))
+        match &self.directory {
+            Some(directory) => directory.join(path),
+            None => path.to_owned(),
+        }
     }
 
     /// Opens inputs that were given as arguments; `-` is standard input. They are read as long as somebody wants it.

@@ -126,9 +126,11 @@ impl Command for Arguments {
         let console = output.console().clone();
         let mut lines = Lines::open(&self.input, move || console.is_ended())?;
         let header = header(&mut lines)?;
-        let options = header
-            .create_options()?
-            .ok_or_else(|| lines.failed("its header names a size that sketches cannot have"))?;
+        let Some(options) = header.create_options()? else {
+            return Err(lines
+                .failed("its header names a size that sketches cannot have")
+                .into());
+        };
         let path = &self.database;
         let standing = StandingDatabase::open(path)?;
         let progress = output.console().progress_of("documents");
@@ -210,9 +212,10 @@ impl Header {
 
 /// Reads the first line. It must be the header of a dump that this release can read.
 fn header(lines: &mut Lines) -> Result<Header, Error> {
-    let line = lines
-        .next()
-        .ok_or_else(|| lines.failed("it is empty, and a dump begins with a header"))??;
+    let Some(line) = lines.next() else {
+        return Err(lines.failed("it is empty, and a dump begins with a header"));
+    };
+    let line = line?;
     let header: Header = match serde_json::from_str(&line) {
         Ok(header) => header,
         Err(error) => {

@@ -382,7 +382,7 @@ impl Resumable {
             // First it is said that nothing is known of the file. Then the file may be there.
             save(&sidecar, &query, None)?;
         }
-        let reached = saved.flatten().filter(|_| goes_on);
+        let reached = if goes_on { saved.flatten() } else { None };
         let file = File::options()
             .create(true)
             .truncate(false)

@@ -168,13 +168,14 @@ fn emit(arguments: &Arguments, dialect: SqlDialect, output: &mut Output) -> Comm
     if let Some(most) = arguments.most_of_key {
         job = job.most_of_key(most);
     }
-    let text = job.text(dialect);
-    output.print_text(&text.ok_or_else(|| {
-        format!(
+    let Some(text) = job.text(dialect) else {
+        return Err(format!(
             "at distance {max_distance} no tables are better than to compare all fingerprints, and there are too many \
              for that: give a lesser distance"
         )
-    })?);
+        .into());
+    };
+    output.print_text(&text);
     Ok(Answer::Yes)
 }
 

@@ -288,9 +288,10 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
         } => name_of_process(*number),
         _ => None,
     };
-    let name = name
-        .map(|name| format!(" (it is called {name})"))
-        .unwrap_or_default();
+    let name = match name {
+        Some(name) => format!(" (it is called {name})"),
+        None => String::new(),
+    };
     format!(
         "{busy}{name}; it answers no commands itself: `simdb ingest` does, and so does a program that opens the \
          database with `OpenOptions::admin(true)`; if it listens at another place, say so with `--socket PATH`; then \

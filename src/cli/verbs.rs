@@ -170,7 +170,9 @@ const PAUSE: Duration = Duration::from_millis(40);
 /// Opens the database and runs the verb, or asks whoever has it open.
 pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
     let database = verb.database();
-    if let Some(heading) = verb.heading().filter(|_| !output.is_json()) {
+    if !output.is_json()
+        && let Some(heading) = verb.heading()
+    {
         output.console().head(heading);
     }
     #[cfg(unix)]

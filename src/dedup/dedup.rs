@@ -407,7 +407,8 @@ impl Dedup {
         for (path, error) in records.failed() {
             observe(DedupEvent::Failed { path, error });
         }
-        none.map(|()| records)
+        none?;
+        Ok(records)
     }
 
     /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of

@@ -112,13 +112,12 @@ impl Verdicts {
         let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
             return;
         };
-        let key = own.key.map(|key| self.keep(key));
+        let key = self.keep(own.key);
         let (survivor, survivor_key) = match NumberedKey::of_bytes(&duplicate.survivor) {
-            Some(numbered) if !is_known => {
-                (Some(numbered.id), numbered.key.map(|key| self.keep(key)))
-            }
-            _ => (None, Some(self.keep(&duplicate.survivor))),
+            Some(numbered) if !is_known => (Some(numbered.id), numbered.key),
+            _ => (None, Some(&duplicate.survivor[..])),
         };
+        let survivor_key = self.keep(survivor_key);
         self.rows.push(Row {
             id: own.id,
             key,
@@ -140,8 +139,7 @@ impl Verdicts {
                 key,
             }) = NumberedKey::of_bytes(document.key())
             {
-                let key = key.map(|key| self.keep(key));
-                short.push((text, id, key));
+                short.push((text, id, self.keep(key)));
             }
         })?;
         short.sort_unstable_by_key(|&(text, id, _)| (text, id));
@@ -164,10 +162,11 @@ impl Verdicts {
         Ok((self.rows.len() - before) as u64)
     }
 
-    fn keep(&mut self, key: &[u8]) -> Range<usize> {
+    /// Keeps a key, and tells where. `None` if there is none.
+    fn keep(&mut self, key: Option<&[u8]>) -> Option<Range<usize>> {
         let start = self.keys.len();
-        self.keys.extend_from_slice(key);
-        start..self.keys.len()
+        self.keys.extend_from_slice(key?);
+        Some(start..self.keys.len())
     }
 
     /// The line of a removed record.

@@ -565,10 +565,10 @@ impl Packer {
     }
 
     fn pack_long(&mut self, bytes: &[u8], is_last: bool) -> io::Result<Vec<u8>> {
-        let mut part = self
-            .long
-            .take()
-            .map_or_else(|| Part::begin(self.packing), Ok)?;
+        let mut part = match self.long.take() {
+            Some(part) => part,
+            None => Part::begin(self.packing)?,
+        };
         part.add(bytes)?;
         if is_last {
             return part.end();

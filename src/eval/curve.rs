@@ -18,7 +18,7 @@ impl Band {
 
     /// The share of the pairs that matched. `None` if there are no pairs.
     pub fn recall(&self) -> Option<f64> {
-        (self.pairs > 0).then(|| self.found as f64 / self.pairs as f64)
+        (self.pairs > 0).then_some(self.found as f64 / self.pairs as f64)
     }
 }
 
@@ -44,7 +44,7 @@ impl Verdicts {
     /// The harmonic mean of precision and recall. `None` if nothing is the same.
     pub fn f1(&self) -> Option<f64> {
         let both = self.same.pairs + self.same.found + self.different.found;
-        (self.same.pairs > 0).then(|| 2.0 * self.same.found as f64 / both as f64)
+        (self.same.pairs > 0).then_some(2.0 * self.same.found as f64 / both as f64)
     }
 }
 

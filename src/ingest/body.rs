@@ -200,10 +200,8 @@ impl Attempt {
 
     fn read(&mut self, reader: impl Read, max_bytes: usize) -> io::Result<()> {
         let left = (max_bytes as u64 + 1).saturating_sub(self.unpacked.len() as u64);
-        reader
-            .take(left)
-            .read_to_end(&mut self.unpacked)
-            .map(|_| ())
+        reader.take(left).read_to_end(&mut self.unpacked)?;
+        Ok(())
     }
 
     /// Reads members of gzip. What is behind the first, and cannot be unpacked, is left out.

@@ -138,7 +138,10 @@ pub(super) fn detect(path: &Path, is_stdin: bool, beginning: &[u8]) -> Result<In
         }
         _ => None,
     };
-    problem.map_or(Ok(format), |reason| Err(not_readable(path, reason)))
+    match problem {
+        Some(reason) => Err(not_readable(path, reason)),
+        None => Ok(format),
+    }
 }
 
 const UNREAD_CSV: &str = "is a table of comma-separated values, which is not read; write its rows as JSON Lines, or say \

@@ -24,9 +24,11 @@ pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, R
         .deserialize(&mut deserializer)
         .map_err(|error| not_json(text, &error))?;
     deserializer.end().map_err(|error| not_json(text, &error))?;
-    let content = fields.content()?.ok_or_else(|| Reason::NoContent {
-        fields: names_of(text),
-    })?;
+    let Some(content) = fields.content()? else {
+        return Err(Reason::NoContent {
+            fields: names_of(text),
+        });
+    };
     let key = fields.key(options)?;
     fields.parsed(key, content, options)
 }

@@ -179,8 +179,9 @@ impl ReadOptions {
 
     /// Where the file of an input is.
     pub(crate) fn place_of<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
-        self.directory
-            .as_ref()
-            .map_or(Cow::Borrowed(path), |directory| directory.join(path).into())
+        match &self.directory {
+            Some(directory) => Cow::Owned(directory.join(path)),
+            None => Cow::Borrowed(path),
+        }
     }
 }

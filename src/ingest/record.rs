@@ -55,7 +55,7 @@ impl Record {
             format,
             content,
         } = raw;
-        let id = options.numbered.then(|| position.id());
+        let id = options.numbered.then_some(position.id());
         let parsed = match content {
             RawContent::TooLong(bytes) => Err(Reason::TooLong {
                 bytes,

@@ -209,7 +209,10 @@ impl Stop {
     }
 
     pub(crate) fn is_asked(&self) -> bool {
-        self.0.as_ref().is_some_and(|stop| stop())
+        match &self.0 {
+            Some(stop) => stop(),
+            None => false,
+        }
     }
 
     /// Refuses to go on if nobody wants the rest.

@@ -23,7 +23,8 @@ pub(super) fn parse_warc(
     let own_type = header.text("Content-Type").unwrap_or_default();
     let is_http =
         own_type.contains("application/http") || header.get("WARC-Type") == Some(b"response");
-    let (head, sent) = match Head::split(body).filter(|_| is_http) {
+    let split = if is_http { Head::split(body) } else { None };
+    let (head, sent) = match split {
         Some((head, sent)) if (200..300).contains(&head.status) => (head, sent),
         Some(_) => return Ok(None),
         None if own_type.contains("application/http") && body.starts_with(b"HTTP/") => {

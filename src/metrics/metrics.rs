@@ -153,12 +153,12 @@ impl Metrics {
     /// The mean number of documents that a commit stored. `None` before the first commit.
     pub fn documents_per_commit(&self) -> Option<f64> {
         let commits = self.commit_times.count();
-        (commits > 0).then(|| self.documents_stored as f64 / commits as f64)
+        (commits > 0).then_some(self.documents_stored as f64 / commits as f64)
     }
 
     /// The share of the looked-for blocks that were in the cache. `None` if none was looked for.
     pub fn cache_hit_share(&self) -> Option<f64> {
         let all = self.cache_hits + self.cache_misses;
-        (all > 0).then(|| self.cache_hits as f64 / all as f64)
+        (all > 0).then_some(self.cache_hits as f64 / all as f64)
     }
 }

@@ -219,11 +219,11 @@ impl Metrics {
             self.bytes_read,
         );
         text.gauge("snapshots", "Open snapshots.", self.snapshots as f64);
-        let oldest = self.oldest_pin.map_or(0.0, |oldest| oldest.as_secs_f64());
+        let oldest = self.oldest_pin.unwrap_or_default();
         text.gauge(
             "oldest_pin_seconds",
             "Age of the oldest commit that is read beside newer ones.",
-            oldest,
+            oldest.as_secs_f64(),
         );
         text.gauge(
             "pinned_bytes",

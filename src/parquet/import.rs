@@ -132,7 +132,8 @@ impl Import {
         let texts = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
         let header = Header::read(texts).map_err(refused(path))?;
         match (&self.header, header) {
-            (_, None) => self.foreign = self.foreign.take().or_else(|| Some(path.to_owned())),
+            (_, None) if self.foreign.is_some() => {}
+            (_, None) => self.foreign = Some(path.to_owned()),
             (None, Some(header)) => self.header = Some((header, path.to_owned())),
             (Some((first, place)), Some(other)) => {
                 other.ensure_like(first, place).map_err(refused(path))?;

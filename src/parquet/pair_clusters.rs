@@ -156,9 +156,9 @@ fn pair_of(
     batch: &RecordBatch,
     row: usize,
 ) -> std::result::Result<(Fingerprint, Fingerprint, u32), String> {
-    let a = fingerprint(batch, COLUMNS[0].0, row).ok_or_else(|| missing(COLUMNS[0].0))?;
-    let b = fingerprint(batch, COLUMNS[1].0, row).ok_or_else(|| missing(COLUMNS[1].0))?;
-    let given = number(batch, COLUMNS[2].0, row)?.ok_or_else(|| missing(COLUMNS[2].0))?;
+    let a = wanted(COLUMNS[0].0, fingerprint(batch, COLUMNS[0].0, row))?;
+    let b = wanted(COLUMNS[1].0, fingerprint(batch, COLUMNS[1].0, row))?;
+    let given = wanted(COLUMNS[2].0, number(batch, COLUMNS[2].0, row)?)?;
     let distance = a.distance(b);
     if i64::from(distance) != given {
         return Err(format!(
@@ -168,8 +168,9 @@ fn pair_of(
     Ok((a, b, distance))
 }
 
-fn missing(name: &str) -> String {
-    format!("the row has no `{name}`")
+/// What the column of this name must have.
+fn wanted<T>(name: &str, value: Option<T>) -> std::result::Result<T, String> {
+    value.ok_or_else(|| format!("the row has no `{name}`"))
 }
 
 /// The clusters of files of pairs, from [`PairClusters::find`].

@@ -113,13 +113,16 @@ impl Header {
             }
         }
         let sketch_bytes = parsed(texts, "sketch_bytes")?;
+        let Some(sketch_size) = SketchSize::from_bytes(sketch_bytes) else {
+            return Err(format!(
+                "its metadata has a simdb.sketch_bytes that cannot be: {sketch_bytes}"
+            ));
+        };
         Ok(Some(Self {
             scheme: parsed(texts, "scheme")?,
             plan: parsed(texts, "plan")?,
             max_distance: parsed(texts, "max_distance")?,
-            sketch_size: SketchSize::from_bytes(sketch_bytes).ok_or_else(|| {
-                format!("its metadata has a simdb.sketch_bytes that cannot be: {sketch_bytes}")
-            })?,
+            sketch_size,
             min_similarity: parsed(texts, "min_similarity")?,
             created: parsed(texts, "created")?,
         }))
@@ -168,8 +171,11 @@ fn text_of<'t>(texts: &'t [KeyValue], name: &str) -> Option<&'t str> {
 }
 
 fn parsed<T: FromStr>(texts: &[KeyValue], name: &str) -> Result<T, String> {
-    let text = text_of(texts, name)
-        .ok_or_else(|| format!("its metadata has simdb.version, but no simdb.{name}"))?;
+    let Some(text) = text_of(texts, name) else {
+        return Err(format!(
+            "its metadata has simdb.version, but no simdb.{name}"
+        ));
+    };
     text.parse()
         .map_err(|_| format!("its metadata has a simdb.{name} that cannot be: {text:?}"))
 }

@@ -81,7 +81,10 @@ mod cleared_page {
                 let next = NEXT.fetch_add(1, Ordering::Relaxed);
                 let before =
                     word.compare_exchange(CLEARED, next, Ordering::Relaxed, Ordering::Relaxed);
-                before.map_or_else(|other_thread| other_thread, |_| next)
+                match before {
+                    Ok(_) => next,
+                    Err(other_thread) => other_thread,
+                }
             }
             number => number,
         }

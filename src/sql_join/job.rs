@@ -539,7 +539,10 @@ impl SqlDialect {
             parts.push(literal((table as u64) << table_at));
         }
         let key = parts.into_iter().reduce(|a, b| self.xor(&a, &b));
-        key.unwrap_or_else(|| "CAST(0 AS BIGINT)".to_owned())
+        match key {
+            Some(key) => key,
+            None => "CAST(0 AS BIGINT)".to_owned(),
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn cheapest(compared: Compared, distance: u32) -> Option<Vec<u64>> {
         _ => {
             let rows_alone = compared.work(&[u64::MAX]);
             let are_few = compared.pairs() <= MOST_PAIRS || all_compared <= FEW_TIMES * rows_alone;
-            are_few.then(|| vec![0])
+            are_few.then_some(vec![0])
         }
     }
 }

@@ -242,8 +242,10 @@ impl<'a> Reader<'a> {
 
     /// The number of the scope of a stored document. It is an error if the row of the scope is not there.
     pub(crate) fn scope_number_of(self, document: &Document) -> Result<ScopeNumber> {
-        self.scope_number(document.scope())?
-            .ok_or_else(|| missing_scope(document.scope()))
+        match self.scope_number(document.scope())? {
+            Some(number) => Ok(number),
+            None => Err(missing_scope(document.scope())),
+        }
     }
 
     /// An estimate of the number of distinct fingerprints. Repetitions and deletions that are not merged

@@ -45,7 +45,7 @@ impl StoredSnapshot {
                 for stored in live.iter().filter(|stored| is_wanted(stored.fingerprint)) {
                     let number = DocumentNumber(stored.number);
                     let document = stored.to_document();
-                    let document = document.map_err(|problem| damaged_document(number, problem));
+                    let document = document.map_err(damaged_document(number));
                     documents.push((number, document));
                 }
             }
@@ -79,7 +79,7 @@ impl StoredSnapshot {
             let Some(wanted) = wanted else { continue };
             let number = DocumentNumber(stored.number);
             let document = stored.to_document();
-            let document = document.map_err(|problem| damaged_document(number, problem))?;
+            let document = document.map_err(damaged_document(number))?;
             seen.extend(see(wanted, number, &document));
         }
         Ok(Some((seen, next)))

@@ -158,7 +158,8 @@ impl Store {
     /// What is shared by all who use the file. All calls of handles go through here.
     #[inline]
     fn shared(&self) -> Result<&Arc<Shared>> {
-        self.shared.ensure_usable().map(|()| &self.shared)
+        self.shared.ensure_usable()?;
+        Ok(&self.shared)
     }
 
     /// The settings, but for the plan, which a compaction changes.

@@ -497,9 +497,10 @@ impl WrittenDocuments {
 
     /// The first number that a document may have that was seen at `since` or later.
     fn first_since(&self, since: i64) -> Option<u64> {
-        self.first
-            .filter(|_| self.latest >= since)
-            .map(|first| first.0)
+        match self.first {
+            Some(first) if self.latest >= since => Some(first.0),
+            _ => None,
+        }
     }
 
     /// The last number up to `last` that a document may have that was seen at `since` or later.
@@ -559,7 +560,7 @@ impl WrittenDocuments {
 
 fn document_of(block: &DocumentBlock, index: usize, number: DocumentNumber) -> Result<Document> {
     let document = block.get(index).to_document();
-    document.map_err(|problem| damaged_document(number, problem))
+    document.map_err(damaged_document(number))
 }
 
 fn spilled_document(
@@ -567,7 +568,7 @@ fn spilled_document(
     number: DocumentNumber,
 ) -> Result<Option<Document>> {
     let block = DocumentBlock::decode(&block.bytes.load()?);
-    let block = block.map_err(|problem| damaged_document(number, problem))?;
+    let block = block.map_err(damaged_document(number))?;
     match block.find(number.0) {
         Some(index) => document_of(&block, index, number).map(Some),
         None => Ok(None),

@@ -299,11 +299,17 @@ fn describe<R: SetRow>(view: &View, set: Set<R>, row: R, is_missing: bool) -> (S
         number.0
     );
     let (key, missing, more) = if set.is(KEYS) {
-        let key = key_of(view, number).unwrap_or_else(|| format!("hash {:016x}", row.prefix()));
+        let key = match key_of(view, number) {
+            Some(key) => key,
+            None => format!("hash {:016x}", row.prefix()),
+        };
         (key, "the row of the document is missing".to_owned(), names)
     } else if set.is(POSTINGS) {
         let fingerprint = Fingerprint::from_bits(row.prefix());
-        let key = key_of(view, number).unwrap_or_else(|| number.0.to_string());
+        let key = match key_of(view, number) {
+            Some(key) => key,
+            None => number.0.to_string(),
+        };
         let missing = format!("the row of document {key} is missing");
         (fingerprint.to_string(), missing, names)
     } else if let Some((table, of)) = set.permuted_number().zip(table_of(view, set)) {

@@ -62,7 +62,8 @@ impl<'a> Walk<'a> {
             if worked.is_err() {
                 next.store(self.parts.len(), Ordering::Relaxed);
             }
-            worked.map(|()| worker)
+            worked?;
+            Ok(worker)
         });
         let mut all = Worker::new(self, empty.emptied());
         for worker in workers.into_iter().collect::<Result<Vec<_>>>()? {
@@ -130,12 +131,14 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
     fn part(&mut self, part: usize) -> Result<bool> {
         let parts = &self.walk.parts;
         let Some(mut index) = part.checked_sub(parts.documents.len()) else {
-            return self.documents(part, &parts.documents[part]).map(|()| true);
+            self.documents(part, &parts.documents[part])?;
+            return Ok(true);
         };
         for set in &parts.sets {
             by_row!(set, (set, ranges) => {
                 if let Some(range) = ranges.get(index) {
-                    return self.rows(part, *set, range).map(|()| true);
+                    self.rows(part, *set, range)?;
+                    return Ok(true);
                 }
                 index -= ranges.len();
             });
@@ -188,7 +191,7 @@ impl<'w, 'a, T: Tally> Worker<'w, 'a, T> {
             let document = stored
                 .to_document()
                 .and_then(|document| self.of_the_right_size(document));
-            let document = document.map_err(|problem| damaged_document(number, problem));
+            let document = document.map_err(damaged_document(number));
             if let Err(error) = document.and_then(|document| self.document(number, &document)) {
                 self.found
                     .checked

@@ -79,13 +79,15 @@ impl<T> Guarded<T> {
     /// The handle, or [`Error::Forked`].
     pub(crate) fn enter(&self) -> Result<&T> {
         let handle = self.0.as_ref().expect(THERE);
-        handle.process().ensure_here().map(|()| &**handle)
+        handle.process().ensure_here()?;
+        Ok(handle)
     }
 
     /// The handle, or [`Error::Forked`].
     pub(crate) fn enter_mut(&mut self) -> Result<&mut T> {
         let handle = self.0.as_mut().expect(THERE);
-        handle.process().ensure_here().map(|()| &mut **handle)
+        handle.process().ensure_here()?;
+        Ok(handle)
     }
 }
 

@@ -71,7 +71,7 @@ impl OpenFile {
             let file = Kept::new(file);
             let second = file.try_clone().map_err(Error::io(path))?;
             let storage = Lent::new(second, false);
-            let storage = storage.map_err(|error| open_error(path, error))?;
+            let storage = storage.map_err(open_error(path))?;
             let engine = match access {
                 Access::ReadWrite => Engine::on_storage(storage, path, page_cache_bytes)?,
                 Access::ReadOnly => Engine::read_only(storage, path, page_cache_bytes)?,
@@ -118,19 +118,24 @@ fn metadata_of(path: &Path) -> Result<Metadata> {
     fs::metadata(path).map_err(|source| not_opened(path, source))
 }
 
-/// The error for a failure of the engine to open or create the file at `path`.
-fn open_error(path: &Path, error: DatabaseError) -> Error {
-    let path = path.to_owned();
-    match error {
+/// The error for a failure of the engine to open or create the file at `path`: `map_err(open_error(path))`.
+fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
+    move |error| match error {
         DatabaseError::DatabaseAlreadyOpen => Error::Busy {
-            holder: holder_of(&path),
-            path,
+            holder: holder_of(path),
+            path: path.to_owned(),
         },
-        DatabaseError::RepairAborted => Error::NeedsRecovery { path },
-        DatabaseError::UpgradeRequired(_) => Error::NotSimdb { path },
+        DatabaseError::RepairAborted => Error::NeedsRecovery {
+            path: path.to_owned(),
+        },
+        DatabaseError::UpgradeRequired(_) => Error::NotSimdb {
+            path: path.to_owned(),
+        },
         DatabaseError::Storage(redb::StorageError::Io(source)) => match source.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb { path },
-            _ => Error::io(&path)(source),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::NotSimdb {
+                path: path.to_owned(),
+            },
+            _ => Error::io(path)(source),
         },
         error => engine_error(error),
     }
@@ -160,7 +165,7 @@ impl Engine {
             let engine = builder
                 .set_cache_size(page_cache_bytes)
                 .create_with_backend(storage.clone());
-            let engine = engine.map_err(|error| open_error(path, error))?;
+            let engine = engine.map_err(open_error(path))?;
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
         })
     }
@@ -171,7 +176,7 @@ impl Engine {
             let mut builder = redb::Builder::new();
             let builder = builder.set_cache_size(page_cache_bytes);
             let engine = builder.open_read_only_with_backend(storage.clone());
-            let engine = engine.map_err(|error| open_error(path, error))?;
+            let engine = engine.map_err(open_error(path))?;
             Ok(Self::ReadOnly(Guarded::new(engine), storage))
         })
     }
@@ -186,7 +191,7 @@ impl Engine {
         meta: &[MetaRow],
     ) -> Result<Self> {
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new(file, true).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new(file, true).map_err(open_error(directory))?;
         let engine = Self::on_storage(storage, directory, page_cache_bytes)?;
         // A durable commit would cut the short file to some odd length. Its free space would then be in
         // pieces, small ones at the end, and the engine takes small ones first.
@@ -216,7 +221,7 @@ impl Engine {
         // The engine cuts the free pages at the end of a file when it closes it.
         drop(self);
         let file = new.file.try_clone().map_err(Error::io(directory))?;
-        let storage = Lent::new(file, false).map_err(|error| open_error(directory, error))?;
+        let storage = Lent::new(file, false).map_err(open_error(directory))?;
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 

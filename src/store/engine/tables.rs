@@ -195,9 +195,10 @@ impl OpenBlockTable {
             Self::Wide(table) => table.get(WideKey::new(level, last)),
         };
         match bytes.map_err(engine_error)? {
-            Some(bytes) => read(bytes.value()).map(|()| true),
-            None => Ok(false),
+            Some(bytes) => read(bytes.value())?,
+            None => return Ok(false),
         }
+        Ok(true)
     }
 }
 
@@ -402,9 +403,10 @@ impl BlockSource for Tables {
         self.loan.read(|| {
             let table = self.tables.enter()?.directory()?;
             match table.get((level.id(), last)).map_err(engine_error)? {
-                Some(bytes) => read(bytes.value()).map(|()| true),
-                None => Ok(false),
+                Some(bytes) => read(bytes.value())?,
+                None => return Ok(false),
             }
+            Ok(true)
         })
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn list_expired(view: &View, conditions: &Conditions, each: ToExpire<
         for document in selection.documents_of(&block)? {
             let number = DocumentNumber(document.number);
             let document = document.to_document();
-            each(document.map_err(|problem| damaged_document(number, problem))?)?;
+            each(document.map_err(damaged_document(number))?)?;
         }
         next = selection.after(&block);
     }
@@ -204,7 +204,9 @@ impl Expired {
             "" => Some(ScopeNumber::EMPTY),
             name => view.scope_number(name)?,
         };
-        let scope = scope.ok_or_else(|| missing_scope(name))?;
+        let Some(scope) = scope else {
+            return Err(missing_scope(name));
+        };
         Ok(Self {
             number: document.number,
             key_hash: view.settings().key_hash(document.key),

@@ -173,7 +173,7 @@ impl<'a> Selection<'a> {
 pub(super) fn scope_name<'d>(document: &'d DocumentRef<'_>) -> Result<&'d str> {
     document
         .scope()
-        .map_err(|problem| damaged_document(DocumentNumber(document.number), problem))
+        .map_err(damaged_document(DocumentNumber(document.number)))
 }
 
 /// The numbers of the documents that the postings list under some scopes, and perhaps of some that are dead.

@@ -159,12 +159,15 @@ impl Settings {
     /// Checks the format of a file, then reads its settings.
     pub(super) fn read(tables: &Tables, path: &Path) -> Result<Self> {
         // Without this row, the file has the same engine, but belongs to another program.
-        let format = tables.meta(FORMAT)?.ok_or_else(|| Error::NotSimdb {
-            path: path.to_owned(),
-        })?;
+        let Some(format) = tables.meta(FORMAT)? else {
+            return Err(Error::NotSimdb {
+                path: path.to_owned(),
+            });
+        };
         let file = check_format(&format)?;
-        let settings = tables.meta(SETTINGS)?;
-        let settings = settings.ok_or_else(|| damaged_settings("it is missing"))?;
+        let Some(settings) = tables.meta(SETTINGS)? else {
+            return Err(damaged_settings("it is missing"));
+        };
         decode_settings(file, &settings)
     }
 
@@ -260,17 +263,18 @@ fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let sketch_size = usize::try_from(stored.sketch_bytes)
         .ok()
         .and_then(SketchSize::from_bytes);
-    let sketch_size =
-        sketch_size.ok_or_else(|| damaged_settings("its sketches have an impossible size"))?;
+    let Some(sketch_size) = sketch_size else {
+        return Err(damaged_settings("its sketches have an impossible size"));
+    };
     if let Some(similarity) = stored.min_similarity
         && (!(0.0..=1.0).contains(&similarity) || sketch_size == SketchSize::None)
     {
         return Err(damaged_settings("the least similarity is impossible"));
     }
     let tables: Option<Vec<Table>> = stored.tables.into_iter().map(decode_table).collect();
-    let plan = tables
-        .and_then(Plan::new)
-        .ok_or_else(|| damaged_settings("the plan is impossible"))?;
+    let Some(plan) = tables.and_then(Plan::new) else {
+        return Err(damaged_settings("the plan is impossible"));
+    };
     Ok(Settings {
         file,
         scheme,

@@ -63,7 +63,10 @@ impl View {
     pub(crate) fn stored_scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
         match self.tables().scope(name)? {
             Some(record) => decode_scope(self.settings().file, name, &record).map(Some),
-            None => self.ensure_whole_scopes(name).map(|()| None),
+            None => {
+                self.ensure_whole_scopes(name)?;
+                Ok(None)
+            }
         }
     }
 

@@ -110,9 +110,10 @@ impl Operation {
                 ..
             }
         );
-        self.fingerprint
-            .filter(|_| put || gone)
-            .map(|fingerprint| (put, fingerprint))
+        match self.fingerprint {
+            Some(fingerprint) if put || gone => Some((put, fingerprint)),
+            _ => None,
+        }
     }
 
     /// Gives the rows that belong to this document alone. They have its number.
@@ -188,7 +189,7 @@ impl Operation {
             change,
             number: DocumentNumber(u64::from_le_bytes(number)),
             key_hash,
-            fingerprint: (flags & HAS_FINGERPRINT != 0).then(|| Fingerprint::from_bits(bits)),
+            fingerprint: (flags & HAS_FINGERPRINT != 0).then_some(Fingerprint::from_bits(bits)),
             scope: ScopeNumber(u32::from_le_bytes(scope)),
         })
     }

@@ -315,9 +315,11 @@ impl Shared {
         self.cache.clear();
         *current = self.load(open).ok().map(Arc::new);
         let after = current.as_ref().map(|view| view.state().generation());
-        checked.map(|whole| {
-            whole && before.is_none_or(|before| after.is_none_or(|after| after >= before))
-        })
+        let went_back = match (before, after) {
+            (Some(before), Some(after)) => after < before,
+            _ => false,
+        };
+        Ok(checked? && !went_back)
     }
 
     /// The error for an operation that needs the database for itself.

@@ -274,8 +274,9 @@ const MOST_OLD_PAGES: u64 = 1 << 14;
 
 /// Reads the state: everything that is kept in memory.
 pub(super) fn read_state(tables: &Tables, settings: &Settings) -> Result<State> {
-    let bytes = tables.meta(STATE)?;
-    let bytes = bytes.ok_or_else(|| damaged_state("it is missing"))?;
+    let Some(bytes) = tables.meta(STATE)? else {
+        return Err(damaged_state("it is missing"));
+    };
     let StoredState {
         mut state,
         documents,
@@ -351,7 +352,9 @@ impl Opening<'_> {
         let mut operations = Vec::new();
         let mut sum = 0u64;
         self.tables.log_pages(pages.clone(), |page, bytes| {
-            let bytes = bytes.ok_or_else(|| Error::damaged("log", &page, "it is missing"))?;
+            let Some(bytes) = bytes else {
+                return Err(Error::damaged("log", &page, "it is missing"));
+            };
             sum = sum.wrapping_add(share_of_sum([bytes]));
             decode_page(self.settings.file, page, bytes, &mut operations)
                 .map_err(|problem| Error::damaged("log", &page, problem))

@@ -148,13 +148,11 @@ impl View {
         if let Some(entry) = documents.entry(position, blocks)? {
             let block = blocks.documents(entry)?;
             if let Some(index) = block.find(number.0) {
-                return take(block.get(index)).map_err(|problem| damaged_document(number, problem));
+                return take(block.get(index)).map_err(damaged_document(number));
             }
         }
-        Err(damaged_document(
-            number,
-            "it is missing, but another row refers to it",
-        ))
+        let problem = "it is missing, but another row refers to it";
+        Err(damaged_document(number)(problem))
     }
 
     /// The block with the first document whose number is `from` or greater. `None` after the last block.
@@ -183,9 +181,9 @@ fn tables_of(open: &OpenFile, settings: &Settings) -> Result<Tables> {
     open.engine.begin_read(block_tables(tables).len())
 }
 
-/// The error for a damaged document.
-pub(crate) fn damaged_document(number: DocumentNumber, problem: &'static str) -> Error {
-    Error::damaged("documents", &number.0, problem)
+/// The error for a damaged document: `map_err(damaged_document(number))`.
+pub(crate) fn damaged_document(number: DocumentNumber) -> impl Fn(Problem) -> Error {
+    move |problem| Error::damaged("documents", &number.0, problem)
 }
 
 /// A block of documents that is not read yet.
