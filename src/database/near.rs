@@ -42,8 +42,8 @@ pub struct Near {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NearBounds {
     pub(super) max_distance: u32,
-    /// 0 if the distance alone decides.
-    pub(super) min_similarity: f64,
+    /// `None` if the distance alone decides.
+    pub(super) min_similarity: Option<f64>,
     /// From when on documents match, if not all do.
     pub(super) since: Option<i64>,
 }
@@ -137,7 +137,7 @@ impl NearBounds {
         }
         Ok(Self {
             max_distance,
-            min_similarity,
+            min_similarity: (min_similarity > 0.0).then_some(min_similarity),
             since: None,
         })
     }
@@ -254,7 +254,7 @@ impl Filter {
             None => Ok(None),
             Some(sketch) if sketch.size() == stored => Ok(Some(SketchFilter {
                 sketch: *sketch,
-                least: bounds.min_similarity,
+                least: bounds.min_similarity.unwrap_or(0.0),
             })),
             Some(_) if stored == SketchSize::None && !is_asked => Ok(None),
             Some(sketch) => Err(Error::SketchSizes {

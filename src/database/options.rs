@@ -303,7 +303,7 @@ impl CreateOptions {
             plan: self.chosen_plan()?,
             max_distance: bounds.max_distance,
             sketch_size: self.chosen_sketch_size(),
-            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
+            min_similarity: bounds.min_similarity,
             // The standard library seeds its hash maps from the system's randomness. The hashes of keys
             // are seeded from it too.
             key_seed: RandomState::new().hash_one(now),

@@ -201,7 +201,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { bytes, max_bytes } => {
-                write!(f, "the record has {bytes} bytes; at most {max_bytes} are allowed")
+                write!(f, "the record has {bytes} bytes; at most {max_bytes} are allowed: `--max-record` takes longer ones")
             }
             Self::NotUtf8 { valid_bytes } => {
                 let byte = valid_bytes + 1;

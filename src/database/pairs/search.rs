@@ -56,7 +56,7 @@ impl PairQuery {
         let bounds = near.checked(settings)?;
         Ok(Self {
             max_distance: bounds.max_distance,
-            min_similarity: Some(bounds.min_similarity).filter(|&least| least > 0.0),
+            min_similarity: bounds.min_similarity,
             takes_unsketched: false,
             since: bounds.since,
             scopes: near.scopes.clone(),
