@@ -169,10 +169,9 @@ impl<'s> Pairs<'s> {
     ///
     /// Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4.
     pub fn run(&self, mut observe: impl FnMut(PairEvent) -> ControlFlow<()>) -> Result<()> {
-        let mut query = PairQuery::new(&self.near, self.snapshot.reader()?.settings())?;
-        query.takes_unsketched = self.near.min_similarity.is_none();
-        query.each_document = self.each_document;
-        query.from = self.from.clone();
+        let reader = self.snapshot.reader()?;
+        let from = self.from.clone();
+        let query = PairQuery::for_caller(&self.near, reader.settings(), self.each_document, from)?;
         let observe = &mut |event| Error::if_broken(observe(PairEvent::from_members(event)));
         Error::unless_interrupted(query.run(self.snapshot, self.other, Keys::Newest, observe))
     }

@@ -25,12 +25,12 @@ pub(in crate::database) struct PairQuery {
     pub(in crate::database) min_similarity: Option<f64>,
     /// Whether the distance alone decides for documents of another side that have no sketch, as it does for queries
     /// without a sketch.
-    pub(super) takes_unsketched: bool,
+    takes_unsketched: bool,
     /// From when on documents count, if not all do.
     since: Option<i64>,
     scopes: Option<ScopeNames>,
-    pub(super) each_document: bool,
-    pub(super) from: Option<PairPosition>,
+    each_document: bool,
+    from: Option<PairPosition>,
 }
 
 /// An event of the search, with members in the place of groups.
@@ -62,6 +62,21 @@ impl PairQuery {
             scopes: near.scopes.clone(),
             each_document: false,
             from: None,
+        })
+    }
+
+    /// The pairs for a caller: of fingerprints or of each document, from a position on if one is given.
+    pub(super) fn for_caller(
+        near: &Near,
+        settings: &Settings,
+        each_document: bool,
+        from: Option<PairPosition>,
+    ) -> Result<Self> {
+        Ok(Self {
+            takes_unsketched: near.min_similarity.is_none(),
+            each_document,
+            from,
+            ..Self::new(near, settings)?
         })
     }
 

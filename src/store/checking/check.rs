@@ -64,9 +64,7 @@ pub(crate) fn check_rows(
     if walk.hidden.knows_documents() {
         found.check_counters(view, &mut findings);
     }
-    let checked = found.checked;
-    findings.merge(checked.findings);
-    Ok(report.completed(checked.documents, checked.fingerprints, findings))
+    Ok(found.complete(report, findings))
 }
 
 /// Reads all directories.

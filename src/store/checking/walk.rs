@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::hidden::Hidden;
-use super::report::Findings;
+use super::report::{CheckReport, Findings};
 use super::tally::Tally;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -391,11 +391,11 @@ fn damaged_block(last: u64, problem: Problem) -> Error {
 
 /// What a check found.
 #[derive(Default)]
-pub(super) struct Checked {
-    pub(super) documents: u64,
+struct Checked {
+    documents: u64,
     /// The number of distinct fingerprints of the postings.
-    pub(super) fingerprints: u64,
-    pub(super) findings: Findings,
+    fingerprints: u64,
+    findings: Findings,
 }
 
 /// The repeated hashes of keys that are remembered. They are rare, since the hash is seeded.
@@ -405,7 +405,7 @@ const MOST_COMPARED: usize = 1 << 12;
 
 /// What a pass found besides the rows.
 pub(super) struct Found {
-    pub(super) checked: Checked,
+    checked: Checked,
     /// What damaged blocks hide.
     pub(super) hidden: Hidden,
     too_short: u64,
@@ -498,6 +498,13 @@ impl Found {
             }
         }
         Ok(())
+    }
+
+    /// The report with these findings, and those of this pass in their order.
+    pub(super) fn complete(self, report: CheckReport, mut findings: Findings) -> CheckReport {
+        let checked = self.checked;
+        findings.merge(checked.findings);
+        report.completed(checked.documents, checked.fingerprints, findings)
     }
 
     /// Compares the counters with what was counted.
