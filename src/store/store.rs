@@ -16,7 +16,7 @@ use crate::files::{NewFile, directory_of, ensure_nothing_at};
 use crate::metrics::Timed;
 use crate::plan::Plan;
 use crate::process::give_up_inherited;
-use crate::store::checking::{CheckProgress, CheckReport, Problem, check_rows};
+use crate::store::checking::{CheckProgress, CheckReport, check_rows};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
@@ -179,7 +179,7 @@ impl Store {
         if report.pages_verified {
             let whole = self.check_pages();
             if report.part("pages", whole)? == Some(false) {
-                report.add(Problem::new("pages", "-", PAGES_WRONG));
+                report.add("pages", "-", PAGES_WRONG);
             }
         }
         // Damaged pages say nothing of the rows that were on them. Other rows may still be readable.

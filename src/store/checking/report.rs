@@ -61,13 +61,17 @@ impl CheckReport {
         self.fingerprints = fingerprints;
         let total = self.total_problems + found.total();
         for problem in found.into_listed() {
-            self.add(problem);
+            self.list(problem);
         }
         self.total_problems = total;
         self
     }
 
-    pub(crate) fn add(&mut self, problem: Problem) {
+    pub(crate) fn add(&mut self, table: &'static str, key: &str, problem: &str) {
+        self.list(Problem::new(table, key, problem));
+    }
+
+    fn list(&mut self, problem: Problem) {
         self.total_problems += 1;
         if self.problems.len() < Self::MAX_PROBLEMS {
             self.problems.push(problem);
@@ -79,7 +83,7 @@ impl CheckReport {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) => {
-                self.add(Problem::from_damage(table, error)?);
+                self.list(Problem::from_damage(table, error)?);
                 Ok(None)
             }
         }
@@ -87,11 +91,7 @@ impl CheckReport {
 }
 
 impl Problem {
-    pub(crate) fn new(
-        table: &'static str,
-        key: impl Into<String>,
-        problem: impl Into<String>,
-    ) -> Self {
+    fn new(table: &'static str, key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             table,
             key: key.into(),
