@@ -37,8 +37,6 @@ mod ticket;
 mod verdict;
 mod write;
 mod writer;
-#[cfg(test)]
-mod writer_tests;
 
 pub use clusters::{
     Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering, DeletionEvent, Duplicate,

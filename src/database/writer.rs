@@ -235,12 +235,6 @@ impl Writer {
         self.handle.close()
     }
 
-    /// Ends the queue as if the thread had panicked.
-    #[cfg(test)]
-    pub(super) fn abandon(&self) {
-        self.handle.submissions.abandon();
-    }
-
     fn insertion(&self, submission: Submission, policy: &Policy) -> (Work, Ticket) {
         let promise = Promise::new();
         let ticket = Ticket::new(&promise, &self.handle.submissions);
@@ -351,3 +345,6 @@ impl Drop for Handle {
         _ = self.close();
     }
 }
+
+#[cfg(test)]
+mod tests;

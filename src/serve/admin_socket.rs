@@ -227,7 +227,7 @@ impl Sessions {
     }
 
     /// Ends all requests as soon as `stop` says so. The first one stays.
-    pub(super) fn stop_when(&self, stop: impl Fn() -> bool + Send + Sync + 'static) {
+    fn stop_when(&self, stop: impl Fn() -> bool + Send + Sync + 'static) {
         _ = self.stop.set(Box::new(stop));
     }
 
@@ -263,7 +263,7 @@ impl Sessions {
     }
 
     /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
-    pub(super) fn drain(&self) {
+    fn drain(&self) {
         const LOOK: Duration = Duration::from_millis(20);
         self.is_draining.store(true, Ordering::Release);
         let may_wait = self.may_wait();
@@ -401,5 +401,39 @@ mod tests {
         let answered = caught(|| panic!("mine"));
         assert!(answered.is_err_and(|reason| reason.contains("defect")));
         assert_eq!(caught(|| Ok(1)), Ok(1));
+    }
+
+    /// The longest line of the tests.
+    const MOST_LINE_BYTES: usize = 64;
+
+    fn connected() -> io::Result<(Arc<Sessions>, Client, UnixStream)> {
+        let (here, there) = UnixStream::pair()?;
+        here.set_nonblocking(true)?;
+        let sessions = Sessions::new(Weak::new(), |_, _, _| Ok(0));
+        let client = Client::new(Arc::new(Kept::new(here)), sessions.clone());
+        Ok((sessions, client, there))
+    }
+
+    /// A request that had the turn to write kept its process from ending, for as long as it took.
+    #[test]
+    fn a_request_ends_when_its_process_is_to_end() -> io::Result<()> {
+        let (sessions, client, _there) = connected()?;
+        assert!(!client.is_ended());
+        sessions.stop_when(|| true);
+        assert!(client.is_ended());
+        assert!(client.line(MOST_LINE_BYTES, None).is_err());
+        Ok(())
+    }
+
+    /// Once standard input that did not come kept a process from ending.
+    #[test]
+    fn who_closes_the_socket_does_not_wait_long_for_a_client() -> io::Result<()> {
+        let (sessions, client, _there) = connected()?;
+        sessions.drain();
+        let begun = Instant::now();
+        let waited = client.line(MOST_LINE_BYTES, None);
+        assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        Ok(())
     }
 }

@@ -257,8 +257,6 @@ mod tests {
 
     use super::*;
 
-    /// The longest line of the tests.
-    const MOST_LINE_BYTES: usize = 64;
     const SHORT: Duration = Duration::from_millis(300);
 
     fn pair() -> io::Result<(Client, UnixStream)> {
@@ -346,33 +344,6 @@ mod tests {
         assert!(
             (frames.len() as u64) < sent,
             "all {sent} went into the buffer of the socket"
-        );
-        Ok(())
-    }
-
-    /// A request that had the turn to write kept its process from ending, for as long as it took.
-    #[test]
-    fn a_request_ends_when_its_process_is_to_end() -> io::Result<()> {
-        let (client, _there) = pair()?;
-        assert!(!client.is_ended());
-        client.sessions.stop_when(|| true);
-        assert!(client.is_ended());
-        assert!(client.line(MOST_LINE_BYTES, None).is_err());
-        Ok(())
-    }
-
-    /// Once standard input that did not come kept a process from ending.
-    #[test]
-    fn who_closes_the_socket_does_not_wait_long_for_a_client() -> io::Result<()> {
-        let (client, _there) = pair()?;
-        client.sessions.drain();
-        let begun = Instant::now();
-        let waited = client.line(MOST_LINE_BYTES, None);
-        assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
-        assert!(
-            begun.elapsed() < 2 * LONGEST_AT_END,
-            "{:?}",
-            begun.elapsed()
         );
         Ok(())
     }

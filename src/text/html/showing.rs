@@ -371,13 +371,4 @@ mod tests {
         );
         assert_eq!(said("content-visibility:auto"), (None, None));
     }
-
-    #[test]
-    fn the_first_of_two_attributes_counts() {
-        let mut attributes = Attributes::default();
-        attributes.add(Name::new("STYLE"), b"display&colon;none");
-        attributes.add(Name::new("style"), b"display:block");
-        let style = attributes.style().expect("there is one");
-        assert_eq!(Style::parse(&style).displayed, Some(false));
-    }
 }

@@ -248,6 +248,8 @@ fn what_has_to_be_opened_is_not_shown() {
         "<div style='display:none'>no</div>",
         "<div style=\"color: red; Display : NONE !important\">no</div>",
         "<div style=\"&#100;isplay:none\">no</div>",
+        // The first of two attributes counts.
+        "<div STYLE='display&colon;none' style='display:block'>no</div>",
         "<div style='visibility:hidden'>no</div>",
         "<div style='content-visibility: hidden'>no</div>",
         "<div style='display:none'><div style='display:block'>no</div></div>",

@@ -413,7 +413,7 @@ pub(super) enum Valued {
 
 impl<'a> Attributes<'a> {
     #[inline]
-    pub(super) fn add(&mut self, name: Name, value: &'a [u8]) {
+    fn add(&mut self, name: Name, value: &'a [u8]) {
         match name {
             HIDDEN => self.set(Flag::Hidden),
             POPOVER => self.set(Flag::Popover),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Answers, Database, Policy, Ticket, WriterOptions};
+use crate::database::{Answers, Database, Policy, Ticket, WriterOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -98,7 +98,8 @@ fn everybody_is_answered_when_the_thread_ends() -> Result<()> {
     let database = database(&folder)?;
     let writer = database.writer(WriterOptions::new().max_age(Duration::from_secs(3_600)))?;
     let ticket = writer.submit(document(0), &Policy::link())?;
-    writer.abandon();
+    // As if the thread had panicked.
+    writer.handle.submissions.abandon();
     assert!(matches!(ticket.wait(), Err(Error::WriterClosed)));
     assert!(matches!(
         writer.submit(document(0), &Policy::link()),
