@@ -76,12 +76,12 @@ pub struct Metrics {
     /// Merge steps that failed, for example because the disk was full. They are tried again.
     pub failed_merges: u64,
 
-    /// Blocks that were looked for in the cache and were there. The blocks of scans, checks, merges and copies are not
-    /// counted, neither here nor as misses.
+    /// How often rows or documents that were looked for were in the cache. Those of scans, checks, merges and copies
+    /// are not counted, neither here nor as misses.
     pub cache_hits: u64,
-    /// Blocks that were looked for in the cache and were not there.
+    /// How often they were not, and a block was read for them.
     pub cache_misses: u64,
-    /// The bytes that directories and blocks take in the cache now.
+    /// The bytes that directories, rows and documents take in the cache now.
     pub cache_bytes: u64,
     /// The bytes that the cache may take now.
     pub cache_limit_bytes: u64,
@@ -156,7 +156,7 @@ impl Metrics {
         (commits > 0).then_some(self.documents_stored as f64 / commits as f64)
     }
 
-    /// The share of the looked-for blocks that were in the cache. `None` if none was looked for.
+    /// The share of what was looked for that was in the cache. `None` if nothing was looked for.
     pub fn cache_hit_share(&self) -> Option<f64> {
         let all = self.cache_hits + self.cache_misses;
         (all > 0).then_some(self.cache_hits as f64 / all as f64)

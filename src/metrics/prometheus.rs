@@ -190,12 +190,12 @@ impl Metrics {
     fn add_memory(&self, text: &mut Exposition) {
         text.counter(
             "cache_hits_total",
-            "Blocks found in the cache.",
+            "Times that rows or documents were in the cache.",
             self.cache_hits,
         );
         text.counter(
             "cache_misses_total",
-            "Blocks not found in the cache.",
+            "Times that a block was read since they were not.",
             self.cache_misses,
         );
         text.gauge(

@@ -28,6 +28,9 @@ pub(crate) struct Posted {
 /// The most rows of a fingerprint, put and marked, that are read one by one. More rows are counted.
 const FEW: usize = 64;
 
+/// The most rows of a range, with neighbours, that are read of one part of a level.
+const MOST_READ: usize = 4 * FEW;
+
 /// The most scopes of a fingerprint whose postings are read by ranges of their own.
 const FEW_SCOPES: usize = 4;
 
@@ -249,7 +252,7 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
     let read = order.iter().map(|&index| (reader, ranges[index].clone()));
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(read, Marks::Wanted, 1, |position, puts, marks| {
+    let reading = read_ranges(read, Marks::Wanted, MOST_READ, |position, puts, marks| {
         let index = order[position];
         for (found, put) in [(puts, true), (marks, false)] {
             let found = found.iter().filter(|row| ranges[index].contains(row));

@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
             .cache
             .tallies
             .add(Tally::Candidates, candidates);
-        Ok(read.blocks)
+        Ok(read.parts)
     }
 
     /// Whether every row of the permuted tables is known to have a document. It is if nothing was deleted,

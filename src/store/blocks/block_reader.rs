@@ -1,9 +1,8 @@
-//! Reading blocks: from the cache, or from their source, with their checksum verified.
+//! Reading blocks from their source, with their checksum verified.
 
 use std::sync::Arc;
 
 use super::cache::BlockCache;
-use super::decoded::{Block, CachedRow, Decoded, Sampled};
 use super::documents::DocumentBlock;
 use super::entry::Entry;
 use super::envelope::{FileSeed, Problem};
@@ -12,7 +11,6 @@ use super::{packed, packed_part};
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
 use crate::store::engine::{BlockSource, BlockTable, LevelName};
-use crate::store::lookup::Samples;
 
 /// The blocks of one commit.
 pub(crate) struct Blocks {
@@ -49,19 +47,16 @@ impl Blocks {
 }
 
 impl SetBlocks<'_> {
-    /// The documents of a block, from the cache. If they are not there, the block is read, and cached if the
-    /// cache admits it.
+    /// The documents of a block, from the cache. If they are not there, the block is read and cached.
     pub(crate) fn documents(self, entry: &Entry<u64>) -> Result<Arc<DocumentBlock>> {
-        if let Some(Decoded::Documents(block)) = self.cache().get(entry.id) {
-            self.cache().tallies.add(Tally::CacheHits, 1);
+        let cache = self.cache();
+        if let Some(block) = cache.documents(entry.id) {
+            cache.tallies.add(Tally::CacheHits, 1);
             return Ok(block);
         }
-        self.cache().tallies.add(Tally::CacheMisses, 1);
+        cache.tallies.add(Tally::CacheMisses, 1);
         let block = self.documents_once(entry)?;
-        if self.cache().admits() {
-            self.cache()
-                .insert(entry.id, &entry.hint, Decoded::Documents(block.clone()));
-        }
+        cache.insert_documents(entry.id, &block);
         Ok(block)
     }
 
@@ -90,7 +85,7 @@ pub(crate) struct SetBlocks<'a> {
 }
 
 impl<'a> SetBlocks<'a> {
-    pub(crate) fn cache(self) -> &'a BlockCache {
+    pub(crate) fn cache(self) -> &'a Arc<BlockCache> {
         &self.blocks.cache
     }
 
@@ -114,45 +109,6 @@ impl<'a> SetBlocks<'a> {
         self.blocks.file
     }
 
-    /// The rows of a block, from the cache. If they are not there, the block is read, and cached if the cache
-    /// admits it.
-    pub(crate) fn rows<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
-        if let Some(Sampled { rows, .. }) = self.cache().get(entry.id).and_then(R::unwrap) {
-            self.cache().tallies.add(Tally::CacheHits, 1);
-            return Ok(Block::new(rows, entry));
-        }
-        self.cache().tallies.add(Tally::CacheMisses, 1);
-        if self.cache().admits() {
-            self.rows_to_keep(entry)
-        } else {
-            self.rows_once(entry)
-        }
-    }
-
-    /// The rows of a block, read from their source. The block is cached.
-    pub(crate) fn rows_to_keep<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
-        let block = self.read_block(entry, self.cache().is_large())?;
-        let prefixes = block.puts().iter().map(|row| row.prefix());
-        let samples = Samples::new(prefixes, block.puts, entry.high.prefix());
-        let sampled = Sampled {
-            rows: block.rows.clone(),
-            samples,
-        };
-        self.cache().insert(entry.id, &entry.hint, R::wrap(sampled));
-        Ok(block)
-    }
-
-    /// The rows of a block, read from their source. The block is not cached.
-    pub(crate) fn rows_once<R: CachedRow>(self, entry: &Entry<R>) -> Result<Block<R>> {
-        self.read_block(entry, false)
-    }
-
-    fn read_block<R: Row>(self, entry: &Entry<R>, large: bool) -> Result<Block<R>> {
-        let mut lists = Lists::default();
-        self.read_rows(entry, &mut lists)?;
-        Ok(Block::of(&lists, large))
-    }
-
     /// The bytes of a block, read from their source and verified, in the place of what `bytes` had.
     pub(crate) fn read_bytes<R: Row>(self, entry: &Entry<R>, bytes: &mut Vec<u8>) -> Result<()> {
         self.read(entry, &mut |read| {
@@ -163,14 +119,14 @@ impl<'a> SetBlocks<'a> {
     }
 
     /// The rows of a block with these bytes.
-    pub(crate) fn decode<R: Row>(self, entry: &Entry<R>, bytes: &[u8]) -> Result<Block<R>> {
+    pub(crate) fn decode<R: Row>(self, entry: &Entry<R>, bytes: &[u8]) -> Result<Lists<R>> {
         let mut lists = Lists::default();
         decode_whole(entry, bytes, &mut lists).map_err(|problem| self.damaged(entry, problem))?;
-        Ok(Block::of(&lists, false))
+        Ok(lists)
     }
 
-    /// The rows in a range, and perhaps some beside it, of a block with these bytes. It takes half of the time
-    /// that decoding the whole block takes, and less memory. `lists` is memory to work in.
+    /// Fills `lists` with the rows in a range, and perhaps some beside it, of a block with these bytes. It takes half
+    /// of the time that decoding the whole block takes.
     pub(crate) fn decode_part<R: Row>(
         self,
         entry: &Entry<R>,
@@ -178,31 +134,14 @@ impl<'a> SetBlocks<'a> {
         first: R,
         last: R,
         lists: &mut Lists<R>,
-    ) -> Result<Block<R>> {
+    ) -> Result<()> {
         lists.clear();
         let counts = packed_part::decode_part(bytes, &(first.prefix()..=last.prefix()), lists);
         let counts = counts.map_err(|problem| self.damaged(entry, problem))?;
         if counts == (entry.puts.into(), entry.marks.into()) {
-            Ok(Block::of(lists, false))
+            Ok(())
         } else {
             Err(self.damaged(entry, NOT_THIS_BLOCK))
-        }
-    }
-
-    /// Adds the rows of a block to lists whose rows come before them. If the block is not cached, it is
-    /// read and not kept.
-    pub(crate) fn append_rows<R: CachedRow>(
-        self,
-        entry: &Entry<R>,
-        rows: &mut Lists<R>,
-    ) -> Result<()> {
-        match self.cache().peek(entry.id).and_then(R::unwrap) {
-            Some(Sampled { rows: cached, .. }) => {
-                let block = Block::new(cached, entry);
-                rows.extend((block.puts(), block.marks()));
-                Ok(())
-            }
-            None => self.read_rows(entry, rows),
         }
     }
 

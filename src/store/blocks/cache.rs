@@ -1,67 +1,99 @@
-//! The cache of verified, decoded blocks, by their number: set-associative, as the caches of processors are.
+//! What of a file is kept decoded in memory, within a limit: segments of rows, and blocks of documents.
 //!
-//! The number of a block decides its *set* of eight slots. The block is in one of these slots, or not in
-//! the cache. Only if all eight are taken, it may be in the next set. So a look-up reads two lines of memory,
-//! whatever the size of the cache. With a hint it reads one. A hash table with a list of recent use would read
-//! many. Threads disturb each other only if they look for the same block. A number is never used for another
-//! block. So a cached block is never out of date.
+//! Segments come first. They are given up as by the hand of a clock: those that were not used since it came by last.
+//! Documents get what segments leave, and a sixteenth of the limit in any case.
 //!
-//! The cache begins with a few sets, and gets more of them as blocks come in.
+//! All of it is made from verified blocks and can be made again. So it is never written, and nothing is lost with it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-use parking_lot::RwLockReadGuard;
+use parking_lot::Mutex;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use sdd::{AtomicOwned, Guard, Owned, Tag};
 
-use super::decoded::Decoded;
-use super::entry::{BlockId, Hint};
-use super::slots::{SLOT_BYTES, SLOTS_PER_SET, Slot, Slots, USED};
+use super::documents::DocumentBlock;
+use super::entry::BlockId;
+use super::row::Row;
+use super::segment::Segment;
 use crate::metrics::Tallies;
-use crate::store::lookup::prefetch;
 
-/// The number of slots for each block. With four, few sets are full. Before a set is divided, it has up to twice as
-/// many blocks as the others.
-const SLOTS_PER_BLOCK: u64 = 4;
+/// The part of the limit that documents get in any case.
+const DOCUMENTS_PART: u64 = 16;
 
-/// Of the blocks that would take the place of others, one of this number is admitted.
-const ADMITTED: u64 = 8;
+/// A segment is made once this part of its blocks was read for want of it. By then that has taken about the time of
+/// making it.
+const PART_READ: usize = 4;
+/// While the limit is reached, a segment is made once each of its blocks was read this number of times. Another one goes
+/// for it, and most would go before they have paid for themselves. With 8, queries with a small cache took a fourth more
+/// time.
+const TIMES_READ_WHEN_FULL: usize = 64;
 
+/// The memory for the decoded rows and documents of an open file.
 pub(crate) struct BlockCache {
-    slots: Slots,
     capacity: AtomicU64,
-    /// The number of blocks.
-    blocks: AtomicU64,
-    /// The bytes that the blocks and their slots take.
+    /// The bytes of the segments.
     bytes: AtomicU64,
-    /// The number of blocks that asked to be admitted to a full cache.
-    asked: AtomicU64,
-    /// The set at which the next search for blocks to evict begins.
-    hand: AtomicUsize,
+    clock: Mutex<Clock>,
+    documents: Cache<u64, Arc<DocumentBlock>, ByMemory>,
+    /// Whether any rows were searched since this was asked last.
+    is_searched: AtomicBool,
     /// What readers of the file count.
     pub(crate) tallies: Tallies,
 }
 
-/// A block that cannot be evicted while it is held. The holder must not insert into the cache: two holders
-/// could wait for each other's slots.
-pub(crate) type Held<'a> = RwLockReadGuard<'a, Option<Decoded>>;
+/// Who has a segment, in the order in which the hand comes by.
+#[derive(Default)]
+struct Clock {
+    residents: VecDeque<Weak<dyn Resident>>,
+    /// With so many, those are left out that are gone.
+    most: usize,
+}
 
-/// The bytes of a cached block beside those of its rows.
-pub(crate) const BLOCK_OVERHEAD: u64 = Decoded::OVERHEAD + SLOTS_PER_BLOCK * SLOT_BYTES;
+impl Clock {
+    fn add(&mut self, resident: Weak<dyn Resident>) {
+        const LEAST: usize = 64;
+        if self.residents.len() >= self.most.max(LEAST) {
+            self.residents
+                .retain(|resident| resident.strong_count() > 0);
+            self.most = 2 * self.residents.len();
+        }
+        self.residents.push_back(resident);
+    }
+}
 
-/// The bytes of a block and of its slots.
-fn bytes_of(block: &Decoded) -> u64 {
-    block.memory_bytes() + SLOTS_PER_BLOCK * SLOT_BYTES
+/// The weight of a block of documents is the memory that it takes.
+#[derive(Clone)]
+struct ByMemory;
+
+impl Weighter<u64, Arc<DocumentBlock>> for ByMemory {
+    fn weight(&self, _: &u64, block: &Arc<DocumentBlock>) -> u64 {
+        block.memory_bytes() as u64 + 128
+    }
+}
+
+/// Something that has a segment, or had one.
+pub(crate) trait Resident: Send + Sync {
+    /// Whether its segment was used since the last call.
+    fn take_use(&self) -> bool;
+    /// Gives the segment up.
+    fn give_up(&self);
 }
 
 impl BlockCache {
-    /// A cache for blocks of about `capacity` bytes in all. It takes memory as blocks come in.
+    /// A cache of about `capacity` bytes. It takes memory as blocks are read.
     pub(crate) fn new(capacity: u64) -> Self {
+        /// It has no more memory for items than there are.
+        const ITEMS: usize = 1_000;
         Self {
-            slots: Slots::new(),
             capacity: capacity.into(),
-            blocks: 0.into(),
             bytes: 0.into(),
-            asked: 0.into(),
-            hand: 0.into(),
+            clock: Mutex::default(),
+            documents: Cache::with_weighter(ITEMS, capacity, ByMemory),
+            is_searched: false.into(),
             tallies: Tallies::new(),
         }
     }
@@ -70,290 +102,236 @@ impl BlockCache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// The bytes that its blocks take.
+    /// The bytes that all of it takes.
     pub(crate) fn bytes(&self) -> u64 {
+        self.segment_bytes() + self.documents.weight()
+    }
+
+    fn segment_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether it is so large that its blocks are to be in large pages. The pages of a small one fit into what
-    /// the processor has at hand, and it is not to take more memory than it needs.
-    pub(crate) fn is_large(&self) -> bool {
-        const LARGE: u64 = 32 << 20;
-        self.bytes() > LARGE
+    /// The least capacity in which segments of so many bytes fit.
+    pub(crate) fn capacity_for(segment_bytes: u64) -> u64 {
+        segment_bytes + segment_bytes.div_ceil(DOCUMENTS_PART - 1)
     }
 
-    /// Changes the number of bytes that its blocks may take. Blocks that do not fit are let go.
+    /// The bytes that segments may take.
+    fn segment_capacity(&self) -> u64 {
+        let capacity = self.capacity();
+        capacity - capacity / DOCUMENTS_PART
+    }
+
+    /// Whether so many bytes of segments fit beside the others.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        self.segment_bytes() + bytes <= self.segment_capacity()
+    }
+
+    /// Changes the number of bytes that it may take. What does not fit is given up.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
     }
 
-    /// Whether a block of some 16 KB that was read should be inserted: always if there is room, otherwise one
-    /// time in eight.
-    ///
-    /// If more blocks are read than fit, most of them would be evicted before they are needed again, and so
-    /// would the others. To decode a whole block and to let go of another costs more than to decode a few
-    /// rows. A block that is needed often is soon admitted.
-    pub(crate) fn admits(&self) -> bool {
-        const BLOCK_BYTES: u64 = 16 << 10;
-        self.bytes() + BLOCK_BYTES <= self.capacity()
-            || self
-                .asked
-                .fetch_add(1, Ordering::Relaxed)
-                .is_multiple_of(ADMITTED)
-    }
-
-    /// A block, if it is there. The cache then keeps it for longer.
-    pub(crate) fn get(&self, id: BlockId) -> Option<Decoded> {
-        let slot = self.slots.find(id)?;
-        self.note_use(slot);
-        self.hold(slot, id).and_then(|block| block.clone())
-    }
-
-    /// A block, if it is there.
-    pub(crate) fn peek(&self, id: BlockId) -> Option<Decoded> {
-        self.hold(self.slots.find(id)?, id)
-            .and_then(|block| block.clone())
-    }
-
-    /// Fetches what [`find`](Self::find) reads.
+    /// Notes that rows are searched.
     #[inline]
-    pub(crate) fn prefetch(&self, id: BlockId, hint: &Hint) {
-        match hint.slot().and_then(|slot| self.slots.get(slot)) {
-            Some(slot) => prefetch(slot),
-            None => self.slots.prefetch_names(id),
+    pub(crate) fn note_search(&self) {
+        // Threads can share the line of memory while nobody writes to it.
+        if !self.is_searched.load(Ordering::Relaxed) {
+            self.is_searched.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The slot of a block, if it is there. It takes no lock. So the processor can do this for many blocks
-    /// at a time.
-    #[inline]
-    pub(crate) fn find(&self, id: BlockId, hint: &Hint) -> Option<usize> {
-        let is_there = |&slot: &usize| self.slots.get(slot).is_some_and(|slot| slot.has(id));
-        hint.slot().filter(is_there).or_else(|| {
-            let slot = self.slots.find(id)?;
-            hint.set(slot);
-            self.slots.get(slot).map(prefetch);
-            Some(slot)
-        })
+    /// Whether rows were searched since the last call.
+    pub(crate) fn take_searched(&self) -> bool {
+        self.is_searched.swap(false, Ordering::Relaxed)
     }
 
-    /// The block that was found in a slot. `None` if it has gone or is about to go.
-    #[inline]
-    pub(crate) fn hold(&self, slot: usize, id: BlockId) -> Option<Held<'_>> {
-        let slot = self.slots.get(slot)?;
-        let held = slot.block.try_read()?;
-        slot.has(id).then_some(held)
+    /// The documents of a block, if they are there.
+    pub(super) fn documents(&self, id: BlockId) -> Option<Arc<DocumentBlock>> {
+        self.documents.get(&id.bits())
     }
 
-    /// Notes that a block was used. The cache then keeps it for longer.
-    #[inline]
-    pub(crate) fn note_use(&self, slot: usize) {
-        // Threads can share the line of memory while nobody writes to it. So it is written only if that
-        // changes it.
-        let Some(Slot { label, .. }) = self.slots.get(slot) else {
-            return;
-        };
-        if label.load(Ordering::Relaxed) & USED == 0 {
-            label.fetch_or(USED, Ordering::Relaxed);
-        }
+    pub(super) fn insert_documents(&self, id: BlockId, block: &Arc<DocumentBlock>) {
+        self.documents.insert(id.bits(), block.clone());
     }
 
-    /// Adds a block. Other blocks are evicted if all together are too large.
-    pub(crate) fn insert(&self, id: BlockId, hint: &Hint, block: Decoded) {
-        // The block is counted before it is there. So no thread can subtract what was not added.
-        self.bytes.fetch_add(bytes_of(&block), Ordering::Relaxed);
-        let blocks = self.blocks.fetch_add(1, Ordering::Relaxed) + 1;
-        if blocks * SLOTS_PER_BLOCK > (self.slots.sets() * SLOTS_PER_SET) as u64 {
-            self.slots.grow();
-        }
-        let slot = self.slots.find(id).unwrap_or_else(|| self.slot_for(id));
-        let removed = self.slots.fill(slot, id, block);
-        hint.set(slot);
-        self.let_go(removed);
-        self.evict();
-    }
-
-    /// Lets go of a block that only old snapshots can still ask for.
+    /// Forgets the documents of a block that only old snapshots can still ask for.
     pub(crate) fn forget(&self, id: BlockId) {
-        if let Some(slot) = self.slots.find(id) {
-            self.let_go(self.slots.empty(slot, Some(id)));
-        }
+        self.documents.remove(&id.bits());
     }
 
     pub(crate) fn clear(&self) {
-        let slots = self.slots.sets() * SLOTS_PER_SET;
-        (0..slots).for_each(|slot| self.let_go(self.slots.empty(slot, None)));
-    }
-
-    /// An empty slot for a block that is not there, or else the slot of a block that was not used lately.
-    fn slot_for(&self, id: BlockId) -> usize {
-        let label = |slot: &usize| {
-            self.slots
-                .get(*slot)
-                .map_or(0, |it| it.label.load(Ordering::Relaxed))
-        };
-        let [slots, others] = self
-            .slots
-            .sets_of_block(id)
-            .map(|set| self.slots.of_set(set));
-        let empty = slots.clone().chain(others).find(|slot| label(slot) == 0);
-        let unused = || slots.clone().find(|slot| label(slot) & USED == 0);
-        empty.or_else(unused).unwrap_or_else(|| {
-            let used = slots.clone().filter_map(|slot| self.slots.get(slot));
-            used.for_each(|it| _ = it.label.fetch_and(!USED, Ordering::Relaxed));
-            slots.start
-        })
-    }
-
-    /// Subtracts what a block took that was removed.
-    fn let_go(&self, removed: Option<Decoded>) {
-        if let Some(block) = removed {
-            self.bytes.fetch_sub(bytes_of(&block), Ordering::Relaxed);
-            self.blocks.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Goes through the sets like the hand of a clock until the blocks fit. It removes each block that was
-    /// not used since the hand came by last.
-    fn evict(&self) {
-        // After two rounds, all blocks that were there before are gone. Another thread may have added more.
-        let sets = self.slots.sets();
-        let mut steps = 2 * sets;
-        while self.bytes() > self.capacity() && steps > 0 {
-            steps -= 1;
-            let set = self.hand.fetch_add(1, Ordering::Relaxed) % sets;
-            for slot in self.slots.of_set(set) {
-                let Some(Slot { label, .. }) = self.slots.get(slot) else {
-                    continue;
-                };
-                let before = label.fetch_and(!USED, Ordering::Relaxed);
-                if before != 0 && before & USED == 0 {
-                    self.let_go(self.slots.empty(slot, None));
-                }
+        let mut clock = self.clock.lock();
+        for resident in clock.residents.drain(..) {
+            if let Some(resident) = resident.upgrade() {
+                resident.give_up();
             }
+        }
+        drop(clock);
+        self.documents.clear();
+        free_at_once();
+    }
+
+    /// Gives segments up until all fit, and gives documents what is left.
+    fn evict(&self) {
+        let mut clock = self.clock.lock();
+        let residents = &mut clock.residents;
+        // After two rounds, all that were there before are gone.
+        let mut steps = 2 * residents.len();
+        let mut has_given_up = false;
+        while self.segment_bytes() > self.segment_capacity() && steps > 0 {
+            steps -= 1;
+            let Some(resident) = residents.pop_front() else {
+                break;
+            };
+            match resident.upgrade() {
+                Some(held) if held.take_use() => residents.push_back(resident),
+                Some(held) => {
+                    held.give_up();
+                    has_given_up = true;
+                }
+                None => {}
+            }
+        }
+        let capacity = self.capacity();
+        let left = capacity.saturating_sub(self.segment_bytes());
+        let left = left.max(capacity / DOCUMENTS_PART);
+        if left.abs_diff(self.documents.capacity()) > capacity / 64 {
+            self.documents.set_capacity(left);
+        }
+        drop(clock);
+        if has_given_up {
+            free_at_once();
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::decoded::Sampled;
-    use super::super::shared_rows::SharedRows;
-    use super::*;
-    use crate::store::lookup::Samples;
-
-    fn block(number: u64) -> Decoded {
-        let rows = SharedRows::new(&[number; 1_500], &[], false);
-        let samples = Samples::new(rows.iter().copied(), rows.len(), number);
-        Decoded::Narrow(Sampled { rows, samples })
+/// What is given up is freed once no search that began before goes on. This does it now, if there is none.
+fn free_at_once() {
+    /// What is given up in one epoch is freed three later.
+    const EPOCHS: usize = 4;
+    for _ in 0..EPOCHS {
+        Guard::new().accelerate();
     }
+}
 
-    fn id(number: u64) -> BlockId {
-        BlockId::new((number % 64) as u8, number)
+/// The segment of a chunk, if it is in memory, and what decides whether it is to be. It fills a line of memory.
+#[repr(align(64))]
+pub(crate) struct Residence<R: 'static> {
+    segment: AtomicOwned<Segment<R>>,
+    /// Whether the segment was used since the hand of the clock came by.
+    is_used: AtomicBool,
+    /// The number of blocks that were read for want of the segment.
+    read: AtomicU32,
+    /// The bytes of the segment that the cache counts, and the cache.
+    bytes: AtomicU64,
+    cache: OnceLock<Arc<BlockCache>>,
+}
+
+impl<R: 'static> fmt::Debug for Residence<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        f.debug_struct("Residence").field("bytes", &bytes).finish()
     }
+}
 
-    fn is_right(found: &Option<Decoded>, number: u64) -> bool {
-        matches!(found, Some(Decoded::Narrow(block)) if block.rows[0] == number)
-    }
-
-    #[test]
-    fn it_keeps_what_fits_and_what_is_used_and_no_more() {
-        let each = bytes_of(&block(0));
-        let cache = BlockCache::new(1000 * each);
-        (0..900).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
-        let kept = (0..900)
-            .filter(|&number| is_right(&cache.get(id(number)), number))
-            .count();
-        // Blocks that found no slot in their set are gone.
-        assert!(kept > 800, "{kept}");
-        assert_eq!(cache.bytes(), kept as u64 * each);
-        // The hand spares blocks that are used again and again.
-        for number in 900..5_000 {
-            cache.insert(id(number), &Hint::default(), block(number));
-            (0..50).for_each(|hot| drop(cache.get(id(hot))));
+impl<R: Row> Residence<R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            segment: AtomicOwned::null(),
+            is_used: false.into(),
+            read: 0.into(),
+            bytes: 0.into(),
+            cache: OnceLock::new(),
         }
-        assert!(cache.bytes() <= 1000 * each);
-        assert!(
-            (0..50)
-                .filter(|&number| is_right(&cache.peek(id(number)), number))
-                .count()
-                > 40
-        );
-        cache.set_capacity(10 * each);
-        assert!(cache.bytes() <= 10 * each);
-        cache.clear();
-        assert_eq!((cache.bytes(), cache.get(id(4_999)).is_none()), (0, true));
     }
 
-    /// A fortieth of the bytes that a cache could ever take was allocated when it was made.
-    #[test]
-    fn it_begins_small_and_grows_with_its_blocks() {
-        let cache = BlockCache::new(1 << 40);
-        let begins_with = cache.slots.sets();
-        (0..4_000).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
-        let kept = (0..4_000)
-            .filter(|&number| is_right(&cache.get(id(number)), number))
-            .count();
-        // Just before the number of sets has doubled, the sets are as uneven as they can be.
-        assert!(kept >= 3_997, "{kept}");
-        let slots = cache.slots.sets() * SLOTS_PER_SET;
-        assert!(
-            begins_with < 100 && (15_000..=16_500).contains(&slots),
-            "{begins_with}, {slots}"
-        );
-        // A block in the second of its sets is not found once the first one has room.
-        (0..4_000).for_each(|number| cache.forget(id(number)));
-        assert!(
-            cache.blocks.load(Ordering::Relaxed) < 20,
-            "{:?}",
-            cache.blocks
-        );
-        cache.clear();
-        assert_eq!(
-            (cache.bytes(), cache.blocks.load(Ordering::Relaxed)),
-            (0, 0)
-        );
+    /// The segment, if it is there.
+    #[inline]
+    pub(crate) fn segment<'g>(&self, guard: &'g Guard) -> Option<&'g Segment<R>> {
+        let segment = self.segment.load(Ordering::Acquire, guard).as_ref()?;
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(segment)
     }
 
-    #[test]
-    fn a_full_cache_admits_one_block_in_eight() {
-        let cache = BlockCache::new(100 * bytes_of(&block(0)));
-        assert!((0..90).all(|number| {
-            cache.insert(id(number), &Hint::default(), block(number));
-            cache.admits()
-        }));
-        (90..101).for_each(|number| cache.insert(id(number), &Hint::default(), block(number)));
-        assert_eq!((0..80).filter(|_| cache.admits()).count(), 10);
-        cache.clear();
-        assert!((0..80).all(|_| cache.admits()));
+    /// Counts a block that is read for want of the segment. Returns whether the caller is to make the segment now, of
+    /// so many blocks and about so many bytes.
+    pub(crate) fn count_read(&self, blocks: usize, bytes: u64, cache: &BlockCache) -> bool {
+        let wanted = if cache.has_room_for(bytes) {
+            blocks.div_ceil(PART_READ)
+        } else if bytes <= cache.segment_capacity() {
+            blocks * TIMES_READ_WHEN_FULL
+        } else {
+            return false;
+        };
+        let wanted = wanted as u32;
+        let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
+        // Of several threads one makes it. The others read blocks meanwhile.
+        read >= wanted && self.read.swap(0, Ordering::Relaxed) >= wanted
     }
 
-    #[test]
-    fn many_threads_get_the_block_they_ask_for_or_none() {
-        let cache = BlockCache::new(60 * bytes_of(&block(0)));
-        let hint = Hint::default();
-        std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let (cache, hint) = (&cache, &hint);
-                scope.spawn(move || {
-                    for i in 0..20_000u64 {
-                        let number = (i * 7 + thread * 13) % 150;
-                        match cache.get(id(number)) {
-                            None => cache.insert(id(number), &Hint::default(), block(number)),
-                            found => assert!(is_right(&found, number)),
-                        }
-                        // All threads share one hint, so it is mostly wrong.
-                        let slot = cache.find(id(number + 1), hint);
-                        if let Some(held) = slot.and_then(|slot| cache.hold(slot, id(number + 1))) {
-                            assert!(is_right(&held, number + 1));
-                        }
-                    }
-                });
+    /// Keeps a segment in memory. Others are given up if there is no room. `resident` has this residence.
+    pub(crate) fn keep(
+        &self,
+        segment: Segment<R>,
+        cache: &Arc<BlockCache>,
+        resident: Weak<dyn Resident>,
+    ) {
+        let bytes = segment.memory_bytes() as u64;
+        // The segment is counted before it is there. So no thread can subtract what was not added.
+        cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        _ = self.cache.set(cache.clone());
+        let before = {
+            let mut clock = cache.clock.lock();
+            let before = self
+                .segment
+                .swap((Some(Owned::new(segment)), Tag::None), Ordering::AcqRel)
+                .0;
+            let bytes_before = self.bytes.swap(bytes, Ordering::Relaxed);
+            cache.bytes.fetch_sub(bytes_before, Ordering::Relaxed);
+            if before.is_none() {
+                clock.add(resident);
             }
-        });
-        assert!(cache.bytes() <= 60 * bytes_of(&block(0)));
-        cache.clear();
-        assert_eq!(cache.bytes(), 0);
+            before
+        };
+        drop(before);
+        self.is_used.store(true, Ordering::Relaxed);
+        cache.evict();
+    }
+
+    /// Whether the segment was used since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Gives the segment up.
+    pub(crate) fn give_up(&self) {
+        let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
+        self.read.store(0, Ordering::Relaxed);
+        if segment.is_some()
+            && let Some(cache) = self.cache.get()
+        {
+            let bytes = self.bytes.swap(0, Ordering::Relaxed);
+            cache.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<R: 'static> Drop for Residence<R> {
+    fn drop(&mut self) {
+        let Some(cache) = self.cache.get() else {
+            return;
+        };
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        cache.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // Whoever drops the last level may not search for a long time, and would keep the memory meanwhile.
+        let segment = self.segment.swap((None, Tag::None), Ordering::AcqRel).0;
+        if segment.is_some() {
+            drop(segment);
+            free_at_once();
+        }
     }
 }

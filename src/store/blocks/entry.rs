@@ -1,6 +1,4 @@
-//! Entry: what a directory says of one block, and a hint at the slot of the cache in which the block was.
-
-use std::sync::atomic::{AtomicU32, Ordering};
+//! Entry: what a directory says of one block.
 
 /// What a directory says of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +12,6 @@ pub(crate) struct Entry<R> {
     pub(crate) puts: u16,
     /// The number of rows it marks.
     pub(crate) marks: u16,
-    /// The slot in which the block may be cached.
-    pub(crate) hint: Hint,
 }
 
 const _: () = assert!(size_of::<Entry<u64>>() == 32);
@@ -51,38 +47,3 @@ impl BlockId {
         self.0
     }
 }
-
-/// The slot of the cache in which a block was seen last. The block may be gone from there.
-///
-/// All hints are equal, since a hint says nothing of the block itself.
-#[derive(Debug, Default)]
-pub(crate) struct Hint(AtomicU32);
-
-impl Hint {
-    #[inline]
-    pub(super) fn slot(&self) -> Option<usize> {
-        self.0
-            .load(Ordering::Relaxed)
-            .checked_sub(1)
-            .map(|slot| slot as usize)
-    }
-
-    pub(super) fn set(&self, slot: usize) {
-        self.0
-            .store(u32::try_from(slot + 1).unwrap_or(0), Ordering::Relaxed);
-    }
-}
-
-impl Clone for Hint {
-    fn clone(&self) -> Self {
-        Self(self.0.load(Ordering::Relaxed).into())
-    }
-}
-
-impl PartialEq for Hint {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Hint {}

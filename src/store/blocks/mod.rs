@@ -1,32 +1,28 @@
-//! One stored block: packing, checksums, filters, and reading it through the cache of decoded blocks.
+//! Stored blocks: packing, checksums, filters, and what is kept of them decoded in memory.
 
 mod bits;
 mod block_reader;
 mod cache;
 mod columns;
-mod decoded;
 mod document_packing;
 mod documents;
 mod entry;
 mod envelope;
 mod extent;
 mod filter;
-mod large_pages;
 #[cfg(test)]
 mod memory;
 mod packed;
 mod packed_part;
 mod row;
-mod shared_rows;
+mod segment;
 mod sketches;
-mod slots;
 
 pub(crate) use block_reader::{Blocks, SetBlocks};
-pub(crate) use cache::{BLOCK_OVERHEAD, BlockCache, Held};
-pub(crate) use decoded::{Block, CachedRow};
+pub(crate) use cache::{BlockCache, Residence, Resident};
 pub(crate) use document_packing::{extent_of, pack_documents};
 pub(crate) use documents::{DocumentBlock, DocumentRef};
-pub(crate) use entry::{BlockId, Entry, Hint};
+pub(crate) use entry::{BlockId, Entry};
 #[cfg(test)]
 pub(crate) use envelope::worked_example;
 pub(crate) use envelope::{
@@ -41,3 +37,4 @@ pub(crate) use filter::{
 pub(crate) use memory::MemoryBlocks;
 pub(crate) use packed::{Packed, Packer};
 pub(crate) use row::{Lists, Row};
+pub(crate) use segment::{Block, ROWS_PER_PREFIX, Segment, SegmentBuilder, around};

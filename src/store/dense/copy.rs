@@ -309,7 +309,7 @@ fn read_all<R: SetRow>(
     let mut rows = Lists::default();
     for SetLevel { level, .. } in &view.state().sets[set].levels {
         for entry in level.entries(level.all(), blocks)? {
-            blocks.append_rows(entry, &mut rows)?;
+            blocks.read_rows(entry, &mut rows)?;
             rows.clear();
             go_on()?;
         }

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, RangeInclusive};
 
 use crate::fingerprint::Fingerprint;
-use crate::store::blocks::CachedRow;
+use crate::store::blocks::Row;
 use crate::store::engine::{BlockTable, LevelName};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::Rules;
@@ -279,7 +279,7 @@ impl<K: RowFamily, R: SetRow> IndexMut<Set<R>> for PerSet<K> {
 }
 
 /// A type of rows that sets have.
-pub(crate) trait SetRow: CachedRow {
+pub(crate) trait SetRow: Row {
     /// The thing in `one`, which must have rows of this type. A caller knows that from the number of the set.
     fn pick<K: RowFamily>(one: &ByRow<K>) -> &K::Of<Self>;
     fn pick_mut<K: RowFamily>(one: &mut ByRow<K>) -> &mut K::Of<Self>;

@@ -423,7 +423,7 @@ impl Shared {
         if left.abs_diff(self.cache.capacity()) > left / 64 {
             self.cache.set_capacity(left);
         }
-        if let Some((limit, need)) = missing_cache(&self.limit, state, &self.sizes)
+        if let Some((limit, need)) = missing_cache(&self.limit, state)
             && !self.has_warned.swap(true, Ordering::Relaxed)
         {
             events::tables_do_not_fit(&self.path, limit, need);

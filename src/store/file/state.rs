@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::files::NewFile;
 use crate::plan::Plan;
 use crate::store::blocks::{
-    BlockId, Blocks, Entry, Fields, FileSeed, HEADER_BYTES, Hint, Kind, Packed, Problem, Row, seal,
+    BlockId, Blocks, Entry, Fields, FileSeed, HEADER_BYTES, Kind, Packed, Problem, Row, seal,
     share_of_sum, unseal,
 };
 use crate::store::engine::{
@@ -574,7 +574,6 @@ impl Edit {
                 checksum,
                 puts,
                 marks,
-                hint: Hint::default(),
             },
             filter,
             extent,

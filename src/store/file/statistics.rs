@@ -9,9 +9,8 @@ use super::view::View;
 use crate::error::Result;
 use crate::files::allocated_bytes;
 use crate::sketch::SketchSize;
-use crate::store::blocks::{BLOCK_OVERHEAD, Row};
+use crate::store::blocks::{BlockCache, Row};
 use crate::store::engine::page_cache_bytes;
-use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{SetLevel, SortedSet};
 use crate::text::Scheme;
 
@@ -109,7 +108,7 @@ impl Statistics {
         let state = view.state();
         let (levels, marks) = state.sets.levels_and_marks();
         let (put, marked) = state.sets[permuted(0)].rows();
-        let cache = CacheUse::new(&shared.limit, state, &shared.sizes);
+        let cache = CacheUse::new(&shared.limit, state);
         let mut sets = Vec::new();
         for any in state.sets.sets() {
             sets.push(by_row!(any, set => {
@@ -182,26 +181,23 @@ struct CacheUse {
 }
 
 impl CacheUse {
-    fn new(limit: &CacheLimit, state: &State, sizes: &Sizes) -> Self {
+    fn new(limit: &CacheLimit, state: &State) -> Self {
         let mut table_rows = 0;
-        let mut table_blocks = 0;
+        let mut segments = 0;
         for table in 0..state.sets.tables() {
             let set = &state.sets[permuted(table)];
             table_rows += row_bytes(set);
-            table_blocks += set.blocks(sizes.block_bytes);
+            segments += set.segment_bytes();
         }
         let postings = &state.sets[POSTINGS];
-        let posting_rows = row_bytes(postings);
-        let posting_blocks = postings.blocks(sizes.block_bytes);
-
         let directories = state.directory_bytes() as u64;
-        let tables = directories + table_rows + table_blocks * BLOCK_OVERHEAD;
-        let queries = tables + posting_rows + posting_blocks * BLOCK_OVERHEAD;
+        let tables = directories + BlockCache::capacity_for(segments);
+        let queries = directories + BlockCache::capacity_for(segments + postings.segment_bytes());
         Self {
             limit: limit.bytes() as u64,
             directories,
             table_rows,
-            posting_rows,
+            posting_rows: row_bytes(postings),
             tables_need: limit_for(tables),
             queries_need: limit_for(queries),
         }
@@ -214,12 +210,8 @@ impl CacheUse {
 }
 
 /// The limit of the cache, and the least one with which the permuted tables fit. `None` if they fit.
-pub(super) fn missing_cache(
-    limit: &CacheLimit,
-    state: &State,
-    sizes: &Sizes,
-) -> Option<(u64, u64)> {
-    let cache = CacheUse::new(limit, state, sizes);
+pub(super) fn missing_cache(limit: &CacheLimit, state: &State) -> Option<(u64, u64)> {
+    let cache = CacheUse::new(limit, state);
     (!cache.tables_fit()).then_some((cache.limit, cache.tables_need))
 }
 

@@ -2,67 +2,99 @@
 
 use std::ops::Range;
 
+use super::large_list::LargeList;
 use super::prefetch::prefetch_at;
 
-/// An index over sorted items by their prefixes. For each value of the first few bits of a prefix it has
-/// the number of items before the items with that value.
-///
-/// Leading bits that are zero in all items are left out. For example, document numbers use only the bits
-/// that the greatest number needs.
+/// An index over sorted items by their prefixes. The range from the first prefix to the last is cut into parts of
+/// equal width, a power of two. For each part it has the number of items before it. So it serves all prefixes, and as
+/// well those that begin with the same bits, as in a part of a table, or with zeros, as the numbers of documents.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
-    starts: Box<[u32]>,
+    starts: LargeList<u32>,
+    /// The first prefix.
+    first: u64,
+    /// A part has two to the power of this many prefixes.
     shift: u32,
 }
 
 impl Prefixes {
     /// An index of items with these prefixes, in order. In a damaged file they may be out of order; the index then
-    /// means nothing, until somebody looks at the order. If the prefixes are spread evenly over the numbers
-    /// of their width, each value of the index has between `share` and twice `share` items.
+    /// means nothing, until somebody looks at the order. If the prefixes are spread evenly, each part has between
+    /// `share` and twice `share` items.
     pub(crate) fn new(
         prefixes: impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone,
         share: usize,
     ) -> Self {
         let count = prefixes.len();
-        let bits = (count / share).max(1).ilog2();
-        let width = u64::BITS - prefixes.clone().next_back().unwrap_or(0).leading_zeros();
-        let shift = width.saturating_sub(bits);
-        let mut starts = vec![0; (1 << bits) + 1].into_boxed_slice();
-        let last = starts.len() - 1;
-        for (i, prefix) in prefixes.enumerate() {
-            // The last item of a value decides. A prefix above the last one, out of order, has the last value.
-            let value = prefix.checked_shr(shift).unwrap_or(0) as usize;
-            starts[value.saturating_add(1).min(last)] = i as u32 + 1;
+        let first = prefixes.clone().next().unwrap_or(0);
+        let last = prefixes.clone().next_back().unwrap_or(0);
+        let width = last.saturating_sub(first);
+        let most_parts = (count / share).max(1) as u64;
+        let mut shift = (u64::BITS - width.leading_zeros()).saturating_sub(most_parts.ilog2());
+        if shift > 0 && width >> (shift - 1) < most_parts {
+            shift -= 1;
         }
-        for value in 1..starts.len() {
-            starts[value] = starts[value].max(starts[value - 1]);
+        let parts = width.checked_shr(shift).unwrap_or(0) as usize + 1;
+        let mut starts = LargeList::with_capacity(parts + 1);
+        let mut before = 0;
+        for prefix in prefixes {
+            // A prefix below the first one, out of order, is in the first part.
+            let part = prefix.saturating_sub(first).checked_shr(shift).unwrap_or(0);
+            while starts.len() <= part.min(parts as u64 - 1) as usize {
+                starts.extend_from_slice(&[before]);
+            }
+            before += 1;
         }
-        Self { starts, shift }
+        while starts.len() <= parts {
+            starts.extend_from_slice(&[before]);
+        }
+        Self {
+            starts,
+            first,
+            shift,
+        }
     }
 
     /// An index of `count` items that tells nothing about where they are.
     pub(crate) fn none(count: usize) -> Self {
+        let mut starts = LargeList::with_capacity(2);
+        starts.extend_from_slice(&[0, count as u32]);
         Self {
-            starts: Box::new([0, count as u32]),
+            starts,
+            first: 0,
             shift: u64::BITS,
         }
+    }
+
+    /// The most memory that the index of so many items takes, in bytes.
+    pub(crate) fn most_bytes(count: usize, share: usize) -> usize {
+        LargeList::<u32>::bytes_for((count / share).max(1) + 1)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.starts.memory_bytes()
+    }
+
+    /// The part of a prefix. Behind the last one, it is the last.
+    #[inline]
+    fn part_of(&self, prefix: u64) -> usize {
+        let part = prefix.saturating_sub(self.first).checked_shr(self.shift);
+        (part.unwrap_or(0) as usize).min(self.starts.len() - 2)
     }
 
     /// Fetches what [`around`](Self::around) reads for this prefix.
     #[inline]
     pub(crate) fn prefetch(&self, prefix: u64) {
-        prefetch_at(
-            &self.starts,
-            prefix.checked_shr(self.shift).unwrap_or(0) as usize,
-        );
+        prefetch_at(&self.starts, self.part_of(prefix));
     }
 
-    /// The indexes of the items with the same first bits as this prefix. The first item that does not come
-    /// before the prefix is one of them, or the item directly behind them.
+    /// The indexes of the items of the same part as this prefix. The first item that does not come before the prefix
+    /// is one of them, or the item directly behind them.
+    #[inline]
     pub(crate) fn around(&self, prefix: u64) -> Range<usize> {
-        let last = self.starts.len() - 1;
-        let value = prefix.checked_shr(self.shift).unwrap_or(0).min(last as u64) as usize;
-        self.starts[value] as usize..self.starts[(value + 1).min(last)] as usize
+        let part = self.part_of(prefix);
+        self.starts[part] as usize..self.starts[part + 1] as usize
     }
 }
 

@@ -228,7 +228,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::blocks::{BlockId, Entry, Filter, Hint, MemoryBlocks};
+    use crate::store::blocks::{BlockId, Entry, Filter, MemoryBlocks};
     use crate::store::engine::{BlockTable, LevelChange, LevelName};
     use crate::store::sorted_set::{Level, NewBlock, Rules, Run, SetLevel};
 
@@ -254,7 +254,6 @@ mod tests {
                 checksum: 0,
                 puts: 100,
                 marks: 0,
-                hint: Hint::default(),
             };
             let new = |i| NewBlock {
                 entry: entry(i),

@@ -15,7 +15,7 @@ use super::due;
 use super::pace::{ensure_room, wait_for_room_for_a_level};
 use crate::error::Result;
 use crate::parallel;
-use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, SetBlocks};
+use crate::store::blocks::{Blocks, Lists, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{
     ByRow, Edit, KEYS, Overlays, PerSet, RowFamily, Set, SetRow, Shared, State, by_row,
 };
@@ -129,7 +129,7 @@ fn fold_set<R: SetRow>(
 }
 
 /// All rows of the first levels and of the runs in memory, with the newest of all.
-fn merged<R: CachedRow>(
+fn merged<R: Row>(
     set: &SortedSet<R>,
     levels: usize,
     newest: Run<R>,
@@ -149,7 +149,7 @@ fn merged<R: CachedRow>(
 }
 
 /// All rows of a small level.
-fn read<R: CachedRow>(
+fn read<R: Row>(
     SetLevel { level, .. }: &SetLevel<R>,
     rules: Rules,
     blocks: SetBlocks<'_>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::due::Source;
 use crate::error::Result;
-use crate::store::blocks::{Blocks, CachedRow, Lists, Packed, Packer, Row, SetBlocks};
+use crate::store::blocks::{Blocks, Lists, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{Edit, Set, SetRow, Sets};
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::{Level, Life, Position, Run, SetLevel, merge_onto, part};
@@ -151,14 +151,14 @@ pub(super) fn prepare<R: SetRow>(
 }
 
 /// A merge of a newer stream over an older one.
-struct Merge<'a, R> {
+struct Merge<'a, R: 'static> {
     older: Stream<'a, R>,
     life: Life,
     keeps_marks: bool,
     merged: Packer<R>,
 }
 
-impl<R: CachedRow> Merge<'_, R> {
+impl<R: Row> Merge<'_, R> {
     /// Merges a newer stream up to the row `high` and all of the older one, and packs the result.
     fn run(&mut self, newer: &mut Stream<'_, R>, high: R) -> Result<()> {
         let older = &mut self.older;
@@ -253,7 +253,7 @@ fn replace<R: SetRow>(
 }
 
 /// Rows in order. Only a few of them are held at a time, so they stay in the processor's cache.
-struct Stream<'a, R> {
+struct Stream<'a, R: 'static> {
     blocks: SetBlocks<'a>,
     /// The rows that are still to come.
     input: Input<'a, R>,
@@ -267,7 +267,7 @@ struct Stream<'a, R> {
     held_rows: usize,
 }
 
-enum Input<'a, R> {
+enum Input<'a, R: 'static> {
     /// Puts and marks.
     Run(&'a [R], &'a [R]),
     /// Some blocks of a level.
@@ -299,7 +299,7 @@ impl<R: Row> Input<'_, R> {
     }
 }
 
-impl<'a, R: CachedRow> Stream<'a, R> {
+impl<'a, R: Row> Stream<'a, R> {
     /// A stream of the rows of a set. It reads about a 64th of the blocks of a step at a time.
     fn new(blocks: SetBlocks<'a>, input: Input<'a, R>, sizes: &Sizes) -> Self {
         let held_blocks = sizes.step_blocks.div_ceil(64);
@@ -334,9 +334,7 @@ impl<'a, R: CachedRow> Stream<'a, R> {
             Input::Level(level, positions) => {
                 let start = positions.start;
                 positions.start = positions.end.min(level.after(start, self.held_blocks));
-                for entry in level.entries(start..positions.start, self.blocks)? {
-                    self.blocks.append_rows(entry, &mut self.rows)?;
-                }
+                level.append_blocks(start..positions.start, self.blocks, &mut self.rows)?;
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ use crate::store::engine::guarded;
 use crate::store::file::{
     AnySet, ByRow, Edit, MergeFailure, Progress, RowFamily, Set, SetRow, Shared, View, by_row,
 };
-use crate::store::sorted_set::MergedRuns;
+use crate::store::sorted_set::{Level, MergedRuns, SetLevel};
 
 /// After this time without commits, a pause is a short one.
 const PAUSE_BEFORE_FEWER_RUNS: Duration = Duration::from_millis(50);
@@ -44,6 +44,13 @@ struct Prepared;
 
 impl RowFamily for Prepared {
     type Of<R: SetRow> = (Set<R>, Step<R>);
+}
+
+/// The levels of a set before a step.
+struct Before;
+
+impl RowFamily for Before {
+    type Of<R: SetRow> = (Set<R>, Vec<SetLevel<R>>);
 }
 
 /// The merging thread of an open file. It ends when this is dropped.
@@ -258,6 +265,10 @@ impl Merger {
             Ok(by_row!(set, set => keep self.prepare(&view, set, source)?))
         });
         let steps: Vec<ByRow<Prepared>> = steps.into_iter().collect::<Result<_>>()?;
+        let mut before: Vec<ByRow<Before>> = Vec::with_capacity(tasks.len());
+        for &(set, _) in tasks {
+            before.push(by_row!(set, set => keep levels_of(&view, set)));
+        }
         let mut rows = 0;
         let mut bytes = 0;
         for step in &steps {
@@ -271,7 +282,20 @@ impl Merger {
             }
             Ok(())
         })?;
+        self.take_over(&before)?;
         Ok((rows, bytes))
+    }
+
+    /// What a step has written is in memory at once where what it replaced was, and, if rows were searched meanwhile,
+    /// as far as there is room. So a search finds no cold block after a merge.
+    fn take_over(&self, before: &[ByRow<Before>]) -> Result<()> {
+        let view = self.shared.view()?;
+        let is_searched = view.blocks().cache.take_searched();
+        let taken = parallel::map(
+            before.len(),
+            |index| by_row!(&before[index], (set, before) => take_over(&view, *set, before, is_searched)),
+        );
+        taken.into_iter().collect()
     }
 
     fn prepare<R: SetRow>(
@@ -305,6 +329,31 @@ impl Merger {
             thread::yield_now();
         }
     }
+}
+
+/// A set and its levels.
+fn levels_of<R: SetRow>(view: &View, set: Set<R>) -> (Set<R>, Vec<SetLevel<R>>) {
+    (set, view.state().sets[set].levels.clone())
+}
+
+/// Makes the segments of the new chunks of a set.
+fn take_over<R: SetRow>(
+    view: &View,
+    set: Set<R>,
+    before: &[SetLevel<R>],
+    is_searched: bool,
+) -> Result<()> {
+    let blocks = view.blocks().of_table(set.table());
+    for SetLevel { level, .. } in &view.state().sets[set].levels {
+        let older = before
+            .iter()
+            .find(|older| older.level.number == level.number);
+        match older {
+            Some(older) => level.take_over(&older.level, is_searched, blocks)?,
+            None => level.take_over(&Level::empty(0), is_searched, blocks)?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether nothing was committed since there were so many commits, and the thread is to go on.

@@ -7,18 +7,17 @@
 //! A chunk is stored in one row of the table `directory`. Its outline, in a [summary](super::summary), has its
 //! checksum. So an old chunk is recognized when it is read.
 //!
-//! What a search reads of a chunk stands together: what finds a block, and the fence, which finds a filter.
+//! What finds a filter stands together, in the fence of a chunk.
 
 use std::sync::{Arc, OnceLock};
 
 use super::summary::{Outline, key_bytes};
 use crate::store::blocks::{
-    BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Hint, Kind, LINE_BYTES, Line,
-    MAX_BLOCK_LINES, Problem, Row, decode_lines, encode_lines, lines_pass, seal, sealed_checksum,
-    unseal,
+    BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Kind, LINE_BYTES, Line,
+    MAX_BLOCK_LINES, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
+    sealed_checksum, unseal,
 };
 use crate::store::engine::LevelName;
-use crate::store::lookup::Samples;
 use crate::store::sizes::PAGE_BYTES;
 
 /// A new block of a level: its entry, and what else the directory says of it.
@@ -104,7 +103,6 @@ impl<R: Row> Parts<R> {
             checksum: u64::from_le_bytes(fields.take()?),
             puts: u16::from_le_bytes(fields.take()?),
             marks: u16::from_le_bytes(fields.take()?),
-            hint: Hint::default(),
         };
         let [filter_lines] = fields.take()?;
         if usize::from(filter_lines) > MAX_BLOCK_LINES {
@@ -145,9 +143,7 @@ pub(super) struct RowCounts {
 /// Some neighbouring entries.
 #[derive(Debug)]
 pub(super) struct Chunk<R> {
-    entries: Arc<[Entry<R>]>,
-    /// Samples of the last rows of the blocks.
-    samples: Samples,
+    pub(super) entries: Vec<Entry<R>>,
     /// The index of the first line of each filter, then the number of all lines.
     first_lines: Vec<u16>,
     /// The filters of all blocks, one after the other.
@@ -230,25 +226,13 @@ impl<R: Row> Chunk<R> {
             end += count;
             first_lines.push(end);
         }
-        let last = entries.last().map_or(0, |last| last.high.prefix());
-        let highs = entries.iter().map(|entry| entry.high.prefix());
-        let samples = Samples::new(highs, entries.len(), last);
         Self {
-            entries: entries.into(),
-            samples,
+            entries,
             first_lines,
             lines: parts.lines.into(),
             before,
             extents: parts.extents,
             checksum,
-        }
-    }
-
-    /// What finds a block in it.
-    pub(super) fn found(&self) -> Found<R> {
-        Found {
-            entries: self.entries.clone(),
-            samples: self.samples,
         }
     }
 
@@ -281,6 +265,15 @@ impl<R: Row> Chunk<R> {
         self.before[entry]
     }
 
+    /// The rows of a block in the segment of the chunk.
+    pub(super) fn rows_in<'s>(&self, segment: &'s Segment<R>, entry: usize) -> (&'s [R], &'s [R]) {
+        let from = self.before[entry];
+        let to = self.before[entry + 1];
+        let puts = &segment.puts()[from.puts as usize..to.puts as usize];
+        let marks = &segment.marks()[from.marks as usize..to.marks as usize];
+        (puts, marks)
+    }
+
     /// What a summary says of the chunk.
     pub(super) fn outline(&self) -> Outline<R> {
         Outline {
@@ -292,14 +285,6 @@ impl<R: Row> Chunk<R> {
             extent: self.extents.iter().copied().reduce(Extent::with),
         }
     }
-}
-
-/// What finds a block in a chunk, without a look at the chunk itself.
-#[derive(Clone, Debug)]
-pub(super) struct Found<R> {
-    pub(super) entries: Arc<[Entry<R>]>,
-    /// Samples of the last rows of the blocks.
-    pub(super) samples: Samples,
 }
 
 /// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
@@ -436,7 +421,6 @@ mod tests {
             checksum: !high,
             puts: (high % 7) as u16,
             marks: (high % 3) as u16,
-            hint: Hint::default(),
         }
     }
 

@@ -7,12 +7,12 @@ use super::lists::{merge, part};
 use super::set::SetLevel;
 use super::set_reader::{SetReader, ranges_to};
 use crate::error::{Error, Result};
-use crate::store::blocks::{CachedRow, Entry, Lists, Problem, Row};
+use crate::store::blocks::{Entry, Lists, Problem, Row};
 
 /// Called with the first and the last row that may be in a block that cannot be read or is wrong in itself.
 type Fault<'f, R> = &'f mut dyn FnMut(R, R, Error) -> Result<()>;
 
-impl<R: CachedRow> SetReader<'_, R> {
+impl<R: Row> SetReader<'_, R> {
     /// Ranges that together cover all rows, in order. At most `blocks` blocks end in each, those of all
     /// levels counted. So the rows of a range take a bounded memory, whatever the levels are like.
     pub(crate) fn even_parts(&self, blocks: usize) -> Result<Vec<RangeInclusive<R>>> {

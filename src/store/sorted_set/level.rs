@@ -7,21 +7,26 @@
 //! stays in memory. So opening a file does not wait for all its directories. What may have to read a chunk
 //! takes the blocks of the set, which know where chunks come from, and can fail.
 //!
-//! How a level keeps its chunks in memory is private to this file. To keep them otherwise, only this file changes.
+//! The rows of a chunk are in memory as a [`Segment`], or not. Whoever wants rows gets them from there, or reads the
+//! blocks. Levels share the slots of chunks that they have in common, and so the segments too.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use super::chunk::{Chunk, Fence, Found};
+use sdd::Guard;
+
+use super::chunk::{Chunk, Fence};
 use super::lists::part;
 use super::shared_list::SharedList;
 use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};
+use crate::metrics::Tally;
 use crate::store::blocks::{
-    Block, CachedRow, Entry, Extent, LINE_BYTES, Lists, Problem, Row, SetBlocks,
+    Block, Entry, Extent, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
+    SegmentBuilder, SetBlocks,
 };
 use crate::store::engine::LevelName;
-use crate::store::lookup::{Prefixes, partition_point_from, prefetch_at};
+use crate::store::lookup::Prefixes;
 
 /// The position of a block in its level. Positions are ordered as the blocks are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +37,10 @@ pub(crate) struct Position {
 
 /// One sorted run of blocks.
 #[derive(Debug)]
-pub(crate) struct Level<R> {
+pub(crate) struct Level<R: 'static> {
     /// The number under which its blocks and chunks are stored.
     pub(crate) number: u8,
-    tops: SharedList<Top<R>>,
-    slots: SharedList<Slot<R>>,
+    slots: SharedList<Arc<Slot<R>>>,
     /// One for each chunk, in sets with filters.
     fences: SharedList<Fence>,
     /// For each chunk the numbers of rows that the chunks before it put and mark.
@@ -54,34 +58,36 @@ pub(crate) struct Level<R> {
     /// The numbers of rows that are put and marked.
     rows: (u64, u64),
     memory_bytes: usize,
+    segment_bytes: u64,
 }
-
-/// What finds a block in a chunk. It fills a line of memory.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Top<R> {
-    /// Nothing until the chunk is read.
-    found: OnceLock<Found<R>>,
-}
-
-const _: () = assert!(size_of::<Top<u128>>() == 64);
 
 /// A chunk of a level.
-#[derive(Clone, Debug)]
-struct Slot<R> {
+#[derive(Debug)]
+struct Slot<R: 'static> {
+    residence: Residence<R>,
     outline: Outline<R>,
     /// Nothing until the chunk is read.
-    chunk: OnceLock<Arc<Chunk<R>>>,
+    chunk: OnceLock<Chunk<R>>,
+}
+
+impl<R: Row> Resident for Slot<R> {
+    fn take_use(&self) -> bool {
+        self.residence.take_use()
+    }
+
+    fn give_up(&self) {
+        self.residence.give_up();
+    }
 }
 
 impl<R: Row> Slot<R> {
-    /// What finds a block in it.
-    fn top(&self) -> Top<R> {
-        let found = match self.chunk.get() {
-            Some(chunk) => OnceLock::from(chunk.found()),
-            None => OnceLock::new(),
-        };
-        Top { found }
+    /// A slot for a chunk that is not read yet.
+    fn unread(outline: Outline<R>) -> Arc<Self> {
+        Arc::new(Self {
+            residence: Residence::new(),
+            outline,
+            chunk: OnceLock::new(),
+        })
     }
 
     /// What finds the filters of its blocks.
@@ -106,7 +112,13 @@ impl<R: Row> Slot<R> {
         if self.outline.lines > 0 {
             bytes += size_of::<Fence>();
         }
-        bytes + 256 + size_of::<Top<R>>() + size_of::<Self>()
+        bytes + 256 + size_of::<Self>()
+    }
+
+    /// The most bytes that its segment takes.
+    fn segment_bytes(&self) -> u64 {
+        let rows = self.outline.rows;
+        Segment::<R>::most_bytes((rows.puts + rows.marks) as usize) as u64
     }
 }
 
@@ -115,7 +127,6 @@ impl<R: Row> Level<R> {
     pub(crate) fn empty(number: u8) -> Self {
         Self {
             number,
-            tops: SharedList::default(),
             slots: SharedList::default(),
             fences: SharedList::default(),
             before: Vec::new(),
@@ -126,6 +137,7 @@ impl<R: Row> Level<R> {
             blocks: 0,
             rows: (0, 0),
             memory_bytes: 0,
+            segment_bytes: 0,
         }
     }
 
@@ -133,8 +145,7 @@ impl<R: Row> Level<R> {
     pub(super) fn unread(number: u8, outlines: Vec<Outline<R>>, summaries: Summaries) -> Self {
         let mut slots = Vec::with_capacity(outlines.len());
         for outline in outlines {
-            let chunk = OnceLock::new();
-            slots.push(Slot { outline, chunk });
+            slots.push(Slot::unread(outline));
         }
         let mut level = Self::empty(number).with_slots(0..0, &slots);
         level.summaries = summaries;
@@ -146,21 +157,24 @@ impl<R: Row> Level<R> {
     pub(super) fn with_chunks(&self, old: Range<usize>, new: Vec<Chunk<R>>) -> Self {
         let mut slots = Vec::with_capacity(new.len());
         for chunk in new {
-            let outline = chunk.outline();
-            let chunk = OnceLock::from(Arc::new(chunk));
-            slots.push(Slot { outline, chunk });
+            let slot = Slot::unread(chunk.outline());
+            // Nobody else has the slot yet.
+            _ = slot.chunk.set(chunk);
+            slots.push(slot);
         }
         self.with_slots(old, &slots)
     }
 
-    fn with_slots(&self, old: Range<usize>, new: &[Slot<R>]) -> Self {
+    fn with_slots(&self, old: Range<usize>, new: &[Arc<Slot<R>>]) -> Self {
         let mut rows = self.before.get(old.start).copied().unwrap_or(self.rows);
         let mut before = self.before[..old.start].to_vec();
         let mut blocks = self.blocks;
         let mut memory_bytes = self.memory_bytes;
+        let mut segment_bytes = self.segment_bytes;
         for slot in self.slots.range(old.clone()) {
             blocks -= usize::from(slot.outline.blocks);
             memory_bytes -= slot.memory_bytes();
+            segment_bytes -= slot.segment_bytes();
         }
         let mut added_highs = Vec::with_capacity(new.len());
         for slot in new {
@@ -170,6 +184,7 @@ impl<R: Row> Level<R> {
             rows.1 += u64::from(outline.rows.marks);
             blocks += usize::from(outline.blocks);
             memory_bytes += slot.memory_bytes();
+            segment_bytes += slot.segment_bytes();
             added_highs.push(outline.high);
         }
         // The rows of the chunks behind come after others now.
@@ -187,7 +202,6 @@ impl<R: Row> Level<R> {
         highs.splice(old.clone(), added_highs);
         Self {
             number: self.number,
-            tops: self.tops.splice(old.clone(), new.iter().map(Slot::top)),
             fences: self.fences_with(&old, new),
             before,
             prefixes: Prefixes::new(highs.iter().map(|high| high.prefix()), 1),
@@ -197,29 +211,32 @@ impl<R: Row> Level<R> {
             blocks,
             rows,
             memory_bytes,
+            segment_bytes,
             slots: self.slots.splice(old, new.iter().cloned()),
         }
     }
 
     /// The fences of the chunks, with others in the place of those of a range.
-    fn fences_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> SharedList<Fence> {
+    fn fences_with(&self, old: &Range<usize>, new: &[Arc<Slot<R>>]) -> SharedList<Fence> {
         let had_filters = self.fences.len() > 0;
         if !had_filters && new.iter().all(|slot| slot.outline.lines == 0) {
             return SharedList::default();
         }
         if self.fences.len() == self.slots.len() {
-            return self.fences.splice(old.clone(), new.iter().map(Slot::fence));
+            return self
+                .fences
+                .splice(old.clone(), new.iter().map(|slot| slot.fence()));
         }
         // So far no block of the level had a filter.
         let head = self.slots.range(0..old.start);
         let tail = self.slots.range(old.end..self.slots.len());
         let slots = head.chain(new).chain(tail);
-        SharedList::default().splice(0..0, slots.map(Slot::fence))
+        SharedList::default().splice(0..0, slots.map(|slot| slot.fence()))
     }
 
     /// The greatest times up to each chunk, with other chunks in the place of those of a range. None in sets without
     /// extents.
-    fn latest_with(&self, old: &Range<usize>, new: &[Slot<R>]) -> Vec<i64> {
+    fn latest_with(&self, old: &Range<usize>, new: &[Arc<Slot<R>>]) -> Vec<i64> {
         let had_extents = !self.latest.is_empty();
         if !had_extents && new.iter().all(|slot| slot.outline.extent.is_none()) {
             return Vec::new();
@@ -250,6 +267,11 @@ impl<R: Row> Level<R> {
         self.memory_bytes
     }
 
+    /// The most memory that its segments take if all are in memory, in bytes.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
     /// The numbers of rows that it puts and marks.
     pub(crate) fn rows(&self) -> (u64, u64) {
         self.rows
@@ -274,11 +296,16 @@ impl<R: Row> Level<R> {
     }
 
     /// A chunk, which is read if it was not.
-    pub(super) fn chunk(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Arc<Chunk<R>>> {
-        let Slot { outline, chunk } = &self.slots[index];
-        if let Some(chunk) = chunk.get() {
-            return Ok(chunk);
+    pub(super) fn chunk(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Chunk<R>> {
+        match self.slots[index].chunk.get() {
+            Some(chunk) => Ok(chunk),
+            None => self.read_chunk(index, blocks),
         }
+    }
+
+    #[cold]
+    fn read_chunk(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Chunk<R>> {
+        let Slot { outline, chunk, .. } = &*self.slots[index];
         let level = LevelName {
             table: blocks.table(),
             number: self.number,
@@ -300,86 +327,47 @@ impl<R: Row> Level<R> {
             return Err(damaged("it overlaps the one before"));
         }
         // Another thread may have read the same.
-        Ok(chunk.get_or_init(|| Arc::new(read)))
-    }
-
-    /// What finds a block in a chunk, which is read if it was not.
-    #[inline]
-    fn found(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Found<R>> {
-        if let Some(top) = self.tops.get(index)
-            && let Some(found) = top.found.get()
-        {
-            return Ok(found);
-        }
-        self.read(index, blocks)
-    }
-
-    #[cold]
-    fn read(&self, index: usize, blocks: SetBlocks<'_>) -> Result<&Found<R>> {
-        let chunk = self.chunk(index, blocks)?;
-        if let Some(fence) = self.fences.get(index) {
-            fence.fill(chunk);
-        }
-        Ok(self.tops[index].found.get_or_init(|| chunk.found()))
-    }
-
-    /// The entries of a chunk. There are none if the chunk is not read yet, or there is no such chunk.
-    #[inline]
-    fn entries_at_hand(&self, chunk: usize) -> &[Entry<R>] {
-        if let Some(top) = self.tops.get(chunk)
-            && let Some(found) = top.found.get()
-        {
-            return &found.entries;
-        }
-        &[]
+        Ok(chunk.get_or_init(|| read))
     }
 
     /// The number of entries of a chunk.
-    #[inline]
     fn entries_of(&self, chunk: usize) -> usize {
-        match self.entries_at_hand(chunk) {
-            [] => self.slots[chunk].outline.blocks.into(),
-            entries => entries.len(),
-        }
+        self.slots[chunk].outline.blocks.into()
     }
 
     /// The position of the first block that ends at `row` or after it, or the end.
     pub(crate) fn find(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
-        Ok(self.position_from(self.guess(row, blocks)?, row))
+        let chunk = self.chunk_of(row);
+        if chunk == self.highs.len() {
+            return Ok(self.end());
+        }
+        let left = self.entries_from(chunk, row, blocks)?.len();
+        let entry = self.entries_of(chunk) - left;
+        Ok(Position { chunk, entry })
     }
 
-    /// A guess at the position that [`find`](Self::find) returns. It is in the same chunk, or the end. No
-    /// entry is read for it.
-    #[inline]
-    pub(super) fn guess(&self, row: R, blocks: SetBlocks<'_>) -> Result<Position> {
-        let chunk = self.chunk_of(row);
-        let Some(high) = self.highs.get(chunk) else {
-            return Ok(self.end());
-        };
-        let Found { entries, samples } = self.found(chunk, blocks)?;
-        let entry = samples.guess(entries.len(), high.prefix(), row.prefix());
-        Ok(Position { chunk, entry })
+    /// The entries of a chunk from the first block on that ends at `row` or after it.
+    pub(super) fn entries_from(
+        &self,
+        chunk: usize,
+        row: R,
+        blocks: SetBlocks<'_>,
+    ) -> Result<&[Entry<R>]> {
+        let entries = &self.chunk(chunk, blocks)?.entries;
+        Ok(&entries[entries.partition_point(|entry| entry.high < row)..])
     }
 
     /// The index of the first chunk that ends at `row` or after it, or the number of chunks.
     #[inline]
-    fn chunk_of(&self, row: R) -> usize {
+    pub(super) fn chunk_of(&self, row: R) -> usize {
         let around = self.prefixes.around(row.prefix());
         around.start + self.highs[around].partition_point(|high| *high < row)
     }
 
-    /// Fetches the entry at a position.
+    /// The last row of a chunk. `None` behind the last chunk.
     #[inline]
-    pub(super) fn prefetch(&self, position: Position) {
-        prefetch_at(self.entries_at_hand(position.chunk), position.entry);
-    }
-
-    /// The position that [`find`](Self::find) returns, from a [`guess`](Self::guess) at it.
-    #[inline]
-    pub(super) fn position_from(&self, guess: Position, row: R) -> Position {
-        let entries = self.entries_at_hand(guess.chunk);
-        let entry = partition_point_from(entries, guess.entry, |entry| entry.high < row);
-        Position { entry, ..guess }
+    pub(super) fn high_of(&self, chunk: usize) -> Option<R> {
+        self.highs.get(chunk).copied()
     }
 
     /// The positions of the blocks that may have rows in a range.
@@ -430,8 +418,8 @@ impl<R: Row> Level<R> {
         if position.chunk >= self.highs.len() {
             return Ok(None);
         }
-        let found = self.found(position.chunk, blocks)?;
-        Ok(found.entries.get(position.entry))
+        let chunk = self.chunk(position.chunk, blocks)?;
+        Ok(chunk.entries.get(position.entry))
     }
 
     /// The last rows of all chunks, and those of all summaries, as numbers.
@@ -461,20 +449,18 @@ impl<R: Row> Level<R> {
     ) -> Result<impl Iterator<Item = &Entry<R>>> {
         let Range { start, end } = positions;
         let chunks_end = end.chunk + usize::from(end.entry > 0);
-        let chunks = start.chunk..chunks_end.min(self.slots.len());
-        for chunk in chunks.clone() {
-            self.found(chunk, blocks)?;
-        }
-        Ok(chunks.flat_map(move |chunk| {
-            let mut entries = self.entries_at_hand(chunk);
+        let mut parts = Vec::new();
+        for chunk in start.chunk..chunks_end.min(self.slots.len()) {
+            let mut entries = &self.chunk(chunk, blocks)?.entries[..];
             if chunk == end.chunk {
                 entries = &entries[..end.entry];
             }
             if chunk == start.chunk {
                 entries = entries.get(start.entry..).unwrap_or(&[]);
             }
-            entries
-        }))
+            parts.push(entries);
+        }
+        Ok(parts.into_iter().flatten())
     }
 
     /// Whether there may be rows with this prefix, in a set with filters. The first of them can only be in
@@ -489,7 +475,7 @@ impl<R: Row> Level<R> {
             if let Some(passes) = fence.passes(prefix) {
                 return Ok(passes);
             }
-            self.read(chunk, blocks)?;
+            fence.fill(self.chunk(chunk, blocks)?);
             return Ok(fence.passes(prefix).unwrap_or(true));
         }
         Ok(false)
@@ -514,19 +500,196 @@ impl<R: Row> Level<R> {
     }
 }
 
-impl<R: CachedRow> Level<R> {
-    /// Adds the rows of all blocks that may have rows in a range to lists whose rows come before them. Blocks
-    /// that are not cached are not kept.
+/// The rows.
+impl<R: Row> Level<R> {
+    /// The residence of a chunk. `None` behind the last chunk.
+    #[inline]
+    pub(super) fn residence(&self, chunk: usize) -> Option<&Residence<R>> {
+        Some(&self.slots.get(chunk)?.residence)
+    }
+
+    /// The segment of a chunk, if it is in memory. It takes no lock.
+    fn segment<'g>(&self, chunk: usize, guard: &'g Guard) -> Option<&'g Segment<R>> {
+        self.residence(chunk)?.segment(guard)
+    }
+
+    /// The segment of a chunk, of which a block is to be read otherwise. It is made now, if so many blocks were read
+    /// that this is worth it and memory allows it.
+    #[cold]
+    pub(super) fn segment_for_block<'g>(
+        &self,
+        chunk: usize,
+        blocks: SetBlocks<'_>,
+        guard: &'g Guard,
+    ) -> Result<Option<&'g Segment<R>>> {
+        let slot = &self.slots[chunk];
+        let count = self.entries_of(chunk);
+        if slot
+            .residence
+            .count_read(count, slot.segment_bytes(), blocks.cache())
+        {
+            self.make_segment(chunk, None, blocks)?;
+        }
+        Ok(slot.residence.segment(guard))
+    }
+
+    /// Makes the segment of a chunk. Blocks that an older level has in memory are copied, the others are read.
+    ///
+    /// If one of them is damaged, there is no segment. Who needs the block gets the error, and the others their rows.
+    fn make_segment(
+        &self,
+        chunk: usize,
+        older: Option<&Self>,
+        blocks: SetBlocks<'_>,
+    ) -> Result<()> {
+        match self.read_segment(chunk, older, blocks) {
+            Ok(segment) => {
+                let slot = &self.slots[chunk];
+                let resident: Weak<Slot<R>> = Arc::downgrade(slot);
+                slot.residence.keep(segment, blocks.cache(), resident);
+                Ok(())
+            }
+            Err(Error::Damaged { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_segment(
+        &self,
+        chunk: usize,
+        older: Option<&Self>,
+        blocks: SetBlocks<'_>,
+    ) -> Result<Segment<R>> {
+        let slot = &self.slots[chunk];
+        let rows = slot.outline.rows;
+        let mut segment = SegmentBuilder::new((rows.puts + rows.marks) as usize);
+        let mut lists = Lists::default();
+        let guard = Guard::new();
+        for entry in &self.chunk(chunk, blocks)?.entries {
+            if let Some(older) = older
+                && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
+            {
+                segment.add(puts, marks);
+                continue;
+            }
+            lists.clear();
+            blocks.read_rows(entry, &mut lists)?;
+            segment.add(&lists.puts, &lists.marks);
+        }
+        Ok(segment.finish())
+    }
+
+    /// Makes the segments of those chunks that took the place of chunks of an older level whose segments are in memory.
+    /// If `all_new`, also those of the other chunks that the older level does not have, as far as there is room.
+    pub(crate) fn take_over(
+        &self,
+        older: &Self,
+        all_new: bool,
+        blocks: SetBlocks<'_>,
+    ) -> Result<()> {
+        let guard = Guard::new();
+        for chunk in 0..self.slots.len() {
+            let slot = &self.slots[chunk];
+            let before = older.slots.get(older.chunk_of(slot.outline.high));
+            if before.is_some_and(|before| Arc::ptr_eq(before, slot)) {
+                continue;
+            }
+            let was_resident =
+                before.is_some_and(|before| before.residence.segment(&guard).is_some());
+            let is_wanted =
+                was_resident || all_new && blocks.cache().has_room_for(slot.segment_bytes());
+            if is_wanted && slot.residence.segment(&guard).is_none() {
+                self.make_segment(chunk, Some(older), blocks)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a block of this level or of one that follows it, if they are in memory.
+    fn resident_rows_of<'g>(
+        &self,
+        entry: &Entry<R>,
+        guard: &'g Guard,
+    ) -> Option<(&'g [R], &'g [R])> {
+        let chunk = self.chunk_of(entry.high);
+        let segment = self.segment(chunk, guard)?;
+        let listed = self.slots[chunk].chunk.get()?;
+        let found = listed
+            .entries
+            .binary_search_by_key(&entry.high, |entry| entry.high);
+        let found = found
+            .ok()
+            .filter(|&found| listed.entries[found].id == entry.id)?;
+        Some(listed.rows_in(segment, found))
+    }
+
+    /// A block that was found at a position: its entry, and its rows from memory, or read. `None` at the end.
+    pub(super) fn block<'g>(
+        &self,
+        position: Position,
+        blocks: SetBlocks<'_>,
+        guard: &'g Guard,
+    ) -> Result<Option<(R, Block<'g, R>)>> {
+        let Some(entry) = self.entry(position, blocks)? else {
+            return Ok(None);
+        };
+        let segment = match self.segment(position.chunk, guard) {
+            None => self.segment_for_block(position.chunk, blocks, guard)?,
+            segment => segment,
+        };
+        let tally = match segment {
+            Some(_) => Tally::CacheHits,
+            None => Tally::CacheMisses,
+        };
+        blocks.cache().tallies.add(tally, 1);
+        let block = match segment {
+            Some(segment) => {
+                let chunk = self.chunk(position.chunk, blocks)?;
+                let (puts, marks) = chunk.rows_in(segment, position.entry);
+                Block::Resident(puts, marks)
+            }
+            None => {
+                let mut lists = Lists::default();
+                blocks.read_rows(entry, &mut lists)?;
+                Block::Read(lists)
+            }
+        };
+        Ok(Some((entry.high, block)))
+    }
+
+    /// Adds the rows of some blocks to lists whose rows come before them. What is read for it is not kept.
+    pub(crate) fn append_blocks(
+        &self,
+        positions: Range<Position>,
+        blocks: SetBlocks<'_>,
+        rows: &mut Lists<R>,
+    ) -> Result<()> {
+        let guard = Guard::new();
+        let mut position = positions.start;
+        while position < positions.end
+            && let Some(entry) = self.entry(position, blocks)?
+        {
+            match self.segment(position.chunk, &guard) {
+                Some(segment) => {
+                    let chunk = self.chunk(position.chunk, blocks)?;
+                    rows.extend(chunk.rows_in(segment, position.entry));
+                }
+                None => blocks.read_rows(entry, rows)?,
+            }
+            position = self.after(position, 1);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of all blocks that may have rows in a range to lists whose rows come before them. What is read
+    /// for it is not kept.
     pub(crate) fn append_rows(
         &self,
         range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
         rows: &mut Lists<R>,
     ) -> Result<()> {
-        for entry in self.entries(self.overlapping(range, blocks)?, blocks)? {
-            blocks.append_rows(entry, rows)?;
-        }
-        Ok(())
+        self.append_blocks(self.overlapping(range, blocks)?, blocks, rows)
     }
 
     /// The numbers of rows of a range that it puts and marks. At most two blocks are read.
@@ -535,12 +698,13 @@ impl<R: CachedRow> Level<R> {
         range: &RangeInclusive<R>,
         blocks: SetBlocks<'_>,
     ) -> Result<(u64, u64)> {
+        let guard = Guard::new();
         let first = self.find(*range.start(), blocks)?;
-        let Some(entry) = self.entry(first, blocks)? else {
+        let Some((high, block)) = self.block(first, blocks, &guard)? else {
             return Ok((0, 0));
         };
-        let (mut puts, mut marks) = count_in(&blocks.rows(entry)?, range);
-        if entry.high >= *range.end() {
+        let (mut puts, mut marks) = count_in(&block, range);
+        if high >= *range.end() {
             return Ok((puts, marks));
         }
         // The directory counts the blocks between.
@@ -549,8 +713,8 @@ impl<R: CachedRow> Level<R> {
         let to = self.rows_before(last, blocks)?;
         puts += to.0 - from.0;
         marks += to.1 - from.1;
-        if let Some(entry) = self.entry(last, blocks)? {
-            let of_last = count_in(&blocks.rows(entry)?, range);
+        if let Some((_, block)) = self.block(last, blocks, &guard)? {
+            let of_last = count_in(&block, range);
             puts += of_last.0;
             marks += of_last.1;
         }
@@ -559,7 +723,7 @@ impl<R: CachedRow> Level<R> {
 }
 
 /// The numbers of rows of a range that a block puts and marks.
-fn count_in<R: CachedRow>(block: &Block<R>, range: &RangeInclusive<R>) -> (u64, u64) {
+fn count_in<R: Row>(block: &Block<'_, R>, range: &RangeInclusive<R>) -> (u64, u64) {
     let puts = part(block.puts(), range).len() as u64;
     let marks = part(block.marks(), range).len() as u64;
     (puts, marks)

@@ -8,6 +8,8 @@ mod lists;
 mod overlay;
 mod ranges;
 mod run;
+#[cfg(test)]
+mod segment_tests;
 mod set;
 mod set_reader;
 mod shared_list;

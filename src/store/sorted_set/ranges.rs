@@ -1,53 +1,48 @@
 //! Reading many ranges of sorted sets at once.
 //!
-//! The plain algorithm: for each range and each level, find the blocks of the range in the directory. Get
-//! each block from the cache, and give its rows in the range. Then give the rows of the runs in memory.
+//! The plain algorithm: for each range and each level, find the chunk in which the range begins, and give its rows in
+//! the range from the segment of the chunk. If that is not in memory, read the blocks of the range. Then give the rows
+//! of the runs in memory.
 //!
-//! The cost of that is waiting for memory: for the directory, for the slot in the cache, for the rows. So
-//! the code departs from the plain algorithm in two ways.
+//! The cost of that is waiting for memory: for the segment, for its index, for the rows. So the code departs from the
+//! plain algorithm in two ways.
 //!
 //! First, each step is a short loop of its own over all ranges. It fetches the memory that the next loop
 //! reads. So the processor waits for many lines of memory at the same time. It looks ahead by only some
-//! hundred instructions. That is why calculations come before a loop that fetches. Locks make the
-//! processor wait, so they have loops of their own.
+//! hundred instructions. That is why calculations come before a loop that fetches.
 //!
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
 //!
-//! A cache that is too small does not have a block when the next range needs it. Ranges that come in order need
-//! one block in each level. So the blocks that were read last are kept (`LastRead`).
+//! Ranges that come in order need one block in each level. So the blocks that were read last are kept (`LastRead`).
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
+use sdd::Guard;
 use smallvec::SmallVec;
 
-use super::level::{Level, Position};
+use super::level::Level;
 use super::lists::part;
 use super::run::IndexedRows;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
 use crate::error::Result;
 use crate::metrics::Tally;
-use crate::store::blocks::{Block, BlockId, CachedRow, Entry, Held, Lists, SetBlocks};
-use crate::store::lookup::{prefetch, prefetch_at};
+use crate::store::blocks::{BlockId, Entry, Lists, Residence, Row, Segment, SetBlocks};
+use crate::store::lookup::prefetch;
 
 /// The number of ranges, or of their parts, that are read together.
 const TOGETHER: usize = 32;
 
-/// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while
-/// it goes through them.
-const MOST_LINES: usize = 16;
-
 /// What a call of [`read_ranges`] read.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// The number of blocks.
-    pub(crate) blocks: u64,
-    /// The number of blocks that were not cached.
-    missed: u64,
-    /// The indexes of the ranges with more than `most_blocks` blocks in some level. Nothing of that level
-    /// was read.
+    /// The number of segments and blocks.
+    pub(crate) parts: u64,
+    /// The number of blocks among them.
+    blocks: u64,
+    /// The indexes of the ranges with more rows than `most_rows` in some level. Nothing of them was read there.
     pub(crate) too_long: Vec<usize>,
 }
 
@@ -63,21 +58,23 @@ pub(crate) enum Marks {
 ///
 /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
 /// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
-/// each block is read once, even without a cache. If a range has more than
-/// `most_blocks` blocks in a level, it is not read there, and the result says so. The ranges may be of
-/// different sets of one file.
-pub(crate) fn read_ranges<'a, R: CachedRow>(
+/// each block is read once, even without a cache. If a range has more than `most_rows` rows in a part of a level, they
+/// are not read, and the result says so; if the level is not in memory, it is told by the number of blocks. The ranges
+/// may be of different sets of one file.
+pub(crate) fn read_ranges<'a, R: Row>(
     ranges: impl Iterator<Item = (SetReader<'a, R>, RangeInclusive<R>)>,
     marks: Marks,
-    most_blocks: usize,
+    most_rows: usize,
     mut each: impl FnMut(usize, &[R], &[R]),
 ) -> Result<Reading> {
+    let guard = Guard::new();
     let mut together = Together {
         marks,
-        most_blocks,
+        most_rows,
+        guard: &guard,
         runs: SmallVec::new(),
         levels: SmallVec::new(),
-        parts: SmallVec::new(),
+        segments: SmallVec::new(),
         last_read: LastRead::new(),
         reading: Reading::default(),
     };
@@ -102,22 +99,29 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
             }
         }
         cache = Some(reader.blocks.cache());
-        let range = InSource {
-            index,
-            first,
-            last,
-            source: (),
-            guess: Position::default(),
-            blocks: reader.blocks,
-        };
+        let range = Searched { index, first, last };
         for run in reader.set.runs() {
-            together.runs.push(range.within((run.puts(), true)));
+            together.runs.push(InRun {
+                range,
+                rows: run.puts(),
+                are_puts: true,
+            });
             if marks == Marks::Wanted && !run.marks().is_empty() {
-                together.runs.push(range.within((run.marks(), false)));
+                together.runs.push(InRun {
+                    range,
+                    rows: run.marks(),
+                    are_puts: false,
+                });
             }
         }
         for SetLevel { level, .. } in &reader.set.levels {
-            together.levels.push(range.within(&**level));
+            together.levels.push(InLevel {
+                range,
+                level,
+                chunk: 0,
+                residence: None,
+                blocks: reader.blocks,
+            });
         }
         if together.runs.len() + together.levels.len() >= TOGETHER {
             together.read(&mut each)?;
@@ -125,295 +129,202 @@ pub(crate) fn read_ranges<'a, R: CachedRow>(
     }
     together.read(&mut each)?;
     let reading = together.reading;
-    // Once for all blocks, since a query is over after some of them.
+    // Once for all parts, since a query is over after some of them.
     if let Some(cache) = cache
-        && reading.blocks > 0
+        && reading.parts > 0
     {
+        cache.note_search();
         cache
             .tallies
-            .add(Tally::CacheHits, reading.blocks - reading.missed);
-        cache.tallies.add(Tally::CacheMisses, reading.missed);
+            .add(Tally::CacheHits, reading.parts - reading.blocks);
+        cache.tallies.add(Tally::CacheMisses, reading.blocks);
     }
     Ok(reading)
 }
 
 /// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the time of a
 /// query.
-struct Together<'a, R> {
+struct Together<'a, 'g, R: Row> {
     marks: Marks,
-    most_blocks: usize,
-    /// Of each run, its puts, and its marks if they are wanted.
+    most_rows: usize,
+    /// While it lives, no segment is freed.
+    guard: &'g Guard,
+    /// Of each run its puts, and its marks if they are wanted.
     runs: SmallVec<[InRun<'a, R>; TOGETHER]>,
-    levels: SmallVec<[InSource<'a, R, &'a Level<R>>; TOGETHER]>,
-    parts: SmallVec<[Part<'a, R>; TOGETHER]>,
+    levels: SmallVec<[InLevel<'a, R>; TOGETHER]>,
+    segments: SmallVec<[InSegment<'g, R>; TOGETHER]>,
     last_read: LastRead<R>,
     reading: Reading,
 }
 
-/// A range in the puts or the marks of a run. The flag is true for puts.
-type InRun<'a, R> = InSource<'a, R, (&'a IndexedRows<R>, bool)>;
-
-/// A range in a run or in a level.
+/// A range, with its index.
 #[derive(Clone, Copy)]
-struct InSource<'a, R, S> {
+struct Searched<R> {
     index: usize,
     first: R,
     last: R,
-    source: S,
-    /// In a level, a guess at the block in which the range begins.
-    guess: Position,
+}
+
+/// A range in the puts or the marks of a run.
+struct InRun<'a, R> {
+    range: Searched<R>,
+    rows: &'a IndexedRows<R>,
+    are_puts: bool,
+}
+
+/// A range in a level.
+#[derive(Clone, Copy)]
+struct InLevel<'a, R: Row> {
+    range: Searched<R>,
+    level: &'a Level<R>,
+    /// The chunk in which the range begins, and its residence.
+    chunk: usize,
+    residence: Option<&'a Residence<R>>,
     blocks: SetBlocks<'a>,
 }
 
-impl<'a, R: CachedRow> InSource<'a, R, ()> {
-    /// The same range in a source.
-    fn within<S>(&self, source: S) -> InSource<'a, R, S> {
-        InSource {
-            index: self.index,
-            first: self.first,
-            last: self.last,
-            source,
-            guess: self.guess,
-            blocks: self.blocks,
-        }
-    }
-}
-
-/// The part of a range that lies in one block.
-struct Part<'a, R> {
-    index: usize,
-    first: R,
-    last: R,
-    entry: &'a Entry<R>,
-    blocks: SetBlocks<'a>,
-    /// The slot in which the block is cached.
-    slot: Option<usize>,
-    rows: Rows<'a, R>,
+/// A range in a segment.
+struct InSegment<'g, R> {
+    range: Searched<R>,
+    segment: &'g Segment<R>,
     /// The indexes of the rows that may be in the range.
     around: Range<usize>,
 }
 
-enum Rows<'a, R> {
-    Unread,
-    Held(Held<'a>),
-    Read(Block<R>),
-}
-
-impl<R: CachedRow> Part<'_, R> {
-    /// The rows in a line of memory.
-    const ROWS_OF_A_LINE: usize = 64 / size_of::<R>();
-
-    /// The rows that are put, and those that are marked.
-    #[inline]
-    fn lists(&self) -> (&[R], &[R]) {
-        match &self.rows {
-            Rows::Held(held) => {
-                let Some(block) = held.as_ref().and_then(R::sampled) else {
-                    return (&[], &[]);
-                };
-                let puts = block.rows.len().min(self.entry.puts.into());
-                block.rows.split_at(puts)
-            }
-            Rows::Read(block) => (block.puts(), block.marks()),
-            Rows::Unread => (&[], &[]),
-        }
-    }
-
-    /// The indexes of the rows that may be in the range.
-    #[inline]
-    fn around(&self) -> Range<usize> {
-        match &self.rows {
-            Rows::Held(held) => {
-                let Some(block) = held.as_ref().and_then(R::sampled) else {
-                    return 0..0;
-                };
-                let count = self.entry.puts.into();
-                let high = self.entry.high.prefix();
-                let from = block.samples.guess(count, high, self.first.prefix());
-                let to = block.samples.guess(count, high, self.last.prefix());
-                let first = from.saturating_sub(Self::ROWS_OF_A_LINE);
-                first..(to + Self::ROWS_OF_A_LINE).min(count)
-            }
-            Rows::Read(block) => {
-                let puts = block.puts();
-                let from = puts.partition_point(|&row| row < self.first);
-                from..puts.partition_point(|&row| row < self.last)
-            }
-            Rows::Unread => 0..0,
-        }
-    }
-
-    /// Fetches the line in which the range may begin.
-    #[inline]
-    fn prefetch_first(&self) {
-        prefetch_at(self.lists().0, self.around.start);
-    }
-
-    /// Fetches the other lines of the range, up to where it may end.
-    #[inline]
-    fn prefetch_others(&self) {
-        let line = Self::ROWS_OF_A_LINE;
-        let puts = self.lists().0.get(self.around.clone()).unwrap_or(&[]);
-        let puts = &puts[..puts.len().min(MOST_LINES * line)];
-        // A loop with `for` would ask at each row which part of the chain it is in: a twentieth of a query.
-        puts.iter()
-            .step_by(line)
-            .skip(1)
-            .chain(puts.last())
-            .for_each(prefetch);
-    }
-
-    /// Gives the rows that may be in the range. If the range turns out to be longer, more rows are given.
-    #[inline]
-    fn give(&self, wanted: Marks, each: &mut impl FnMut(usize, &[R], &[R])) {
-        let step = Self::ROWS_OF_A_LINE;
-        let (puts, marks) = self.lists();
-        let mut from = self.around.start.min(puts.len());
-        let mut to = self.around.end.min(puts.len());
-        // Only rows that were fetched are read here. The first and the last of the rows to give show
-        // whether the range goes on.
-        while from > 0 && puts.get(from).is_none_or(|&row| row >= self.first) {
-            from = from.saturating_sub(step);
-        }
-        while to < puts.len() && (to == 0 || puts[to - 1] <= self.last) {
-            to = (to + step).min(puts.len());
-        }
-        let marks = match wanted {
-            Marks::Wanted => part(marks, &(self.first..=self.last)),
-            Marks::Ignored => &[],
-        };
-        each(self.index, &puts[from..to], marks);
-    }
-}
-
-impl<'a, R: CachedRow> Together<'a, R> {
+impl<'a, 'g, R: Row> Together<'a, 'g, R> {
     /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
     fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        for range in &self.runs {
-            range.source.0.prefetch_occupied(range.first);
+        for of in &self.runs {
+            of.rows.prefetch_occupied(of.range.first);
         }
-        for range in &mut self.levels {
-            range.guess = range.source.guess(range.first, range.blocks)?;
-        }
-        for range in &self.levels {
-            range.source.prefetch(range.guess);
+        for of in &mut self.levels {
+            of.chunk = of.level.chunk_of(of.range.first);
+            of.residence = of.level.residence(of.chunk);
+            of.residence.map(prefetch);
         }
         self.runs
-            .retain(|range| range.source.0.may_have(range.first, range.last));
-        for i in 0..self.levels.len() {
-            self.add_parts(self.levels[i], each)?;
+            .retain(|of| of.rows.may_have(of.range.first, of.range.last));
+        for index in 0..self.levels.len() {
+            self.read_level(self.levels[index], each)?;
         }
         self.levels.clear();
-        self.read_parts(each)?;
-        for range in self.runs.drain(..) {
-            let (rows, are_puts) = range.source;
-            let rows = rows.around(&(range.first..=range.last));
-            match are_puts {
-                true => each(range.index, rows, &[]),
-                false => each(range.index, &[], rows),
+        for of in &self.runs {
+            of.rows.prefetch_index(of.range.first);
+        }
+        self.read_segments(each);
+        for of in self.runs.drain(..) {
+            let Searched { index, first, last } = of.range;
+            let rows = of.rows.around(&(first..=last));
+            match of.are_puts {
+                true => each(index, rows, &[]),
+                false => each(index, &[], rows),
             }
         }
         Ok(())
     }
 
-    /// Divides a range of a level into parts, one for each block.
-    fn add_parts(
+    /// Finds the segments of a range of a level. Where a segment is not in memory, the rows are read.
+    #[inline]
+    fn read_level(
         &mut self,
-        range: InSource<'a, R, &'a Level<R>>,
+        of: InLevel<'a, R>,
         each: &mut impl FnMut(usize, &[R], &[R]),
     ) -> Result<()> {
-        let InSource {
-            index,
-            first,
-            last,
-            source: level,
-            guess,
-            blocks,
-        } = range;
-        let mut position = level.position_from(guess, first);
-        if self.most_blocks < usize::MAX {
-            let end = level.after(position, self.most_blocks - 1);
-            let entry = level.entry(end, blocks)?;
-            if entry.is_some_and(|entry| entry.high < last) {
-                self.reading.too_long.push(index);
+        let mut chunk = of.chunk;
+        let mut residence = of.residence;
+        while let Some(here) = residence {
+            let segment = match here.segment(self.guard) {
+                None => of.level.segment_for_block(chunk, of.blocks, self.guard)?,
+                segment => segment,
+            };
+            if let Some(segment) = segment {
+                segment.prefetch();
+                self.segments.push(InSegment {
+                    range: of.range,
+                    segment,
+                    around: 0..0,
+                });
+                if self.segments.len() == TOGETHER {
+                    self.read_segments(each);
+                }
+            } else if !self.read_blocks(of, chunk, each)? {
                 return Ok(());
             }
-        }
-        while let Some(entry) = level.entry(position, blocks)? {
-            self.parts.push(Part {
-                index,
-                first,
-                last,
-                entry,
-                blocks,
-                slot: None,
-                rows: Rows::Unread,
-                around: 0..0,
-            });
-            if self.parts.len() == TOGETHER {
-                self.read_parts(each)?;
+            if of.level.high_of(chunk) >= Some(of.range.last) {
+                break;
             }
+            chunk += 1;
+            residence = of.level.residence(chunk);
+        }
+        Ok(())
+    }
+
+    /// Reads the segments, and leaves none. It also fetches the memory of the runs that is read after that.
+    fn read_segments(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) {
+        for of in &self.segments {
+            of.segment.prefetch_index(of.range.first);
+        }
+        for of in &self.runs {
+            of.rows.prefetch_rows(of.range.first);
+        }
+        for of in &mut self.segments {
+            of.around = of.segment.around(&(of.range.first..=of.range.last));
+            of.segment.prefetch_rows(&of.around);
+        }
+        self.reading.parts += self.segments.len() as u64;
+        for InSegment {
+            range,
+            segment,
+            around,
+        } in self.segments.drain(..)
+        {
+            let Searched { index, first, last } = range;
+            if around.len() > self.most_rows {
+                self.reading.too_long.push(index);
+                continue;
+            }
+            let marks = match self.marks {
+                Marks::Wanted => part(segment.marks(), &(first..=last)),
+                Marks::Ignored => &[],
+            };
+            each(index, &segment.puts()[around], marks);
+        }
+    }
+
+    /// Reads the blocks of a chunk that may have rows of a range. False if the range is too long, and nothing is to be
+    /// read.
+    #[cold]
+    fn read_blocks(
+        &mut self,
+        of: InLevel<'a, R>,
+        chunk: usize,
+        each: &mut impl FnMut(usize, &[R], &[R]),
+    ) -> Result<bool> {
+        /// More blocks than this are taken to have too many rows, if there is a limit.
+        const FEW_BLOCKS: usize = 2;
+        let Searched { index, first, last } = of.range;
+        let entries = of.level.entries_from(chunk, first, of.blocks)?;
+        if self.most_rows < usize::MAX
+            && let Some(entry) = entries.get(FEW_BLOCKS - 1)
+            && entry.high < last
+        {
+            self.reading.too_long.push(index);
+            return Ok(false);
+        }
+        for entry in entries {
+            let rows = self.last_read.rows(of.blocks, entry, first, last)?;
+            let marks = match self.marks {
+                Marks::Wanted => part(&rows.marks, &(first..=last)),
+                Marks::Ignored => &[],
+            };
+            each(index, part(&rows.puts, &(first..=last)), marks);
+            self.reading.parts += 1;
+            self.reading.blocks += 1;
             if entry.high >= last {
                 break;
             }
-            position = level.after(position, 1);
         }
-        Ok(())
-    }
-
-    /// Reads all parts, and leaves none. It also fetches the memory of the runs that is read after that.
-    fn read_parts(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        for range in &self.runs {
-            range.source.0.prefetch_index(range.first);
-        }
-        for part in &self.parts {
-            part.blocks
-                .cache()
-                .prefetch(part.entry.id, &part.entry.hint);
-        }
-        for range in &self.runs {
-            range.source.0.prefetch_rows(range.first);
-        }
-        for part in &mut self.parts {
-            part.slot = part.blocks.cache().find(part.entry.id, &part.entry.hint);
-        }
-        // Blocks that are not cached are read before any block is held. A holder must not insert into the
-        // cache.
-        for part in &mut self.parts {
-            if part.slot.is_none() {
-                let last_read = &mut self.last_read;
-                let block = last_read.rows(part.blocks, part.entry, part.first, part.last)?;
-                part.rows = Rows::Read(block);
-                self.reading.missed += 1;
-            }
-        }
-        for part in &mut self.parts {
-            let Some(slot) = part.slot else { continue };
-            let cache = part.blocks.cache();
-            cache.note_use(slot);
-            part.rows = match cache.hold(slot, part.entry.id) {
-                Some(held) => Rows::Held(held),
-                // It was evicted a moment ago.
-                None => Rows::Read(part.blocks.rows_once(part.entry)?),
-            };
-        }
-        for part in &mut self.parts {
-            part.around = part.around();
-        }
-        // The processor waits if it does not know in which page of memory a line is. So the first lines
-        // are fetched first.
-        for part in &self.parts {
-            part.prefetch_first();
-        }
-        for part in &self.parts {
-            part.prefetch_others();
-        }
-        for part in &self.parts {
-            part.give(self.marks, each);
-        }
-        self.reading.blocks += self.parts.len() as u64;
-        self.parts.clear();
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -434,63 +345,54 @@ fn give_back(bytes: Vec<u8>) {
     });
 }
 
-/// The blocks that were not cached and were read last.
+/// The blocks that were read last.
 struct LastRead<R> {
     blocks: SmallVec<[(BlockId, Form<R>); MOST]>,
-    /// Memory to decode in.
-    lists: Lists<R>,
+    /// The rows of a range of a block whose other rows were not decoded.
+    part: Lists<R>,
 }
 
 enum Form<R> {
     /// The bytes of a block that one range needed so far.
     Packed(Vec<u8>),
-    Decoded(Block<R>),
+    Decoded(Lists<R>),
 }
 
-impl<R: CachedRow> LastRead<R> {
+impl<R: Row> LastRead<R> {
     fn new() -> Self {
         Self {
             blocks: SmallVec::new(),
-            lists: Lists::default(),
+            part: Lists::default(),
         }
     }
 
-    /// The rows of a block in a range, and perhaps others, also if the block is not in the cache.
-    ///
-    /// If the cache admits the block, it is decoded whole. Otherwise only the range is. If a second range needs
-    /// the block, more ranges probably do, and it is decoded whole too.
+    /// The rows of a block in a range, and perhaps others. If a second range needs the block, more ranges probably do,
+    /// and it is decoded whole.
     fn rows(
         &mut self,
         blocks: SetBlocks<'_>,
         entry: &Entry<R>,
         first: R,
         last: R,
-    ) -> Result<Block<R>> {
-        for (id, form) in &mut self.blocks {
-            if *id != entry.id {
-                continue;
-            }
-            let block = match form {
-                Form::Packed(bytes) => blocks.decode(entry, bytes)?,
-                Form::Decoded(block) => return Ok(block.clone()),
-            };
-            let decoded = Form::Decoded(block.clone());
+    ) -> Result<&Lists<R>> {
+        let Some(known) = self.blocks.iter().position(|(id, _)| *id == entry.id) else {
+            let mut bytes = self.room();
+            blocks.read_bytes(entry, &mut bytes)?;
+            blocks.decode_part(entry, &bytes, first, last, &mut self.part)?;
+            self.blocks.push((entry.id, Form::Packed(bytes)));
+            return Ok(&self.part);
+        };
+        let (_, form) = &mut self.blocks[known];
+        if let Form::Packed(bytes) = form {
+            let decoded = Form::Decoded(blocks.decode(entry, bytes)?);
             if let Form::Packed(bytes) = std::mem::replace(form, decoded) {
                 give_back(bytes);
             }
-            return Ok(block);
         }
-        if blocks.cache().admits() {
-            let block = blocks.rows_to_keep(entry)?;
-            give_back(self.room());
-            self.blocks.push((entry.id, Form::Decoded(block.clone())));
-            return Ok(block);
+        match form {
+            Form::Decoded(lists) => Ok(lists),
+            Form::Packed(_) => unreachable!("it was decoded above"),
         }
-        let mut bytes = self.room();
-        blocks.read_bytes(entry, &mut bytes)?;
-        let part = blocks.decode_part(entry, &bytes, first, last, &mut self.lists)?;
-        self.blocks.push((entry.id, Form::Packed(bytes)));
-        Ok(part)
     }
 
     /// Makes room for a block, and returns memory for its bytes.
@@ -517,14 +419,14 @@ impl<R> Drop for LastRead<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::blocks::{FileSeed, Hint, MemoryBlocks, Packed, Packer};
+    use crate::store::blocks::{FileSeed, MemoryBlocks, Packed, Packer};
     use crate::store::engine::{BlockTable, LevelName};
 
     static TABLE: BlockTable = BlockTable::new(0, "table", false);
 
-    /// For one row of a block, the whole block was decoded and cached, and a block that was used went for it.
+    /// For one row of a block, the whole block was decoded.
     #[test]
-    fn without_room_in_the_cache_a_range_is_decoded_alone_and_a_block_is_read_once() -> Result<()> {
+    fn a_range_is_decoded_alone_and_a_block_is_read_once() -> Result<()> {
         let (memory, level) = (
             MemoryBlocks::default(),
             LevelName {
@@ -558,24 +460,19 @@ mod tests {
                 checksum,
                 puts,
                 marks,
-                hint: Hint::default(),
             });
         }
         let blocks = memory.blocks();
-        blocks.cache.set_capacity(0);
         let of = blocks.of_table(&TABLE);
-        // One block in eight is admitted, the first too.
-        assert!(of.cache().admits());
         let mut last_read = LastRead::new();
         let rows = last_read.rows(of, &entries[0], 5 << 40, 7 << 40)?;
-        assert_eq!(rows.puts(), [5 << 40, 6 << 40, 7 << 40]);
+        assert_eq!(rows.puts, [5 << 40, 6 << 40, 7 << 40]);
         memory.lose((level.id(), entries[0].high.into()));
         let rows = last_read.rows(of, &entries[0], 20 << 40, 20 << 40)?;
         assert_eq!(
-            (rows.puts().len(), rows.puts()[20]),
+            (rows.puts.len(), rows.puts[20]),
             (entries[0].puts.into(), 20 << 40)
         );
-        assert_eq!(of.cache().bytes(), 0);
         // What is damaged is refused, also for a part.
         memory.damage((level.id(), entries[1].high.into()));
         let (low, high) = (entries[0].high + 1, entries[1].high);

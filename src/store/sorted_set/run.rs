@@ -4,7 +4,7 @@ use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 
 use super::lists::{Life, merge, up_to};
-use crate::store::blocks::{Filter, Lists, Row};
+use crate::store::blocks::{Filter, Lists, ROWS_PER_PREFIX, Row, around};
 use crate::store::lookup::{Occupied, Prefixes, prefetch_at};
 
 /// What holds for all rows of a set.
@@ -54,13 +54,6 @@ pub(crate) struct Run<R> {
     filter: Arc<Filter>,
 }
 
-/// A search goes through this number of rows, or up to twice this number. Rows of 8 bytes fill one line of
-/// memory, or two.
-const ROWS_PER_PREFIX: usize = 8;
-
-/// If a range and its neighbours are not more rows than this, all are given. Otherwise the ends are searched.
-const MOST_AROUND: usize = 64;
-
 /// Sorted rows with an index.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexedRows<R> {
@@ -108,15 +101,9 @@ impl<R: Row> IndexedRows<R> {
     /// The rows in a range, perhaps with some of their neighbours.
     #[inline]
     pub(crate) fn around(&self, range: &RangeInclusive<R>) -> &[R] {
-        let first = self.prefixes.around(range.start().prefix());
-        let last = self.prefixes.around(range.end().prefix());
-        let start = first.start.max(self.taken);
-        let end = last.end.max(start);
-        if end - start > MOST_AROUND {
-            self.within(range)
-        } else {
-            &self.rows[start..end]
-        }
+        let around = around(&self.rows, &self.prefixes, *range.start(), *range.end());
+        let start = around.start.max(self.taken);
+        &self.rows[start..around.end.max(start)]
     }
 
     /// Whether there may be rows in a range.

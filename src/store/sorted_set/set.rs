@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use super::level::Level;
 use super::run::{Rules, Run};
-use crate::store::blocks::Row;
+use crate::store::blocks::{Row, Segment};
 
 /// What one sorted set holds at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct SortedSet<R> {
+pub(crate) struct SortedSet<R: 'static> {
     pub(crate) rules: Rules,
     /// The rows that were committed last. The newest run is the last.
     recent: Vec<Run<R>>,
@@ -32,7 +32,7 @@ pub(crate) struct SortedSet<R> {
 
 /// A level, and what a set knows of it.
 #[derive(Clone, Debug)]
-pub(crate) struct SetLevel<R> {
+pub(crate) struct SetLevel<R: 'static> {
     /// The first row that the next merge into the level below takes.
     pub(crate) next: R,
     pub(crate) level: Arc<Level<R>>,
@@ -133,6 +133,16 @@ impl<R: Row> SortedSet<R> {
             marks += rows.1;
         }
         (puts, marks)
+    }
+
+    /// The most memory that its segments take if all are in memory, in bytes, as if the rows of the runs were in
+    /// segments too.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        let mut bytes = Segment::<R>::most_bytes(self.memory_rows() as usize) as u64;
+        for SetLevel { level, .. } in &self.levels {
+            bytes += level.segment_bytes();
+        }
+        bytes
     }
 
     /// The number of blocks of the set, as if the rows in memory were packed too.

@@ -2,23 +2,25 @@
 
 use std::ops::RangeInclusive;
 
+use sdd::Guard;
+
 use super::level::{Level, Position};
 use super::lists::{merge, part, sorted};
 use super::overlay::Overlay;
 use super::run::Run;
 use super::set::{SetLevel, SortedSet};
 use crate::error::Result;
-use crate::store::blocks::{Block, CachedRow, Lists, Row, SetBlocks};
+use crate::store::blocks::{Block, Lists, Row, SetBlocks};
 
 /// A set as a transaction or snapshot reads it.
 #[derive(Clone, Copy)]
-pub(crate) struct SetReader<'a, R> {
+pub(crate) struct SetReader<'a, R: 'static> {
     pub(crate) set: &'a SortedSet<R>,
     pub(crate) overlay: Option<&'a Overlay<R>>,
     pub(crate) blocks: SetBlocks<'a>,
 }
 
-impl<'a, R: CachedRow> SetReader<'a, R> {
+impl<'a, R: Row> SetReader<'a, R> {
     /// The sorted runs in memory, from new to old.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &'a Run<R>> {
         let written = match self.overlay {
@@ -161,8 +163,10 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
     /// The last rows of a range that are in the set, at most `limit`, the last one first.
     pub(crate) fn last(&self, range: &RangeInclusive<R>, limit: usize) -> Result<Vec<R>> {
         let unsorted = self.unsorted_within(range);
+        let guard = Guard::new();
         let mut sources = vec![Backward::lists(
             self.blocks,
+            &guard,
             &unsorted.puts,
             &unsorted.marks,
         )];
@@ -172,14 +176,14 @@ impl<'a, R: CachedRow> SetReader<'a, R> {
         for run in self.runs() {
             if !has_one_prefix || run.passes(prefix) {
                 let (puts, marks) = run.within(range);
-                sources.push(Backward::lists(self.blocks, puts, marks));
+                sources.push(Backward::lists(self.blocks, &guard, puts, marks));
             }
         }
         let has_filter = has_one_prefix && self.set.rules.filtered;
         for SetLevel { level, .. } in &self.set.levels {
             // If the level has rows of one prefix, the first of them is in the first block that can have one.
             if !has_filter || level.passes(prefix, self.blocks)? {
-                sources.push(Backward::level(self.blocks, level, range)?);
+                sources.push(Backward::level(self.blocks, &guard, level, range)?);
             }
         }
         sources.retain(|source| source.peek().is_some());
@@ -232,9 +236,10 @@ fn count_within<R: Row>(rows: &[R], range: &RangeInclusive<R>) -> u64 {
 }
 
 /// The rows of one source, from the last to the first.
-struct Backward<'a, R> {
+struct Backward<'a, R: 'static> {
     blocks: SetBlocks<'a>,
-    rows: Rows<'a, R>,
+    guard: &'a Guard,
+    block: Block<'a, R>,
     puts_left: usize,
     marks_left: usize,
     /// For a level with more blocks: the level, the position of the current block, and the first row of
@@ -242,26 +247,13 @@ struct Backward<'a, R> {
     rest: Option<(&'a Level<R>, Position, R)>,
 }
 
-enum Rows<'a, R> {
-    Lists(&'a [R], &'a [R]),
-    Block(Block<R>),
-}
-
-impl<R> Rows<'_, R> {
-    fn lists(&self) -> (&[R], &[R]) {
-        match self {
-            Rows::Lists(puts, marks) => (puts, marks),
-            Rows::Block(block) => (block.puts(), block.marks()),
-        }
-    }
-}
-
-impl<'a, R: CachedRow> Backward<'a, R> {
+impl<'a, R: Row> Backward<'a, R> {
     /// The rows of two sorted lists.
-    fn lists(blocks: SetBlocks<'a>, puts: &'a [R], marks: &'a [R]) -> Self {
+    fn lists(blocks: SetBlocks<'a>, guard: &'a Guard, puts: &'a [R], marks: &'a [R]) -> Self {
         Self {
             blocks,
-            rows: Rows::Lists(puts, marks),
+            guard,
+            block: Block::Resident(puts, marks),
             puts_left: puts.len(),
             marks_left: marks.len(),
             rest: None,
@@ -271,18 +263,18 @@ impl<'a, R: CachedRow> Backward<'a, R> {
     /// The rows of a level in a range.
     fn level(
         blocks: SetBlocks<'a>,
+        guard: &'a Guard,
         level: &'a Level<R>,
         range: &RangeInclusive<R>,
     ) -> Result<Self> {
-        let mut source = Self::lists(blocks, &[], &[]);
+        let mut source = Self::lists(blocks, guard, &[], &[]);
         let end = level.find(*range.end(), blocks)?;
         source.rest = Some((level, end, *range.start()));
         // Some rows of the block in which the range ends may lie behind the range, and perhaps all of them.
-        if let Some(entry) = level.entry(end, blocks)? {
-            let block = blocks.rows(entry)?;
+        if let Some((_, block)) = level.block(end, blocks, guard)? {
             source.puts_left = block.puts().partition_point(|row| row <= range.end());
             source.marks_left = block.marks().partition_point(|row| row <= range.end());
-            source.rows = Rows::Block(block);
+            source.block = block;
         }
         if source.puts_left + source.marks_left == 0 {
             source.load()?;
@@ -293,10 +285,9 @@ impl<'a, R: CachedRow> Backward<'a, R> {
 
     /// The current row, and whether it is put.
     fn peek(&self) -> Option<(R, bool)> {
-        let (puts, marks) = self.rows.lists();
         match (
-            puts[..self.puts_left].last(),
-            marks[..self.marks_left].last(),
+            self.block.puts()[..self.puts_left].last(),
+            self.block.marks()[..self.marks_left].last(),
         ) {
             (Some(&put), Some(&mark)) if put >= mark => Some((put, true)),
             (_, Some(&mark)) => Some((mark, false)),
@@ -326,13 +317,12 @@ impl<'a, R: CachedRow> Backward<'a, R> {
         };
         self.rest = None;
         if let Some(position) = level.before(position)
-            && let Some(entry) = level.entry(position, self.blocks)?
-            && entry.high >= low
+            && let Some((high, block)) = level.block(position, self.blocks, self.guard)?
+            && high >= low
         {
-            let block = self.blocks.rows(entry)?;
             self.puts_left = block.puts().len();
             self.marks_left = block.marks().len();
-            self.rows = Rows::Block(block);
+            self.block = block;
             self.rest = Some((level, position, low));
         }
         Ok(())

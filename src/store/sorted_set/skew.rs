@@ -43,9 +43,11 @@ impl SetReader<'_, u64> {
         for first in (0..level.blocks()).step_by(step) {
             let mut rows = Lists::default();
             let from = level.after(level.all().start, first);
-            for entry in level.entries(from..level.after(from, SAMPLE_BLOCKS), self.blocks)? {
-                self.blocks.append_rows(entry, &mut rows)?;
-            }
+            level.append_blocks(
+                from..level.after(from, SAMPLE_BLOCKS),
+                self.blocks,
+                &mut rows,
+            )?;
             sampled += rows.puts.len() as f64;
             let sums = sums_of_squares(rows.puts.iter().map(|&row| (row, 1.0)));
             for (all, sum) in squares.iter_mut().zip(sums) {

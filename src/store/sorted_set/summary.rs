@@ -564,7 +564,7 @@ mod splice_tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::store::blocks::{BlockId, Entry, Extent, Filter, Hint, MemoryBlocks, lines_pass};
+    use crate::store::blocks::{BlockId, Entry, Extent, Filter, MemoryBlocks, lines_pass};
     use crate::store::engine::{BlockTable, Replaced};
 
     static TABLE: BlockTable = BlockTable::new(0, "test", false).with_extents();
@@ -596,7 +596,6 @@ mod splice_tests {
             checksum: !high,
             puts,
             marks,
-            hint: Hint::default(),
         };
         NewBlock {
             entry,

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
-    BlockId, CachedRow, Entry, Fields, FileSeed, Hint, Lists, MemoryBlocks, Packed, Packer,
+    BlockId, Entry, Fields, FileSeed, Lists, MemoryBlocks, Packed, Packer, Row,
 };
 use crate::store::engine::{BlockTable, LevelChange, LevelName};
 
@@ -23,7 +23,7 @@ const CHUNK_ENTRIES: usize = 3;
 pub(crate) static TABLE: BlockTable = BlockTable::new(0, "test", false);
 
 /// Stores a source as the level of this number.
-fn level<R: CachedRow>(
+pub(super) fn level_of<R: Row>(
     rows: &BTreeMap<R, bool>,
     rules: Rules,
     memory: &MemoryBlocks,
@@ -60,7 +60,6 @@ fn level<R: CachedRow>(
                 checksum,
                 puts,
                 marks,
-                hint: Hint::default(),
             };
             NewBlock {
                 entry,
@@ -81,7 +80,7 @@ fn level<R: CachedRow>(
 }
 
 /// A level as it is after opening a file: no chunk is read yet.
-pub(super) fn reopened<R: CachedRow>(
+pub(super) fn reopened<R: Row>(
     name: LevelName,
     file: FileSeed,
     summaries: &[(u128, Vec<u8>)],
@@ -107,14 +106,14 @@ fn lists<R: Copy>(rows: &BTreeMap<R, bool>) -> (Vec<R>, Vec<R>) {
 
 /// A set. Its oldest sources are levels. Then come the frozen run, the recent runs, and the rows of a
 /// transaction.
-pub(crate) struct Stacked<R> {
+pub(crate) struct Stacked<R: 'static> {
     pub(crate) set: SortedSet<R>,
     overlay: Overlay<R>,
     pub(crate) memory: MemoryBlocks,
 }
 
 /// A set of these sources, of which the first are levels.
-pub(crate) fn stack<R: CachedRow>(
+pub(crate) fn stack<R: Row>(
     sources: &[BTreeMap<R, bool>],
     levels: usize,
     rules: Rules,
@@ -124,7 +123,7 @@ pub(crate) fn stack<R: CachedRow>(
     for (i, rows) in sources.iter().enumerate() {
         if i < levels {
             let mut new = set.new_level();
-            new.level = Arc::new(level(rows, rules, &memory, new.level.number));
+            new.level = Arc::new(level_of(rows, rules, &memory, new.level.number));
             set.levels.insert(0, new);
         } else if i + 1 < sources.len() {
             let (puts, marks) = lists(rows);
@@ -196,7 +195,7 @@ fn left<R: Ord + Copy>(sources: &[BTreeMap<R, bool>]) -> Vec<R> {
 }
 
 /// Compares every method of reading a range with the rows that are left.
-fn agree<R: CachedRow>(
+fn agree<R: Row>(
     stacked: &Stacked<R>,
     left: &[R],
     ranges: &[RangeInclusive<R>],
@@ -245,39 +244,35 @@ fn agree<R: CachedRow>(
 
 /// Reads all ranges together, and each alone. No row of a range may be missing. The puts without the marks
 /// are the rows of the range.
-fn read_together<'a, R: CachedRow>(
+fn read_together<'a, R: Row>(
     reader: impl Fn() -> SetReader<'a, R>,
     left: &[R],
     ranges: &[RangeInclusive<R>],
 ) -> Result<()> {
     for together in ranges.chunks(1).chain([ranges]) {
-        for most_blocks in [usize::MAX, 1] {
+        for most_rows in [usize::MAX, 8] {
             let wanted = || together.iter().map(|range| (reader(), range.clone()));
             let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(
-                wanted(),
-                Marks::Wanted,
-                most_blocks,
-                |index, puts, marks| {
-                    found[index].extend((puts, marks));
-                },
-            )?;
+            let read = read_ranges(wanted(), Marks::Wanted, most_rows, |index, puts, marks| {
+                found[index].extend((puts, marks));
+            })?;
             let mut alone = vec![Lists::default(); together.len()];
-            let read_alone =
-                read_ranges(wanted(), Marks::Ignored, most_blocks, |index, puts, _| {
-                    alone[index].extend((puts, &[]));
-                })?;
-            assert_eq!(
-                (read_alone.blocks, &read_alone.too_long),
-                (read.blocks, &read.too_long)
-            );
+            let read_alone = read_ranges(wanted(), Marks::Ignored, most_rows, |index, puts, _| {
+                alone[index].extend((puts, &[]));
+            })?;
             for (index, range) in together.iter().enumerate() {
                 let within = |lists: &Lists<R>| {
                     let rows = lists.puts.iter().copied().filter(|row| range.contains(row));
                     rows.collect::<BTreeSet<R>>()
                 };
-                assert_eq!(within(&alone[index]), within(&found[index]), "{range:?}");
+                // What is too long is told otherwise once the rows are in memory.
                 let is_whole = !read.too_long.contains(&index);
+                assert!(
+                    !is_whole
+                        || read_alone.too_long.contains(&index)
+                        || within(&alone[index]) == within(&found[index]),
+                    "{range:?}"
+                );
                 let right = left.iter().filter(|row| range.contains(row));
                 assert!(
                     !is_whole || right.clone().all(|row| found[index].puts.contains(row)),
@@ -294,7 +289,7 @@ fn read_together<'a, R: CachedRow>(
                     "{range:?}"
                 );
             }
-            assert!(most_blocks == 1 || read.too_long.is_empty());
+            assert!(most_rows == 8 || read.too_long.is_empty());
         }
     }
     Ok(())

@@ -1,0 +1,156 @@
+//! Segments: the rows of the blocks of a chunk, decoded, one after the other, with where each prefix begins. A search
+//! finds its rows by arithmetic: it reads the index, then the rows.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::row::{Lists, Row};
+use crate::store::lookup::{LargeList, Prefixes, prefetch, prefetch_at};
+
+/// A part of the index has this number of rows, or up to twice this number. Rows of 8 bytes fill one line of memory,
+/// or two.
+pub(crate) const ROWS_PER_PREFIX: usize = 8;
+
+/// If a part of the index has more rows than this, an end of a range is searched there. Otherwise all its rows are given.
+const MOST_AROUND: usize = 64;
+
+/// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while it goes
+/// through them.
+const MOST_LINES: usize = 16;
+
+/// The indexes of the rows of a range, perhaps with some of their neighbours. `prefixes` is the index of the rows.
+#[inline]
+pub(crate) fn around<R: Row>(rows: &[R], prefixes: &Prefixes, first: R, last: R) -> Range<usize> {
+    let low = prefixes.around(first.prefix());
+    let high = prefixes.around(last.prefix());
+    let mut start = low.start;
+    if low.len() > MOST_AROUND {
+        start += rows[low].partition_point(|&row| row < first);
+    }
+    let mut end = high.end;
+    if high.len() > MOST_AROUND {
+        end = high.start + rows[high].partition_point(|&row| row <= last);
+    }
+    start..end.max(start)
+}
+
+/// The rows of neighbouring blocks.
+#[derive(Debug)]
+pub(crate) struct Segment<R> {
+    /// The rows that are put, then the rows that are marked.
+    rows: LargeList<R>,
+    puts: usize,
+    /// An index over the rows that are put.
+    prefixes: Prefixes,
+}
+
+impl<R: Row> Segment<R> {
+    /// The rows that are put.
+    #[inline]
+    pub(crate) fn puts(&self) -> &[R] {
+        &self.rows[..self.puts]
+    }
+
+    /// The rows that are marked.
+    pub(crate) fn marks(&self) -> &[R] {
+        &self.rows[self.puts..]
+    }
+
+    /// Fetches what [`around`](Self::around) reads.
+    #[inline]
+    pub(crate) fn prefetch_index(&self, first: R) {
+        self.prefixes.prefetch(first.prefix());
+    }
+
+    /// The indexes of the rows of a range that are put, perhaps with some of their neighbours.
+    #[inline]
+    pub(crate) fn around(&self, range: &RangeInclusive<R>) -> Range<usize> {
+        around(self.puts(), &self.prefixes, *range.start(), *range.end())
+    }
+
+    /// Fetches these rows.
+    #[inline]
+    pub(crate) fn prefetch_rows(&self, around: &Range<usize>) {
+        let step = 64 / size_of::<R>();
+        let end = around.end.min(around.start + MOST_LINES * step);
+        let mut index = around.start;
+        while index < end {
+            prefetch_at(&self.rows, index);
+            index += step;
+        }
+        if let Some(last) = around.end.checked_sub(1) {
+            prefetch_at(&self.rows, last);
+        }
+    }
+
+    /// The most memory that a segment of so many rows takes, in bytes.
+    pub(crate) fn most_bytes(rows: usize) -> usize {
+        let index = Prefixes::most_bytes(rows, ROWS_PER_PREFIX);
+        size_of::<Self>() + LargeList::<R>::bytes_for(rows) + index
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.rows.memory_bytes() + self.prefixes.memory_bytes()
+    }
+
+    /// Fetches the segment itself.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(self);
+    }
+}
+
+/// A segment that is made block by block.
+pub(crate) struct SegmentBuilder<R> {
+    rows: LargeList<R>,
+    marks: Vec<R>,
+}
+
+impl<R: Row> SegmentBuilder<R> {
+    /// A segment of so many rows, of both kinds together.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self {
+            rows: LargeList::with_capacity(rows),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Adds the rows of the next block.
+    pub(crate) fn add(&mut self, puts: &[R], marks: &[R]) {
+        self.rows.extend_from_slice(puts);
+        self.marks.extend_from_slice(marks);
+    }
+
+    pub(crate) fn finish(mut self) -> Segment<R> {
+        let puts = self.rows.len();
+        self.rows.extend_from_slice(&self.marks);
+        let prefixes = self.rows[..puts].iter().map(|row| row.prefix());
+        Segment {
+            prefixes: Prefixes::new(prefixes, ROWS_PER_PREFIX),
+            rows: self.rows,
+            puts,
+        }
+    }
+}
+
+/// The rows of a block: those that stand in a segment, or that were read.
+pub(crate) enum Block<'s, R> {
+    Resident(&'s [R], &'s [R]),
+    Read(Lists<R>),
+}
+
+impl<R> Block<'_, R> {
+    pub(crate) fn puts(&self) -> &[R] {
+        match self {
+            Self::Resident(puts, _) => puts,
+            Self::Read(lists) => &lists.puts,
+        }
+    }
+
+    pub(crate) fn marks(&self) -> &[R] {
+        match self {
+            Self::Resident(_, marks) => marks,
+            Self::Read(lists) => &lists.marks,
+        }
+    }
+}

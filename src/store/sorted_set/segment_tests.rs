@@ -1,0 +1,231 @@
+//! Tests of segments: the rows of a level are the same whether they are in memory or not, whoever gives them up or
+//! replaces them meanwhile.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::tests::{Stacked, TABLE, level_of, stack};
+use super::*;
+use crate::error::{Error, Result};
+use crate::store::blocks::{Blocks, MemoryBlocks};
+use crate::store::engine::{LevelChange, LevelName};
+
+const ROOM: u64 = 1 << 30;
+
+fn spread(i: u64) -> u64 {
+    i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A set with one level of these rows.
+fn set_of(rows: impl IntoIterator<Item = u64>) -> Stacked<u64> {
+    let rows: BTreeMap<u64, bool> = rows.into_iter().map(|row| (row, true)).collect();
+    stack(&[rows, BTreeMap::new()], 1, Rules::REPEATED)
+}
+
+/// Blocks with a cache of so many bytes.
+fn blocks_of(memory: &MemoryBlocks, capacity: u64) -> Blocks {
+    let blocks = memory.blocks();
+    blocks.cache.set_capacity(capacity);
+    blocks
+}
+
+/// The rows of a range.
+fn read(set: &SortedSet<u64>, blocks: &Blocks, range: &RangeInclusive<u64>) -> Result<Vec<u64>> {
+    let reader = SetReader {
+        set,
+        overlay: None,
+        blocks: blocks.of_table(&TABLE),
+    };
+    let wanted = [(reader, range.clone())].into_iter();
+    let mut rows = Vec::new();
+    read_ranges(wanted, Marks::Ignored, usize::MAX, |_, puts, _| {
+        rows.extend(puts.iter().filter(|row| range.contains(row)));
+    })?;
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+/// Rows as sets have them, and as they do not: evenly spread, nearly all in one part of the index, one alone.
+fn kinds_of_rows() -> Vec<Vec<u64>> {
+    let mut crowded: Vec<u64> = (0..4_000).collect();
+    crowded.extend([1 << 40, u64::MAX]);
+    let mut kinds = vec![(0..4_000).map(spread).collect(), crowded, vec![7]];
+    kinds.iter_mut().for_each(|rows| rows.sort_unstable());
+    kinds
+}
+
+#[test]
+fn rows_are_the_same_while_segments_are_made_and_given_up() -> Result<()> {
+    for rows in kinds_of_rows() {
+        let stacked = set_of(rows.iter().copied());
+        let blocks = blocks_of(&stacked.memory, ROOM);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let mut readers = Vec::new();
+            for number in 0..3 {
+                let (stacked, blocks, rows, is_over) = (&stacked, &blocks, &rows, &is_over);
+                readers.push(scope.spawn(move || -> Result<u64> {
+                    let mut asked = 0;
+                    while !is_over.load(Ordering::Relaxed) || asked < 100 {
+                        let first = rows[spread(asked * 3 + number) as usize % rows.len()];
+                        let length = u64::MAX >> (spread(asked) % 64);
+                        let range = first..=first.saturating_add(length);
+                        let within = rows.iter().copied().filter(|row| range.contains(row));
+                        let right: Vec<u64> = within.collect();
+                        assert_eq!(read(&stacked.set, blocks, &range)?, right, "{range:?}");
+                        asked += 1;
+                    }
+                    Ok(asked)
+                }));
+            }
+            for round in 0..150 {
+                blocks.cache.set_capacity([ROOM, 9_000, 0][round % 3]);
+                if round % 10 == 0 {
+                    blocks.cache.clear();
+                }
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            readers
+                .into_iter()
+                .try_for_each(|reader| reader.join().expect("no panic").map(drop))
+        })?;
+        blocks.cache.set_capacity(0);
+        assert_eq!(
+            blocks.cache.bytes(),
+            0,
+            "what was given up is still counted"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_in_memory_is_not_read_again_and_goes_with_its_level() -> Result<()> {
+    let rows: Vec<u64> = (0..2_000).map(spread).collect();
+    let stacked = set_of(rows.iter().copied());
+    let blocks = blocks_of(&stacked.memory, ROOM);
+    let all = 0..=u64::MAX;
+    let right = read(&stacked.set, &blocks, &all)?;
+    assert_eq!(right.len(), rows.len());
+    for _ in 0..20 {
+        read(&stacked.set, &blocks, &all)?;
+    }
+    let bytes = blocks.cache.bytes();
+    assert!(bytes >= 8 * rows.len() as u64, "{bytes}");
+    let Stacked { set, memory, .. } = stacked;
+    memory
+        .places()
+        .into_iter()
+        .for_each(|place| memory.lose(place));
+    assert_eq!(read(&set, &blocks, &all)?, right);
+    // Another version of the level has the same chunks, and so the same segments.
+    let other = set.clone();
+    drop(set);
+    assert_eq!(read(&other, &blocks, &all)?, right);
+    assert_eq!(blocks.cache.bytes(), bytes);
+    drop(other);
+    assert_eq!(blocks.cache.bytes(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_scan_of_a_set_that_does_not_fit_leaves_what_is_used_often() -> Result<()> {
+    let rows: Vec<u64> = (0..8_000).map(spread).collect();
+    let stacked = set_of(rows.iter().copied());
+    let blocks = blocks_of(&stacked.memory, 16_000);
+    let hot = 0..=u64::MAX / 64;
+    for _ in 0..400 {
+        read(&stacked.set, &blocks, &hot)?;
+    }
+    for _ in 0..3 {
+        read(&stacked.set, &blocks, &(0..=u64::MAX))?;
+        read(&stacked.set, &blocks, &hot)?;
+    }
+    let memory = &stacked.memory;
+    memory
+        .places()
+        .into_iter()
+        .for_each(|place| memory.lose(place));
+    read(&stacked.set, &blocks, &hot)?;
+    assert!(blocks.cache.bytes() <= 16_000);
+    Ok(())
+}
+
+/// A damaged block does not take the rows of its neighbours along, and is not put into a segment.
+#[test]
+fn a_damaged_block_is_an_error_for_those_who_need_it_only() -> Result<()> {
+    let rows: Vec<u64> = (0..2_000).map(spread).collect();
+    let stacked = set_of(rows.iter().copied());
+    let places = stacked.memory.places();
+    stacked.memory.damage(places[4]);
+    let blocks = blocks_of(&stacked.memory, ROOM);
+    for _ in 0..100 {
+        for (index, (_, last)) in places.iter().enumerate() {
+            let row = *last as u64;
+            match read(&stacked.set, &blocks, &(row..=row)) {
+                Ok(found) => assert_eq!((index == 4, found), (false, vec![row])),
+                Err(Error::Damaged { problem, .. }) => {
+                    assert_eq!(index, 4);
+                    assert_eq!(problem, "its checksum is not the one in the directory");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    assert!(blocks.cache.bytes() > 0, "no chunk is in memory");
+    Ok(())
+}
+
+#[test]
+fn what_takes_the_place_of_resident_rows_is_resident_at_once() -> Result<()> {
+    let rows: BTreeMap<u64, bool> = (0..3_000).map(|i| (spread(i), true)).collect();
+    let memory = MemoryBlocks::default();
+    let old = level_of(&rows, Rules::REPEATED, &memory, 0);
+    let blocks = blocks_of(&memory, ROOM);
+    let of = blocks.of_table(&TABLE);
+    let mut set = SortedSet::new(Rules::REPEATED);
+    let mut levels = set.new_level();
+    levels.level = old.into();
+    set.levels.push(levels);
+    let all = 0..=u64::MAX;
+    for _ in 0..20 {
+        read(&set, &blocks, &all)?;
+    }
+    let old = set.levels[0].level.clone();
+    // Two blocks in the middle go, and nothing comes for them. Their neighbours are in new chunks.
+    let first = old.after(old.all().start, 40);
+    let gone = first..old.after(first, 2);
+    let mut left: Vec<u64> = rows.keys().copied().collect();
+    for entry in old.entries(gone.clone(), of)? {
+        let low = old.entry_before(old.find(entry.high, of)?, of)?;
+        let low = low.map_or(0, |low| low.high + 1);
+        left.retain(|row| !(low..=entry.high).contains(row));
+    }
+    let name = LevelName {
+        table: &TABLE,
+        number: 0,
+    };
+    let mut change = LevelChange::none(name);
+    let new = old.splice(gone, &[], 3, of, &mut change)?;
+    memory
+        .places()
+        .into_iter()
+        .for_each(|place| memory.lose(place));
+    new.take_over(&old, false, of)?;
+    set.levels[0].level = new.into();
+    assert_eq!(read(&set, &blocks, &all)?, left);
+    // What no level had in memory is made only if it is wanted, and there is room.
+    let memory = MemoryBlocks::default();
+    let cold = level_of(&rows, Rules::REPEATED, &memory, 0);
+    for (is_wanted, capacity, is_made) in
+        [(false, ROOM, false), (true, 0, false), (true, ROOM, true)]
+    {
+        let blocks = blocks_of(&memory, capacity);
+        cold.take_over(&Level::empty(0), is_wanted, blocks.of_table(&TABLE))?;
+        assert_eq!(blocks.cache.bytes() > 0, is_made);
+    }
+    Ok(())
+}
