@@ -178,17 +178,23 @@ fn count_candidates(
     set: &ProbeSet,
     explanation: &mut Explanation,
 ) -> Result<()> {
-    let mut probes = Vec::new();
     let tables = reader.settings().plan.tables();
-    if set.add_probes(tables, query.fingerprint, 0, &mut probes) {
-        explanation.blocks = reader.candidates(&probes, |probe, candidates| {
+    let mut is_probed = false;
+    let blocks = reader.candidates(
+        |add| is_probed = set.each_probe(tables, query.fingerprint, 0, add),
+        |range, candidates| {
+            let probe = range.of;
+            let range = range.first..=range.last;
             for table in &mut explanation.probes {
-                if table.table == probe.table {
-                    table.candidates += candidates.within(probe);
-                    table.near += candidates.near_within(probe, query.max_distance);
+                if table.table == probe.table as usize {
+                    table.candidates += candidates.within(&range);
+                    table.near += candidates.near_within(&range, probe.query, query.max_distance);
                 }
             }
-        })?;
+        },
+    )?;
+    if is_probed {
+        explanation.blocks = blocks;
         for table in &explanation.probes {
             explanation.candidates += table.candidates;
         }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, NearFingerprint, Probe, ProbeSet};
+use crate::plan::{Candidates, NearFingerprint, Probe, ProbeSet, Table};
 use crate::store::{Reader, Scan, Transaction};
 
 /// A query for the stored fingerprints within a distance of a fingerprint.
@@ -14,26 +16,38 @@ pub(super) struct NearQuery {
     pub(super) max_distance: u32,
 }
 
-/// The probe set of the last distance. Most queries that are answered together have the same distance.
+/// The probe sets of the distances that were asked for. Most queries that are answered together have the same distance.
 #[derive(Debug, Default)]
-struct KnownProbeSet(Option<(u32, Arc<ProbeSet>)>);
+struct KnownProbeSets(SmallVec<[(u32, Arc<ProbeSet>); 1]>);
 
-impl KnownProbeSet {
-    /// Adds the probes that answer a query. False if a scan has to answer it.
-    fn add_probes(
-        &mut self,
-        reader: Reader<'_>,
+impl KnownProbeSets {
+    /// Finds the probe set of a distance, unless it is known.
+    fn add(&mut self, reader: Reader<'_>, max_distance: u32) -> Result<()> {
+        if self.of(max_distance).is_none() {
+            self.0
+                .push((max_distance, probe_set(reader, max_distance)?));
+        }
+        Ok(())
+    }
+
+    /// The probe set of a distance, if it is known.
+    fn of(&self, max_distance: u32) -> Option<&ProbeSet> {
+        let (_, probe_set) = self.0.iter().find(|known| known.0 == max_distance)?;
+        Some(probe_set)
+    }
+
+    /// Calls `each` with the probes that answer a query of a known distance. Returns false if a scan has to answer it.
+    fn each_probe(
+        &self,
+        tables: &[Table],
         query: NearQuery,
         query_index: usize,
-        probes: &mut Vec<Probe>,
-    ) -> Result<bool> {
-        let known = match self.0.take() {
-            Some(known) if known.0 == query.max_distance => known,
-            _ => (query.max_distance, probe_set(reader, query.max_distance)?),
-        };
-        let (_, probe_set) = self.0.insert(known);
-        let tables = reader.settings().plan.tables();
-        Ok(probe_set.add_probes(tables, query.fingerprint, query_index, probes))
+        each: impl FnMut(Probe, &[(u64, u64)]),
+    ) -> bool {
+        let probe_set = self.of(query.max_distance);
+        probe_set.is_some_and(|probe_set| {
+            probe_set.each_probe(tables, query.fingerprint, query_index, each)
+        })
     }
 }
 
@@ -53,7 +67,10 @@ pub(super) fn probe_set(reader: Reader<'_>, max_distance: u32) -> Result<Arc<Pro
 const MOST_NEAR: usize = 1 << 20;
 
 /// The number of rows in memory that can be compared in the time of one probe.
-const COMPARED_PER_PROBE: usize = 64;
+const COMPARED_PER_PROBE: f64 = 64.0;
+
+/// Adds a probe, with the first and the last row of each of its ranges.
+type AddProbe<'a> = &'a mut dyn FnMut(Probe, &[(u64, u64)]);
 
 /// Near fingerprints, each with the index of its query.
 type NearEach = Vec<(usize, NearFingerprint)>;
@@ -66,7 +83,7 @@ type NearEach = Vec<(usize, NearFingerprint)>;
 pub(super) struct NearSearch<'a> {
     reader: Reader<'a>,
     queries: &'a [NearQuery],
-    known: KnownProbeSet,
+    known: KnownProbeSets,
     most: usize,
     /// The index of the first query that was not probed for.
     next: usize,
@@ -84,7 +101,7 @@ impl<'a> NearSearch<'a> {
         Self {
             reader,
             queries,
-            known: KnownProbeSet::default(),
+            known: KnownProbeSets::default(),
             most: MOST_NEAR,
             next: 0,
             together: queries.len(),
@@ -96,22 +113,23 @@ impl<'a> NearSearch<'a> {
 
     /// The next part. `None` after the last.
     pub(super) fn next_part(&mut self) -> Result<Option<NearEach>> {
+        let tables = self.reader.settings().plan.tables();
         while self.next < self.queries.len() {
             let end = self.queries.len().min(self.next + self.together);
-            let mut probes = Vec::new();
+            let together = self.next..end;
+            for query in &self.queries[together.clone()] {
+                self.known.add(self.reader, query.max_distance)?;
+            }
             let mut not_probed = Vec::new();
-            for query_index in self.next..end {
-                let query = self.queries[query_index];
-                let known = &mut self.known;
-                if !known.add_probes(self.reader, query, query_index, &mut probes)? {
-                    not_probed.push(query_index);
+            let probes = |add: AddProbe<'_>| {
+                for index in together {
+                    let query = self.queries[index];
+                    if !self.known.each_probe(tables, query, index, &mut *add) {
+                        not_probed.push(index);
+                    }
                 }
-            }
-            // Neighbours in a table lie in the same block, or in the next.
-            if end - self.next > 1 {
-                probes.sort_unstable_by_key(|probe| (probe.table, probe.first));
-            }
-            match near_candidates(self.reader, self.queries, &probes, self.most)? {
+            };
+            match near_candidates(self.reader, self.queries, probes, self.most)? {
                 Some(near) => {
                     self.scanning.append(&mut not_probed);
                     self.next = end;
@@ -178,20 +196,25 @@ impl<'a> NearSearch<'a> {
 fn near_candidates(
     reader: Reader<'_>,
     queries: &[NearQuery],
-    probes: &[Probe],
+    probes: impl FnOnce(AddProbe<'_>),
     most: usize,
 ) -> Result<Option<NearEach>> {
     let tables = reader.settings().plan.tables();
     let mut near = Vec::new();
     let mut too_many = false;
-    reader.candidates(probes, |probe, candidates| {
+    reader.candidates(probes, |range, candidates| {
         if too_many {
             return;
         }
-        let max_distance = queries[probe.query_index].max_distance;
-        let table = &tables[probe.table];
-        for found in candidates.near(probe.query, max_distance, table) {
-            near.push((probe.query_index, found));
+        let Probe {
+            query_index,
+            table,
+            query,
+        } = range.of;
+        let query_index = query_index as usize;
+        let max_distance = queries[query_index].max_distance;
+        for found in candidates.near(query, max_distance, &tables[table as usize]) {
+            near.push((query_index, found));
         }
         if near.len() > 2 * most {
             sort_and_dedup(&mut near);
@@ -214,11 +237,24 @@ pub(super) fn any(
     mut is_found: impl FnMut(&[(usize, NearFingerprint)]) -> Result<bool>,
 ) -> Result<bool> {
     let queries = [query];
-    let mut probes = Vec::new();
-    if KnownProbeSet::default().add_probes(reader, query, 0, &mut probes)? {
+    let tables = reader.settings().plan.tables();
+    let mut known = KnownProbeSets::default();
+    known.add(reader, query.max_distance)?;
+    let mut probes: Vec<(Probe, (u64, u64))> = Vec::new();
+    let is_probed = known.each_probe(tables, query, 0, |probe, ranges| {
+        for &range in ranges {
+            probes.push((probe, range));
+        }
+    });
+    if is_probed {
         let mut has_all = true;
         for probes in probes.chunks(PROBES_TOGETHER) {
-            let Some(near) = near_candidates(reader, &queries, probes, MOST_NEAR)? else {
+            let add_all = |add: AddProbe<'_>| {
+                for &(probe, range) in probes {
+                    add(probe, &[range]);
+                }
+            };
+            let Some(near) = near_candidates(reader, &queries, add_all, MOST_NEAR)? else {
                 has_all = false;
                 break;
             };
@@ -242,8 +278,7 @@ pub(super) fn any(
 /// The search for what is near among the fingerprints that a transaction has written.
 #[derive(Debug, Default)]
 pub(super) struct NearWritten {
-    known: KnownProbeSet,
-    probes: Vec<Probe>,
+    known: KnownProbeSets,
     near: Vec<NearFingerprint>,
 }
 
@@ -254,11 +289,7 @@ impl NearWritten {
         writer: &mut Transaction,
         query: NearQuery,
     ) -> Result<&[NearFingerprint]> {
-        let Self {
-            known,
-            probes,
-            near,
-        } = self;
+        let Self { known, near } = self;
         near.clear();
         let NearQuery {
             fingerprint,
@@ -275,15 +306,19 @@ impl NearWritten {
             sort_and_dedup(near);
             return Ok(near);
         }
-        probes.clear();
-        let probed = known.add_probes(writer.reader(), query, 0, probes)?;
-        if probed && probes.len() * COMPARED_PER_PROBE < sorted {
-            for probe in &*probes {
-                let table = &tables[probe.table];
-                for candidates in written.probed(probe) {
-                    near.extend(candidates.near(probe.query, max_distance, table));
+        known.add(writer.reader(), max_distance)?;
+        let ranges = known
+            .of(max_distance)
+            .map_or(f64::INFINITY, ProbeSet::ranges);
+        if ranges * COMPARED_PER_PROBE < sorted as f64 {
+            known.each_probe(tables, query, 0, |probe, ranges| {
+                let index = probe.table as usize;
+                for &range in ranges {
+                    for candidates in written.within(index, range) {
+                        near.extend(candidates.near(probe.query, max_distance, &tables[index]));
+                    }
                 }
-            }
+            });
         } else {
             for candidates in written.sorted() {
                 near.extend(candidates.near(permuted, max_distance, first));

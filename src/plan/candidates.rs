@@ -8,9 +8,10 @@
     reason = "the calls of functions compiled for other processors, which `multiversion` checks first"
 )]
 
+use std::ops::RangeInclusive;
+
 use multiversion::multiversion;
 
-use super::probes::Probe;
 use super::table::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
 
@@ -30,9 +31,8 @@ impl<'a> Candidates<'a> {
         self.0.len()
     }
 
-    /// The number of candidates in the range of a probe.
-    pub(crate) fn within(self, probe: &Probe) -> u64 {
-        let range = probe.first..=probe.last;
+    /// The number of candidates in a range.
+    pub(crate) fn within(self, range: &RangeInclusive<u64>) -> u64 {
         let mut count = 0;
         for row in self.0 {
             count += u64::from(range.contains(row));
@@ -40,11 +40,15 @@ impl<'a> Candidates<'a> {
         count
     }
 
-    /// The number of candidates in the range of a probe that are within `max_distance` of its query.
-    pub(crate) fn near_within(self, probe: &Probe, max_distance: u32) -> u64 {
-        let range = probe.first..=probe.last;
+    /// The number of candidates in a range that are within `max_distance` of the query.
+    pub(crate) fn near_within(
+        self,
+        range: &RangeInclusive<u64>,
+        query: Permuted,
+        max_distance: u32,
+    ) -> u64 {
         let mut count = 0;
-        for (row, _) in within(self.0, probe.query.bits(), max_distance) {
+        for (row, _) in within(self.0, query.bits(), max_distance) {
             count += u64::from(range.contains(&row));
         }
         count

@@ -1,6 +1,6 @@
 //! Plan: the tables of a file, and the cheapest probe set for each distance queried so far.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,12 +20,16 @@ pub(crate) struct Plan {
     probe_sets: Arc<RwLock<KnownProbeSets>>,
 }
 
-/// Probe sets by distance, and by the size of the file when they were chosen.
-type KnownProbeSets = HashMap<(u32, Size), Arc<ProbeSet>>;
+/// Probe sets with their distance, and with the size of the file when they were chosen. The latest are the last. They
+/// are few, so going through them takes less time than to hash.
+type KnownProbeSets = VecDeque<((u32, Size), Arc<ProbeSet>)>;
+
+/// The most probe sets that are kept.
+const MOST_KNOWN: usize = 64;
 
 /// The size of a file, as coarse as the choice of a probe set needs it. While the size stays the same, the
 /// cheapest probe set remains about the cheapest.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Size {
     /// The binary logarithm of the number of fingerprints, rounded up.
     rows_log2: u32,
@@ -109,14 +113,18 @@ impl Plan {
         };
         let probe_sets = self.probe_sets.read();
         let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        if let Some(probe_set) = probe_sets.get(&(distance, size)) {
+        let of = (distance, size);
+        if let Some((_, probe_set)) = probe_sets.iter().rev().find(|known| known.0 == of) {
             return Ok(probe_set.clone());
         }
         drop(probe_sets);
         let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model()?));
         let probe_sets = self.probe_sets.write();
         let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        probe_sets.insert((distance, size), probe_set.clone());
+        if probe_sets.len() == MOST_KNOWN {
+            probe_sets.pop_front();
+        }
+        probe_sets.push_back((of, probe_set.clone()));
         Ok(probe_set)
     }
 }

@@ -605,12 +605,16 @@ mod tests {
                     &CostModel::sampled(rows, plan.tables(), &[]),
                 );
                 let mut probes = Vec::new();
-                assert!(set.add_probes(plan.tables(), query, 0, &mut probes));
+                assert!(set.each_probe(plan.tables(), query, 0, |probe, ranges| {
+                    for &(first, last) in ranges {
+                        probes.push((probe.table as usize, first..=last));
+                    }
+                }));
                 for difference in &differences {
                     let stored = Fingerprint::from_bits(query.bits() ^ difference);
-                    let caught = probes.iter().any(|probe| {
-                        let row = plan.tables()[probe.table].apply(stored).bits();
-                        (probe.first..=probe.last).contains(&row)
+                    let caught = probes.iter().any(|(table, range)| {
+                        let row = plan.tables()[*table].apply(stored).bits();
+                        range.contains(&row)
                     });
                     assert!(caught, "{plan}: difference {difference:#x}");
                 }

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use smallvec::SmallVec;
+
 use super::covering::{self, Reach};
 use super::table::{Permuted, Table};
 use crate::fingerprint::Fingerprint;
@@ -24,17 +26,14 @@ pub(crate) enum ProbeSet {
     Scan,
 }
 
-/// One range read of one table for one query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Range reads of one table for one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// The index of the query among those that are answered together.
-    pub(crate) query_index: usize,
-    pub(crate) table: usize,
+    pub(crate) query_index: u32,
+    pub(crate) table: u32,
     /// The fingerprint of the query, in the order of this table.
     pub(crate) query: Permuted,
-    /// The first and the last row of the range.
-    pub(crate) first: u64,
-    pub(crate) last: u64,
 }
 
 impl ProbedPrefix {
@@ -67,6 +66,9 @@ impl ProbedPrefix {
         flipped(query.bits(), 0, self.prefix_bits, self.flips, &mut each);
     }
 }
+
+/// The most ranges of a probe.
+const TOGETHER: usize = 64;
 
 /// For each number of up to 64 things and of chosen ones, the number of ways to choose as many, and the number of ways
 /// to choose up to as many. The planner asks for millions of them.
@@ -118,31 +120,43 @@ impl ProbeSet {
         }
     }
 
-    /// Adds the probes for a query, those of one table in the order of its rows. Returns false, and adds
-    /// none, if the query is answered by a scan.
-    pub(crate) fn add_probes(
+    /// The number of ranges that a query reads. Infinite for a scan.
+    pub(crate) fn ranges(&self) -> f64 {
+        match self {
+            Self::Scan => f64::INFINITY,
+            Self::Prefixes(prefixes) => prefixes.iter().map(|prefix| prefix.ranges()).sum(),
+        }
+    }
+
+    /// Calls `each` with the probes for a query, and with the first and the last row of each of their ranges, in order.
+    /// A prefix with many ranges has several probes. Returns false if the query is answered by a scan.
+    pub(crate) fn each_probe(
         &self,
         tables: &[Table],
         query: Fingerprint,
         query_index: usize,
-        probes: &mut Vec<Probe>,
+        mut each: impl FnMut(Probe, &[(u64, u64)]),
     ) -> bool {
         let Self::Prefixes(prefixes) = self else {
             return false;
         };
-        probes.reserve(prefixes.len());
+        let mut ranges: SmallVec<[(u64, u64); TOGETHER]> = SmallVec::new();
         for prefix in prefixes {
-            let table = prefix.table;
-            let query = tables[table].apply(query);
+            let query = tables[prefix.table].apply(query);
+            let probe = Probe {
+                query_index: query_index as u32,
+                table: prefix.table as u32,
+                query,
+            };
             prefix.each_range(query, |first, last| {
-                probes.push(Probe {
-                    query_index,
-                    table,
-                    query,
-                    first,
-                    last,
-                });
+                ranges.push((first, last));
+                if ranges.len() == TOGETHER {
+                    each(probe, &ranges);
+                    ranges.clear();
+                }
             });
+            each(probe, &ranges);
+            ranges.clear();
         }
         true
     }

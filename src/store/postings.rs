@@ -3,13 +3,15 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use sdd::Guard;
+
 use super::read::Reader;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::source::Numbers;
 use crate::store::file::{POSTINGS, all_listed, fingerprint_of, number_of, posting_row, scope_of};
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{Marks, SetReader, read_ranges};
+use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
 
 /// A fingerprint whose documents are wanted, with the scopes whose lists are to be read, in order.
 type WantedPostings = (Fingerprint, Arc<[ScopeNumber]>);
@@ -246,27 +248,30 @@ impl FewRows {
 
 /// Reads the rows of all ranges together.
 fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Result<FewRows> {
-    // In the order of the rows, a block is read once for all its fingerprints, even without a cache.
-    let mut order: Vec<usize> = (0..ranges.len()).collect();
-    order.sort_unstable_by_key(|&index| *ranges[index].start());
-    let read = order.iter().map(|&index| (reader, ranges[index].clone()));
+    let guard = Guard::new();
     let mut counts = vec![0; ranges.len()];
     let mut rows = Vec::with_capacity(2 * ranges.len());
-    let reading = read_ranges(read, Marks::Wanted, MOST_READ, |position, puts, marks| {
-        let index = order[position];
-        for (found, put) in [(puts, true), (marks, false)] {
-            let found = found.iter().filter(|row| ranges[index].contains(row));
-            for &row in found.take(FEW + 1 - counts[index]) {
-                rows.push(PostingRow { index, row, put });
-                counts[index] += 1;
+    let mut reader_of_ranges = RangeReader::new(
+        &guard,
+        Marks::Wanted,
+        MOST_READ,
+        |range: &Searched<u128, usize>, puts: &[u128], marks: &[u128]| {
+            let index = range.of;
+            for (found, put) in [(puts, true), (marks, false)] {
+                let found = found
+                    .iter()
+                    .filter(|&&row| range.first <= row && row <= range.last);
+                for &row in found.take(FEW + 1 - counts[index]) {
+                    rows.push(PostingRow { index, row, put });
+                    counts[index] += 1;
+                }
             }
-        }
-    })?;
-    let mut many: Vec<usize> = reading
-        .too_long
-        .into_iter()
-        .map(|position| order[position])
-        .collect();
+        },
+    );
+    for (index, range) in ranges.iter().enumerate() {
+        reader_of_ranges.add(&reader, &[(*range.start(), *range.end())], index);
+    }
+    let mut many = reader_of_ranges.finish()?.too_long;
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));
     rows.sort_unstable();
     // Each mark removes the row that it marks. If there is no such row, counting finds out what is wrong.

@@ -3,6 +3,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use sdd::Guard;
+use smallvec::SmallVec;
+
 use super::write::{Transaction, Written};
 use crate::document::Document;
 use crate::error::Result;
@@ -16,7 +19,10 @@ use crate::store::file::{
     key_row, missing_scope, number_of, permuted, scope_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
-use crate::store::sorted_set::{Marks, SetReader, read_ranges};
+use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
+
+/// Most plans have no more tables than this.
+const FEW_TABLES: usize = 8;
 
 /// Reads a file as a snapshot or a transaction sees it.
 ///
@@ -74,24 +80,34 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Calls `each` with the candidates of each probe, and returns the number of blocks that they were in.
+    /// Calls `each` with the candidates of each probe that `probes` adds, and returns the number of segments and blocks that they were in.
     ///
-    /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. Some
-    /// may have a fingerprint that has no documents any more, and some may come more than once.
+    /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. They come in no
+    /// order. Some may have a fingerprint that has no documents any more, and some may come more than once.
     pub(crate) fn candidates(
         self,
-        probes: &[Probe],
-        mut each: impl FnMut(&Probe, Candidates<'_>),
+        probes: impl FnOnce(&mut dyn FnMut(Probe, &[(u64, u64)])),
+        mut each: impl FnMut(&Searched<u64, Probe>, Candidates<'_>),
     ) -> Result<u64> {
-        let ranges = probes.iter().map(|probe| {
-            let reader = self.set(permuted(probe.table));
-            (reader, probe.first..=probe.last)
-        });
+        let mut tables: SmallVec<[SetReader<'a, u64>; FEW_TABLES]> = SmallVec::new();
+        for table in 0..self.settings().plan.tables().len() {
+            tables.push(self.set(permuted(table)));
+        }
+        let guard = Guard::new();
         let mut candidates = 0;
-        let read = read_ranges(ranges, Marks::Ignored, usize::MAX, |index, puts, _| {
-            candidates += puts.len() as u64;
-            each(&probes[index], Candidates::new(puts));
-        })?;
+        let mut ranges = RangeReader::new(
+            &guard,
+            Marks::Ignored,
+            usize::MAX,
+            |range: &Searched<u64, Probe>, puts: &[u64], _: &[u64]| {
+                candidates += puts.len() as u64;
+                each(range, Candidates::new(puts));
+            },
+        );
+        probes(&mut |probe, of_probe| {
+            ranges.add(&tables[probe.table as usize], of_probe, probe);
+        });
+        let read = ranges.finish()?;
         self.view
             .blocks()
             .cache

@@ -15,7 +15,7 @@ use crate::events::{Event, Operation as Watched, Watch};
 use crate::files::directory_of;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::{Count, Timed};
-use crate::plan::{Candidates, Probe};
+use crate::plan::Candidates;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
     Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
@@ -593,11 +593,13 @@ impl<'w> WrittenFingerprints<'w> {
             .map(|run| Candidates::new(run.puts()))
     }
 
-    /// The sorted ones in the range of a probe, perhaps with some neighbours, in parts.
-    pub(crate) fn probed(&self, probe: &Probe) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
-        let first = probe.first;
-        let last = probe.last;
-        let runs = self.0[permuted(probe.table)].puts().0.iter();
+    /// The sorted ones in a range of a table, perhaps with some neighbours, in parts.
+    pub(crate) fn within(
+        &self,
+        table: usize,
+        (first, last): (u64, u64),
+    ) -> impl Iterator<Item = Candidates<'w>> + use<'w> {
+        let runs = self.0[permuted(table)].puts().0.iter();
         let puts = runs
             .map(Run::puts)
             .filter(move |puts| puts.may_have(first, last));

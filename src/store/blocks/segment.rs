@@ -8,10 +8,13 @@ use crate::store::lookup::{LargeList, Prefixes, prefetch, prefetch_at};
 
 /// A part of the index has this number of rows, or up to twice this number. Rows of 8 bytes fill one line of memory,
 /// or two.
-pub(crate) const ROWS_PER_PREFIX: usize = 8;
+pub(crate) const ROWS_PER_PREFIX: usize = 4;
 
 /// If a part of the index has more rows than this, an end of a range is searched there. Otherwise all its rows are given.
 const MOST_AROUND: usize = 64;
+
+/// The bytes of a line of memory.
+const LINE_BYTES: usize = 64;
 
 /// The most lines of a range that are fetched ahead. The processor fetches the next lines by itself while it goes
 /// through them.
@@ -20,8 +23,12 @@ const MOST_LINES: usize = 16;
 /// The indexes of the rows of a range, perhaps with some of their neighbours. `prefixes` is the index of the rows.
 #[inline]
 pub(crate) fn around<R: Row>(rows: &[R], prefixes: &Prefixes, first: R, last: R) -> Range<usize> {
-    let low = prefixes.around(first.prefix());
-    let high = prefixes.around(last.prefix());
+    let around = prefixes.around(first.prefix(), last.prefix());
+    if around.len() <= MOST_AROUND {
+        return around;
+    }
+    let low = prefixes.around(first.prefix(), first.prefix());
+    let high = prefixes.around(last.prefix(), last.prefix());
     let mut start = low.start;
     if low.len() > MOST_AROUND {
         start += rows[low].partition_point(|&row| row < first);
@@ -33,14 +40,15 @@ pub(crate) fn around<R: Row>(rows: &[R], prefixes: &Prefixes, first: R, last: R)
     start..end.max(start)
 }
 
-/// The rows of neighbouring blocks.
+/// The rows of neighbouring blocks. What a search reads first fills a line of memory, and the rest the next one.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Segment<R> {
-    /// The rows that are put, then the rows that are marked.
-    rows: LargeList<R>,
-    puts: usize,
     /// An index over the rows that are put.
     prefixes: Prefixes,
+    puts: usize,
+    /// The rows that are put, then the rows that are marked.
+    rows: LargeList<R>,
 }
 
 impl<R: Row> Segment<R> {
@@ -58,6 +66,7 @@ impl<R: Row> Segment<R> {
     /// Fetches what [`around`](Self::around) reads.
     #[inline]
     pub(crate) fn prefetch_index(&self, first: R) {
+        prefetch(&self.rows);
         self.prefixes.prefetch(first.prefix());
     }
 
@@ -70,12 +79,12 @@ impl<R: Row> Segment<R> {
     /// Fetches these rows.
     #[inline]
     pub(crate) fn prefetch_rows(&self, around: &Range<usize>) {
-        let step = 64 / size_of::<R>();
-        let end = around.end.min(around.start + MOST_LINES * step);
+        let line = LINE_BYTES / size_of::<R>();
+        let end = around.end.min(around.start + MOST_LINES * line);
         let mut index = around.start;
         while index < end {
             prefetch_at(&self.rows, index);
-            index += step;
+            index += line;
         }
         if let Some(last) = around.end.checked_sub(1) {
             prefetch_at(&self.rows, last);
@@ -93,7 +102,7 @@ impl<R: Row> Segment<R> {
         size_of::<Self>() + self.rows.memory_bytes() + self.prefixes.memory_bytes()
     }
 
-    /// Fetches the segment itself.
+    /// Fetches what [`prefetch_index`](Self::prefetch_index) reads.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch(self);

@@ -13,6 +13,8 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sdd::Guard;
+
 use super::selection::{Conditions, SelectedBlock, Selection, scope_name};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -26,7 +28,7 @@ use crate::store::file::{
 use crate::store::merging::wait_for_merges;
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::read::Reader;
-use crate::store::sorted_set::{Marks, read_ranges};
+use crate::store::sorted_set::{Marks, RangeReader, Searched};
 use crate::store::write::Transaction;
 
 /// Called with the number of documents that are removed so far. The expiry ends at its error.
@@ -183,8 +185,8 @@ impl Expirer<'_> {
 
 /// The most documents of a batch. Each takes 40 bytes.
 const MOST_DOCUMENTS: usize = 1 << 19;
-/// A fingerprint with more blocks of postings than this is known to be shared.
-const FEW_BLOCKS: usize = 2;
+/// A fingerprint with more rows than this in a part of a level, with neighbours, is taken to be shared.
+const FEW_ROWS: usize = 256;
 
 /// A document that is to go.
 #[derive(Clone, Copy, Debug)]
@@ -315,25 +317,32 @@ impl Batch {
     /// Finds the fingerprints that other documents may have. If a source has another document of the
     /// fingerprint, it may be one that a newer source removes.
     fn find_shared(&mut self, view: &View) -> Result<()> {
-        let mut order: Vec<(Fingerprint, usize)> = Vec::new();
-        for (index, expired) in self.expired.iter().enumerate() {
-            order.extend(expired.fingerprint.map(|fingerprint| (fingerprint, index)));
-        }
-        order.sort_unstable_by_key(|&(fingerprint, _)| fingerprint);
         let reader = view.set(POSTINGS);
-        let wanted = order
-            .iter()
-            .map(|&(fingerprint, _)| (reader, all_listed(fingerprint)));
+        let guard = Guard::new();
+        let mut wanted = Vec::with_capacity(self.expired.len());
+        for (index, expired) in self.expired.iter().enumerate() {
+            if let Some(fingerprint) = expired.fingerprint {
+                wanted.push((fingerprint, index));
+            }
+        }
         let expired = &mut self.expired;
-        let reading = read_ranges(wanted, Marks::Ignored, FEW_BLOCKS, |index, puts, _| {
-            let (fingerprint, document) = order[index];
-            let document = &mut expired[document];
-            document.is_shared |= puts.iter().any(|&row| {
-                fingerprint_of(row) == fingerprint && number_of(row).0 != document.number
-            });
-        })?;
-        for index in reading.too_long {
-            expired[order[index].1].is_shared = true;
+        let mut ranges = RangeReader::new(
+            &guard,
+            Marks::Ignored,
+            FEW_ROWS,
+            |range: &Searched<u128, (Fingerprint, usize)>, puts: &[u128], _: &[u128]| {
+                let (fingerprint, index) = range.of;
+                let document = &mut expired[index];
+                document.is_shared |= puts.iter().any(|&row| {
+                    fingerprint_of(row) == fingerprint && number_of(row).0 != document.number
+                });
+            },
+        );
+        for of in wanted {
+            ranges.add(&reader, &[all_listed(of.0).into_inner()], of);
+        }
+        for (_, index) in ranges.finish()?.too_long {
+            expired[index].is_shared = true;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::slice;
@@ -132,22 +133,18 @@ fn give_back_spans(start: NonNull<u8>, spans: usize) {
 
 /// A list that has room for a number of items from the beginning on. If it is long, it is in large pages.
 #[derive(Debug)]
-pub(crate) enum LargeList<T> {
-    Short(Vec<T>),
-    Long(Long<T>),
-}
-
-#[derive(Debug)]
-pub(crate) struct Long<T> {
+pub(crate) struct LargeList<T> {
     start: NonNull<T>,
     len: usize,
     capacity: usize,
+    /// Whether the memory is spans of a region. Otherwise it is that of a vector.
+    is_long: bool,
 }
 
 // SAFETY: it owns its items, as a vector does.
-unsafe impl<T: Send> Send for Long<T> {}
+unsafe impl<T: Send> Send for LargeList<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Long<T> {}
+unsafe impl<T: Sync> Sync for LargeList<T> {}
 
 impl<T: Copy> LargeList<T> {
     const ALIGNED: () = assert!(align_of::<T>() <= SPAN_BYTES && size_of::<T>() > 0);
@@ -159,29 +156,31 @@ impl<T: Copy> LargeList<T> {
         if Self::is_long(bytes)
             && let Some(start) = take_spans(bytes.div_ceil(SPAN_BYTES))
         {
-            return Self::Long(Long {
+            return Self {
                 start: start.cast(),
                 len: 0,
                 capacity,
-            });
+                is_long: true,
+            };
         }
-        Self::Short(Vec::with_capacity(capacity))
+        let mut list = ManuallyDrop::new(Vec::<T>::with_capacity(capacity));
+        Self {
+            start: NonNull::from(&mut **list).cast(),
+            len: 0,
+            capacity: list.capacity(),
+            is_long: false,
+        }
     }
 
     /// Adds items, for which there must be room.
     pub(crate) fn extend_from_slice(&mut self, items: &[T]) {
-        match self {
-            Self::Short(list) => list.extend_from_slice(items),
-            Self::Long(list) => {
-                assert!(items.len() <= list.capacity - list.len, "there is no room");
-                // SAFETY: there is room behind the items, and nobody else has the memory.
-                unsafe {
-                    let end = list.start.add(list.len);
-                    end.copy_from_nonoverlapping(NonNull::from(items).cast(), items.len());
-                }
-                list.len += items.len();
-            }
+        assert!(items.len() <= self.capacity - self.len, "there is no room");
+        // SAFETY: there is room behind the items, and nobody else has the memory.
+        unsafe {
+            let end = self.start.add(self.len);
+            end.copy_from_nonoverlapping(NonNull::from(items).cast(), items.len());
         }
+        self.len += items.len();
     }
 
     /// The memory that a list with room for so many items takes, in bytes.
@@ -200,14 +199,14 @@ impl<T: Copy> LargeList<T> {
 
     /// The memory that it takes, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Short(list) => list.capacity() * size_of::<T>(),
-            Self::Long(list) => list.spans() * SPAN_BYTES,
+        match self.is_long {
+            true => self.spans() * SPAN_BYTES,
+            false => self.capacity * size_of::<T>(),
         }
     }
 }
 
-impl<T> Long<T> {
+impl<T> LargeList<T> {
     fn spans(&self) -> usize {
         (self.capacity * size_of::<T>()).div_ceil(SPAN_BYTES)
     }
@@ -218,17 +217,19 @@ impl<T> Deref for LargeList<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        match self {
-            Self::Short(list) => list,
-            // SAFETY: so many items were written, and nobody changes them while the list is borrowed.
-            Self::Long(list) => unsafe { slice::from_raw_parts(list.start.as_ptr(), list.len) },
-        }
+        // SAFETY: so many items were written, and nobody changes them while the list is borrowed.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
-impl<T> Drop for Long<T> {
+impl<T> Drop for LargeList<T> {
     fn drop(&mut self) {
-        give_back_spans(self.start.cast(), self.spans());
+        if self.is_long {
+            give_back_spans(self.start.cast(), self.spans());
+        } else {
+            // SAFETY: the memory is that of a vector with this capacity, and so many items were written.
+            drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
+        }
     }
 }
 

@@ -5,15 +5,16 @@ use std::ops::Range;
 use super::large_list::LargeList;
 use super::prefetch::prefetch_at;
 
-/// An index over sorted items by their prefixes. The range from the first prefix to the last is cut into parts of
-/// equal width, a power of two. For each part it has the number of items before it. So it serves all prefixes, and as
-/// well those that begin with the same bits, as in a part of a table, or with zeros, as the numbers of documents.
+/// An index over sorted items by their first bits. The items that agree on these bits are a part, and for each part it
+/// has the number of items before it. The parts go from that of the first item to that of the last. So it serves all
+/// prefixes, and as well those that begin with the same bits, as in a part of a table, or with zeros, as the numbers of
+/// documents. A prefix of as many bits or fewer begins and ends with a part.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
     starts: LargeList<u32>,
-    /// The first prefix.
+    /// The first bits of the first part.
     first: u64,
-    /// A part has two to the power of this many prefixes.
+    /// The number of bits behind the first ones. A part has two to the power of it prefixes.
     shift: u32,
 }
 
@@ -34,12 +35,14 @@ impl Prefixes {
         if shift > 0 && width >> (shift - 1) < most_parts {
             shift -= 1;
         }
-        let parts = width.checked_shr(shift).unwrap_or(0) as usize + 1;
+        let first = first.checked_shr(shift).unwrap_or(0);
+        let last = last.checked_shr(shift).unwrap_or(0);
+        let parts = last.saturating_sub(first) as usize + 1;
         let mut starts = LargeList::with_capacity(parts + 1);
         let mut before = 0;
         for prefix in prefixes {
             // A prefix below the first one, out of order, is in the first part.
-            let part = prefix.saturating_sub(first).checked_shr(shift).unwrap_or(0);
+            let part = prefix.checked_shr(shift).unwrap_or(0).saturating_sub(first);
             while starts.len() <= part.min(parts as u64 - 1) as usize {
                 starts.extend_from_slice(&[before]);
             }
@@ -68,7 +71,7 @@ impl Prefixes {
 
     /// The most memory that the index of so many items takes, in bytes.
     pub(crate) fn most_bytes(count: usize, share: usize) -> usize {
-        LargeList::<u32>::bytes_for((count / share).max(1) + 1)
+        LargeList::<u32>::bytes_for((count / share).max(1) + 2)
     }
 
     /// The memory that it takes, in bytes.
@@ -79,8 +82,8 @@ impl Prefixes {
     /// The part of a prefix. Behind the last one, it is the last.
     #[inline]
     fn part_of(&self, prefix: u64) -> usize {
-        let part = prefix.saturating_sub(self.first).checked_shr(self.shift);
-        (part.unwrap_or(0) as usize).min(self.starts.len() - 2)
+        let part = prefix.checked_shr(self.shift).unwrap_or(0);
+        (part.saturating_sub(self.first) as usize).min(self.starts.len() - 2)
     }
 
     /// Fetches what [`around`](Self::around) reads for this prefix.
@@ -89,12 +92,13 @@ impl Prefixes {
         prefetch_at(&self.starts, self.part_of(prefix));
     }
 
-    /// The indexes of the items of the same part as this prefix. The first item that does not come before the prefix
-    /// is one of them, or the item directly behind them.
+    /// The indexes of the items of the parts of two prefixes, and of those between. The first item that does not come
+    /// before the first prefix is one of them, or the item directly behind them.
     #[inline]
-    pub(crate) fn around(&self, prefix: u64) -> Range<usize> {
-        let part = self.part_of(prefix);
-        self.starts[part] as usize..self.starts[part + 1] as usize
+    pub(crate) fn around(&self, first: u64, last: u64) -> Range<usize> {
+        let start = self.starts[self.part_of(first)];
+        let end = self.starts[self.part_of(last) + 1];
+        start as usize..end.max(start) as usize
     }
 }
 
@@ -110,7 +114,7 @@ mod tests {
         for items in [&[3u64, 9, 1][..], &[u64::MAX, 0], &[1 << 40, 5, 6, 7]] {
             let index = Prefixes::new(items.iter().copied(), 1);
             for wanted in [0, 5, u64::MAX] {
-                assert!(index.around(wanted).end <= items.len());
+                assert!(index.around(wanted, wanted).end <= items.len());
             }
         }
     }
@@ -126,7 +130,7 @@ mod tests {
             let index = Prefixes::new(items.iter().copied(), share);
             for wanted in [wanted, wanted >> bits, 0, u64::MAX] {
                 let right = items.partition_point(|&it| it < wanted);
-                for around in [index.around(wanted), Prefixes::none(items.len()).around(wanted)] {
+                for around in [index.around(wanted, wanted), Prefixes::none(items.len()).around(wanted, wanted)] {
                     prop_assert!((around.start..=around.end).contains(&right), "{around:?}, not {right}");
                 }
             }

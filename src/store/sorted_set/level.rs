@@ -360,7 +360,7 @@ impl<R: Row> Level<R> {
     /// The index of the first chunk that ends at `row` or after it, or the number of chunks.
     #[inline]
     pub(super) fn chunk_of(&self, row: R) -> usize {
-        let around = self.prefixes.around(row.prefix());
+        let around = self.prefixes.around(row.prefix(), row.prefix());
         around.start + self.highs[around].partition_point(|high| *high < row)
     }
 
@@ -466,7 +466,7 @@ impl<R: Row> Level<R> {
     /// Whether there may be rows with this prefix, in a set with filters. The first of them can only be in
     /// the first block that ends at the prefix or after it. So only the filter of this block is tested.
     pub(crate) fn passes(&self, prefix: u64, blocks: SetBlocks<'_>) -> Result<bool> {
-        let mut chunk = self.prefixes.around(prefix).start;
+        let mut chunk = self.prefixes.around(prefix, prefix).start;
         while let Some(fence) = self.fences.get(chunk) {
             if fence.last < prefix {
                 chunk += 1;

@@ -14,36 +14,50 @@
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
 //!
-//! Ranges that come in order need one block in each level. So the blocks that were read last are kept (`LastRead`).
+//! What is not in memory is read at the end, in order. So the blocks that were read last are kept (`LastRead`).
 
 use std::cell::RefCell;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use sdd::Guard;
 use smallvec::SmallVec;
 
 use super::level::Level;
 use super::lists::part;
+use super::overlay::Overlay;
 use super::run::IndexedRows;
 use super::set::SetLevel;
 use super::set_reader::SetReader;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Tally;
-use crate::store::blocks::{BlockId, Entry, Lists, Residence, Row, Segment, SetBlocks};
+use crate::store::blocks::{BlockCache, BlockId, Entry, Lists, Residence, Row, Segment, SetBlocks};
 use crate::store::lookup::prefetch;
 
 /// The number of ranges, or of their parts, that are read together.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = 24;
 
-/// What a call of [`read_ranges`] read.
-#[derive(Default)]
-pub(crate) struct Reading {
+/// With so many ranges that are not in memory, their blocks are read. Each range takes about 80 bytes.
+const MOST_ABSENT: usize = 1 << 19;
+
+/// What a [`RangeReader`] read.
+pub(crate) struct Reading<T> {
     /// The number of segments and blocks.
     pub(crate) parts: u64,
     /// The number of blocks among them.
     blocks: u64,
-    /// The indexes of the ranges with more rows than `most_rows` in some level. Nothing of them was read there.
-    pub(crate) too_long: Vec<usize>,
+    /// What stands for the ranges with more rows than `most_rows` in some part of a level. Nothing of them was read
+    /// there.
+    pub(crate) too_long: Vec<T>,
+}
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Self {
+            parts: 0,
+            blocks: 0,
+            too_long: Vec::new(),
+        }
+    }
 }
 
 /// Whether the rows that sources mark are read too.
@@ -53,278 +67,383 @@ pub(crate) enum Marks {
     Ignored,
 }
 
-/// Reads ranges in all sources of their sets. Calls `each` with the index of a range, and with rows that one
-/// source puts and rows that it marks, if marks are wanted.
+/// Reads ranges in all sources of their sets. The ranges may be of different sets of one file. Each has something that
+/// stands for it.
 ///
-/// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
-/// some perhaps more than once. Rows that a newer source marks are among them. If the ranges come in order,
-/// each block is read once, even without a cache. If a range has more than `most_rows` rows in a part of a level, they
-/// are not read, and the result says so; if the level is not in memory, it is told by the number of blocks. The ranges
-/// may be of different sets of one file.
-pub(crate) fn read_ranges<'a, R: Row>(
-    ranges: impl Iterator<Item = (SetReader<'a, R>, RangeInclusive<R>)>,
+/// What is in memory is read for several ranges at a time, so that the processor waits for the memory of all of them
+/// together. The other ranges wait until the end. Then they are read in the order of the rows, so that each block is
+/// read once for all its ranges, even without a cache.
+pub(crate) struct RangeReader<'a, 'g, R: Row, T, F> {
     marks: Marks,
     most_rows: usize,
-    mut each: impl FnMut(usize, &[R], &[R]),
-) -> Result<Reading> {
-    let guard = Guard::new();
-    let mut together = Together {
-        marks,
-        most_rows,
-        guard: &guard,
-        runs: SmallVec::new(),
-        levels: SmallVec::new(),
-        segments: SmallVec::new(),
-        last_read: LastRead::new(),
-        reading: Reading::default(),
-    };
-    let mut cache = None;
-    for (index, (reader, range)) in ranges.enumerate() {
-        let (first, last) = range.into_inner();
-        if let Some(overlay) = reader.overlay {
-            let (runs, puts, marks) = overlay.parts();
-            for row in puts {
-                if (first..=last).contains(row) {
-                    each(index, std::slice::from_ref(row), &[]);
-                }
-            }
-            for row in marks {
-                if (first..=last).contains(row) {
-                    each(index, &[], std::slice::from_ref(row));
-                }
-            }
-            for run in runs {
-                let (puts, marks) = run.within(&(first..=last));
-                each(index, puts, marks);
-            }
-        }
-        cache = Some(reader.blocks.cache());
-        let range = Searched { index, first, last };
-        for run in reader.set.runs() {
-            together.runs.push(InRun {
-                range,
-                rows: run.puts(),
-                are_puts: true,
-            });
-            if marks == Marks::Wanted && !run.marks().is_empty() {
-                together.runs.push(InRun {
-                    range,
-                    rows: run.marks(),
-                    are_puts: false,
-                });
-            }
-        }
-        for SetLevel { level, .. } in &reader.set.levels {
-            together.levels.push(InLevel {
-                range,
-                level,
-                chunk: 0,
-                residence: None,
-                blocks: reader.blocks,
-            });
-        }
-        if together.runs.len() + together.levels.len() >= TOGETHER {
-            together.read(&mut each)?;
-        }
-    }
-    together.read(&mut each)?;
-    let reading = together.reading;
-    // Once for all parts, since a query is over after some of them.
-    if let Some(cache) = cache
-        && reading.parts > 0
-    {
-        cache.note_search();
-        cache
-            .tallies
-            .add(Tally::CacheHits, reading.parts - reading.blocks);
-        cache.tallies.add(Tally::CacheMisses, reading.blocks);
-    }
-    Ok(reading)
-}
-
-/// The ranges that are read together. The lists are on the stack. To allocate them took a tenth of the time of a
-/// query.
-struct Together<'a, 'g, R: Row> {
-    marks: Marks,
-    most_rows: usize,
+    each: F,
     /// While it lives, no segment is freed.
     guard: &'g Guard,
-    /// Of each run its puts, and its marks if they are wanted.
-    runs: SmallVec<[InRun<'a, R>; TOGETHER]>,
-    levels: SmallVec<[InLevel<'a, R>; TOGETHER]>,
-    segments: SmallVec<[InSegment<'g, R>; TOGETHER]>,
-    last_read: LastRead<R>,
-    reading: Reading,
+    /// Of each run its puts, and its marks if they are wanted. These lists are on the stack: to allocate them took a
+    /// tenth of the time of a query.
+    runs: SmallVec<[InRun<'a, R, T>; TOGETHER]>,
+    levels: SmallVec<[InLevel<'a, R, T>; TOGETHER]>,
+    /// The ranges whose segments are found, and those whose places in them are.
+    found: SmallVec<[InSegment<'g, R, T>; TOGETHER]>,
+    placed: SmallVec<[InSegment<'g, R, T>; TOGETHER]>,
+    /// The ranges, or the parts of them, whose segments are not in memory.
+    absent: Vec<InLevel<'a, R, T>>,
+    reading: Reading<T>,
+    /// The first error. Nothing is read after it.
+    failure: Option<Error>,
+    cache: Option<&'a BlockCache>,
 }
 
-/// A range, with its index.
+/// A range, and what stands for it.
 #[derive(Clone, Copy)]
-struct Searched<R> {
-    index: usize,
-    first: R,
-    last: R,
+pub(crate) struct Searched<R, T> {
+    pub(crate) of: T,
+    pub(crate) first: R,
+    pub(crate) last: R,
 }
 
 /// A range in the puts or the marks of a run.
-struct InRun<'a, R> {
-    range: Searched<R>,
+struct InRun<'a, R, T> {
+    range: Searched<R, T>,
     rows: &'a IndexedRows<R>,
     are_puts: bool,
 }
 
 /// A range in a level.
 #[derive(Clone, Copy)]
-struct InLevel<'a, R: Row> {
-    range: Searched<R>,
+struct InLevel<'a, R: Row, T> {
+    range: Searched<R, T>,
     level: &'a Level<R>,
-    /// The chunk in which the range begins, and its residence.
-    chunk: usize,
-    residence: Option<&'a Residence<R>>,
     blocks: SetBlocks<'a>,
+    here: Here<'a, R>,
+}
+
+/// A chunk of a level.
+#[derive(Clone, Copy)]
+struct Here<'a, R: Row> {
+    chunk: usize,
+    high: R,
+    residence: &'a Residence<R>,
+}
+
+impl<'a, R: Row> Here<'a, R> {
+    /// A chunk. `None` behind the last one.
+    #[inline]
+    fn new(level: &'a Level<R>, chunk: usize) -> Option<Self> {
+        Some(Self {
+            chunk,
+            high: level.high_of(chunk)?,
+            residence: level.residence(chunk)?,
+        })
+    }
 }
 
 /// A range in a segment.
-struct InSegment<'g, R> {
-    range: Searched<R>,
+struct InSegment<'g, R, T> {
+    range: Searched<R, T>,
     segment: &'g Segment<R>,
     /// The indexes of the rows that may be in the range.
     around: Range<usize>,
 }
 
-impl<'a, 'g, R: Row> Together<'a, 'g, R> {
-    /// Reads all ranges, and leaves none. The steps for the runs are between the steps for the levels.
-    fn read(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) -> Result<()> {
-        for of in &self.runs {
-            of.rows.prefetch_occupied(of.range.first);
+impl<'a, 'g, R, T, F> RangeReader<'a, 'g, R, T, F>
+where
+    R: Row,
+    T: Copy,
+    F: FnMut(&Searched<R, T>, &[R], &[R]),
+{
+    /// Calls `each` with a range, and with rows that one source puts and rows that it marks, if marks are wanted.
+    ///
+    /// `each` gets all rows of the range, and perhaps some of their neighbours. The rows come in no order, and
+    /// some perhaps more than once. Rows that a newer source marks are among them. If a range has more than `most_rows`
+    /// rows in a part of a level, they are not read, and the [`Reading`] says so; if the part is not in memory, it is
+    /// told by the number of blocks.
+    pub(crate) fn new(guard: &'g Guard, marks: Marks, most_rows: usize, each: F) -> Self {
+        Self {
+            marks,
+            most_rows,
+            each,
+            guard,
+            runs: SmallVec::new(),
+            levels: SmallVec::new(),
+            found: SmallVec::new(),
+            placed: SmallVec::new(),
+            absent: Vec::new(),
+            reading: Reading::default(),
+            failure: None,
+            cache: None,
         }
-        for of in &mut self.levels {
-            of.chunk = of.level.chunk_of(of.range.first);
-            of.residence = of.level.residence(of.chunk);
-            of.residence.map(prefetch);
+    }
+
+    /// Adds ranges of a set, in order.
+    #[inline]
+    pub(crate) fn add(&mut self, reader: &SetReader<'a, R>, ranges: &[(R, R)], of: T) {
+        self.cache = Some(reader.blocks.cache());
+        if let Some(overlay) = reader.overlay {
+            self.read_overlay(overlay, ranges, of);
         }
+        for run in reader.set.runs() {
+            self.add_run(run.puts(), true, ranges, of);
+            if self.marks == Marks::Wanted && !run.marks().is_empty() {
+                self.add_run(run.marks(), false, ranges, of);
+            }
+        }
+        for SetLevel { level, .. } in &reader.set.levels {
+            self.add_level(level, reader.blocks, ranges, of);
+        }
+    }
+
+    fn add_run(&mut self, rows: &'a IndexedRows<R>, are_puts: bool, ranges: &[(R, R)], of: T) {
+        for &(first, last) in ranges {
+            rows.prefetch_occupied(first);
+            self.runs.push(InRun {
+                range: Searched { of, first, last },
+                rows,
+                are_puts,
+            });
+            if self.runs.len() == TOGETHER {
+                self.read();
+            }
+        }
+    }
+
+    #[inline]
+    fn add_level(&mut self, level: &'a Level<R>, blocks: SetBlocks<'a>, ranges: &[(R, R)], of: T) {
+        // The chunk of the range before, which has the rows from this one on.
+        let mut known: Option<(R, Here<'a, R>)> = None;
+        for &(first, last) in ranges {
+            let here = match known {
+                Some((low, here)) if low <= first && first <= here.high => here,
+                _ => {
+                    let Some(here) = Here::new(level, level.chunk_of(first)) else {
+                        continue;
+                    };
+                    prefetch(here.residence);
+                    known = Some((first, here));
+                    here
+                }
+            };
+            self.levels.push(InLevel {
+                range: Searched { of, first, last },
+                level,
+                blocks,
+                here,
+            });
+            if self.levels.len() == TOGETHER {
+                self.read();
+            }
+        }
+    }
+
+    /// Reads what a transaction wrote.
+    fn read_overlay(&mut self, overlay: &Overlay<R>, ranges: &[(R, R)], of: T) {
+        let (runs, puts, marks) = overlay.parts();
+        for &(first, last) in ranges {
+            let range = Searched { of, first, last };
+            let within = first..=last;
+            for row in puts {
+                if within.contains(row) {
+                    (self.each)(&range, std::slice::from_ref(row), &[]);
+                }
+            }
+            for row in marks {
+                if within.contains(row) {
+                    (self.each)(&range, &[], std::slice::from_ref(row));
+                }
+            }
+            for run in runs {
+                let (puts, marks) = run.within(&within);
+                (self.each)(&range, puts, marks);
+            }
+        }
+    }
+
+    /// Reads what is left, and says what was read.
+    pub(crate) fn finish(&mut self) -> Result<Reading<T>> {
+        while !(self.runs.is_empty()
+            && self.levels.is_empty()
+            && self.found.is_empty()
+            && self.placed.is_empty())
+        {
+            self.read();
+        }
+        if !self.absent.is_empty() {
+            self.read_absent();
+        }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let reading = std::mem::take(&mut self.reading);
+        // Once for all parts, since a query is over after some of them.
+        if let Some(cache) = self.cache
+            && reading.parts > 0
+        {
+            cache.note_search();
+            let hits = reading.parts - reading.blocks;
+            cache.tallies.add(Tally::CacheHits, hits);
+            if reading.blocks > 0 {
+                cache.tallies.add(Tally::CacheMisses, reading.blocks);
+            }
+        }
+        Ok(reading)
+    }
+
+    /// Goes on by a step with all that is on its way. What a step reads was fetched a step before, while other ranges
+    /// were read. The steps for the runs are between the steps for the levels.
+    fn read(&mut self) {
         self.runs
             .retain(|of| of.rows.may_have(of.range.first, of.range.last));
-        for index in 0..self.levels.len() {
-            self.read_level(self.levels[index], each)?;
-        }
-        self.levels.clear();
         for of in &self.runs {
             of.rows.prefetch_index(of.range.first);
         }
-        self.read_segments(each);
+        self.give_segments();
+        for of in &self.runs {
+            of.rows.prefetch_rows(of.range.first);
+        }
+        for mut of in self.found.drain(..) {
+            of.around = of.segment.around(&(of.range.first..=of.range.last));
+            of.segment.prefetch_rows(&of.around);
+            self.placed.push(of);
+        }
         for of in self.runs.drain(..) {
-            let Searched { index, first, last } = of.range;
-            let rows = of.rows.around(&(first..=last));
+            let range = of.range;
+            let rows = of.rows.around(&(range.first..=range.last));
             match of.are_puts {
-                true => each(index, rows, &[]),
-                false => each(index, &[], rows),
+                true => (self.each)(&range, rows, &[]),
+                false => (self.each)(&range, &[], rows),
             }
         }
-        Ok(())
+        for index in 0..self.levels.len() {
+            self.find_segments(self.levels[index]);
+        }
+        self.levels.clear();
+        for of in &self.found {
+            of.segment.prefetch_index(of.range.first);
+        }
+        if self.absent.len() >= MOST_ABSENT {
+            self.read_absent();
+        }
     }
 
-    /// Finds the segments of a range of a level. Where a segment is not in memory, the rows are read.
+    /// Finds the segments of a range of a level.
     #[inline]
-    fn read_level(
-        &mut self,
-        of: InLevel<'a, R>,
-        each: &mut impl FnMut(usize, &[R], &[R]),
-    ) -> Result<()> {
-        let mut chunk = of.chunk;
-        let mut residence = of.residence;
-        while let Some(here) = residence {
-            let segment = match here.segment(self.guard) {
-                None => of.level.segment_for_block(chunk, of.blocks, self.guard)?,
-                segment => segment,
-            };
-            if let Some(segment) = segment {
+    fn find_segments(&mut self, mut of: InLevel<'a, R, T>) {
+        loop {
+            if let Some(segment) = of.here.residence.segment(self.guard) {
                 segment.prefetch();
-                self.segments.push(InSegment {
+                self.found.push(InSegment {
                     range: of.range,
                     segment,
                     around: 0..0,
                 });
-                if self.segments.len() == TOGETHER {
-                    self.read_segments(each);
-                }
-            } else if !self.read_blocks(of, chunk, each)? {
-                return Ok(());
+            } else {
+                self.absent.push(of);
             }
-            if of.level.high_of(chunk) >= Some(of.range.last) {
-                break;
+            if of.here.high >= of.range.last {
+                return;
             }
-            chunk += 1;
-            residence = of.level.residence(chunk);
+            match Here::new(of.level, of.here.chunk + 1) {
+                Some(next) => of.here = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Gives the rows of the segments whose place is known.
+    fn give_segments(&mut self) {
+        let Self {
+            placed,
+            marks,
+            most_rows,
+            each,
+            reading,
+            ..
+        } = self;
+        reading.parts += placed.len() as u64;
+        for of in placed.drain(..) {
+            let range = of.range;
+            if of.around.len() > *most_rows {
+                reading.too_long.push(range.of);
+                continue;
+            }
+            let marks = match marks {
+                Marks::Wanted => part(of.segment.marks(), &(range.first..=range.last)),
+                Marks::Ignored => &[],
+            };
+            each(&range, &of.segment.puts()[of.around], marks);
+        }
+    }
+
+    /// Reads the blocks of the ranges that are not in memory. If enough of a chunk was read, its segment is made, and
+    /// the next ranges are read there.
+    fn read_absent(&mut self) {
+        let mut absent = std::mem::take(&mut self.absent);
+        absent.sort_unstable_by_key(|of| {
+            let level = std::ptr::from_ref(of.level).addr();
+            (level, of.here.chunk, of.range.first)
+        });
+        let mut last_read = LastRead::new();
+        for of in absent {
+            if self.failure.is_some() {
+                return;
+            }
+            if let Err(error) = self.read_part(of, &mut last_read) {
+                self.failure = Some(error);
+            }
+        }
+        self.give_segments();
+    }
+
+    /// Reads a range in one chunk.
+    fn read_part(&mut self, of: InLevel<'a, R, T>, last_read: &mut LastRead<R>) -> Result<()> {
+        let segment = match of.here.residence.segment(self.guard) {
+            None => of
+                .level
+                .segment_for_block(of.here.chunk, of.blocks, self.guard)?,
+            segment => segment,
+        };
+        let Some(segment) = segment else {
+            return self.read_blocks(of, last_read);
+        };
+        self.placed.push(InSegment {
+            range: of.range,
+            segment,
+            around: segment.around(&(of.range.first..=of.range.last)),
+        });
+        if self.placed.len() >= TOGETHER {
+            self.give_segments();
         }
         Ok(())
     }
 
-    /// Reads the segments, and leaves none. It also fetches the memory of the runs that is read after that.
-    fn read_segments(&mut self, each: &mut impl FnMut(usize, &[R], &[R])) {
-        for of in &self.segments {
-            of.segment.prefetch_index(of.range.first);
-        }
-        for of in &self.runs {
-            of.rows.prefetch_rows(of.range.first);
-        }
-        for of in &mut self.segments {
-            of.around = of.segment.around(&(of.range.first..=of.range.last));
-            of.segment.prefetch_rows(&of.around);
-        }
-        self.reading.parts += self.segments.len() as u64;
-        for InSegment {
-            range,
-            segment,
-            around,
-        } in self.segments.drain(..)
-        {
-            let Searched { index, first, last } = range;
-            if around.len() > self.most_rows {
-                self.reading.too_long.push(index);
-                continue;
-            }
-            let marks = match self.marks {
-                Marks::Wanted => part(segment.marks(), &(first..=last)),
-                Marks::Ignored => &[],
-            };
-            each(index, &segment.puts()[around], marks);
-        }
-    }
-
-    /// Reads the blocks of a chunk that may have rows of a range. False if the range is too long, and nothing is to be
-    /// read.
-    #[cold]
-    fn read_blocks(
-        &mut self,
-        of: InLevel<'a, R>,
-        chunk: usize,
-        each: &mut impl FnMut(usize, &[R], &[R]),
-    ) -> Result<bool> {
+    /// Reads the blocks of a chunk that may have rows of a range.
+    fn read_blocks(&mut self, of: InLevel<'a, R, T>, last_read: &mut LastRead<R>) -> Result<()> {
         /// More blocks than this are taken to have too many rows, if there is a limit.
         const FEW_BLOCKS: usize = 2;
-        let Searched { index, first, last } = of.range;
-        let entries = of.level.entries_from(chunk, first, of.blocks)?;
+        let range = of.range;
+        let Searched { first, last, .. } = range;
+        let entries = of.level.entries_from(of.here.chunk, first, of.blocks)?;
         if self.most_rows < usize::MAX
             && let Some(entry) = entries.get(FEW_BLOCKS - 1)
             && entry.high < last
         {
-            self.reading.too_long.push(index);
-            return Ok(false);
+            self.reading.too_long.push(range.of);
+            return Ok(());
         }
         for entry in entries {
-            let rows = self.last_read.rows(of.blocks, entry, first, last)?;
+            let rows = last_read.rows(of.blocks, entry, first, last)?;
             let marks = match self.marks {
                 Marks::Wanted => part(&rows.marks, &(first..=last)),
                 Marks::Ignored => &[],
             };
-            each(index, part(&rows.puts, &(first..=last)), marks);
+            (self.each)(&range, part(&rows.puts, &(first..=last)), marks);
             self.reading.parts += 1;
             self.reading.blocks += 1;
             if entry.high >= last {
                 break;
             }
         }
-        Ok(true)
+        Ok(())
     }
 }
 

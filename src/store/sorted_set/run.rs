@@ -127,7 +127,7 @@ impl<R: Row> IndexedRows<R> {
     /// Fetches both ends of the rows among which `row` is.
     #[inline]
     pub(super) fn prefetch_rows(&self, row: R) {
-        let around = self.prefixes.around(row.prefix());
+        let around = self.prefixes.around(row.prefix(), row.prefix());
         prefetch_at(&self.rows, around.start);
         prefetch_at(&self.rows, around.end);
     }
@@ -142,7 +142,7 @@ impl<R: Row> IndexedRows<R> {
 
     /// The number of rows before `row`, including those that were taken.
     fn before(&self, row: R) -> usize {
-        let around = self.prefixes.around(row.prefix());
+        let around = self.prefixes.around(row.prefix(), row.prefix());
         around.start + self.rows[around].partition_point(|&other| other < row)
     }
 }

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use sdd::Guard;
+
 use super::tests::{Stacked, TABLE, level_of, stack};
 use super::*;
 use crate::error::{Error, Result};
@@ -38,11 +40,18 @@ fn read(set: &SortedSet<u64>, blocks: &Blocks, range: &RangeInclusive<u64>) -> R
         overlay: None,
         blocks: blocks.of_table(&TABLE),
     };
-    let wanted = [(reader, range.clone())].into_iter();
+    let guard = Guard::new();
     let mut rows = Vec::new();
-    read_ranges(wanted, Marks::Ignored, usize::MAX, |_, puts, _| {
-        rows.extend(puts.iter().filter(|row| range.contains(row)));
-    })?;
+    let mut ranges = RangeReader::new(
+        &guard,
+        Marks::Ignored,
+        usize::MAX,
+        |_: &Searched<u64, ()>, puts: &[u64], _: &[u64]| {
+            rows.extend(puts.iter().filter(|row| range.contains(row)));
+        },
+    );
+    ranges.add(&reader, &[(*range.start(), *range.end())], ());
+    ranges.finish()?;
     rows.sort_unstable();
     Ok(rows)
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use sdd::Guard;
+
 use super::*;
 use crate::error::{Error, Result};
 use crate::store::blocks::{
@@ -251,25 +253,31 @@ fn read_together<'a, R: Row>(
 ) -> Result<()> {
     for together in ranges.chunks(1).chain([ranges]) {
         for most_rows in [usize::MAX, 8] {
-            let wanted = || together.iter().map(|range| (reader(), range.clone()));
-            let mut found = vec![Lists::default(); together.len()];
-            let read = read_ranges(wanted(), Marks::Wanted, most_rows, |index, puts, marks| {
-                found[index].extend((puts, marks));
-            })?;
-            let mut alone = vec![Lists::default(); together.len()];
-            let read_alone = read_ranges(wanted(), Marks::Ignored, most_rows, |index, puts, _| {
-                alone[index].extend((puts, &[]));
-            })?;
+            let read = |marks| -> Result<(Vec<Lists<R>>, Vec<usize>)> {
+                let guard = Guard::new();
+                let mut found = vec![Lists::default(); together.len()];
+                let add = |of: &Searched<R, usize>, puts: &[R], marks: &[R]| {
+                    found[of.of].extend((puts, marks));
+                };
+                let mut wanted = RangeReader::new(&guard, marks, most_rows, add);
+                for (index, range) in together.iter().enumerate() {
+                    wanted.add(&reader(), &[(*range.start(), *range.end())], index);
+                }
+                let too_long = wanted.finish()?.too_long;
+                Ok((found, too_long))
+            };
+            let (found, too_long) = read(Marks::Wanted)?;
+            let (alone, too_long_alone) = read(Marks::Ignored)?;
             for (index, range) in together.iter().enumerate() {
                 let within = |lists: &Lists<R>| {
                     let rows = lists.puts.iter().copied().filter(|row| range.contains(row));
                     rows.collect::<BTreeSet<R>>()
                 };
                 // What is too long is told otherwise once the rows are in memory.
-                let is_whole = !read.too_long.contains(&index);
+                let is_whole = !too_long.contains(&index);
                 assert!(
                     !is_whole
-                        || read_alone.too_long.contains(&index)
+                        || too_long_alone.contains(&index)
                         || within(&alone[index]) == within(&found[index]),
                     "{range:?}"
                 );
@@ -289,7 +297,7 @@ fn read_together<'a, R: Row>(
                     "{range:?}"
                 );
             }
-            assert!(most_rows == 8 || read.too_long.is_empty());
+            assert!(most_rows == 8 || too_long.is_empty());
         }
     }
     Ok(())
