@@ -9,7 +9,7 @@ use super::search;
 use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::plan::{CostModel, ProbeSet, ProbedPrefix};
-use crate::store::Reader;
+use crate::store::{AddRanges, Reader, Searched};
 
 /// How a query is answered, from [`Snapshot::explain`](crate::Snapshot::explain).
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,7 @@ impl Snapshot {
 fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
     let max_distance = query.filter.near.checked(settings)?.max_distance;
-    let set = probe_set(reader, max_distance)?;
+    let set = probe_set(reader, max_distance, false)?;
     let cost_model = reader.cost_model(true)?;
     let mut probes = Vec::new();
     if let ProbeSet::Prefixes(prefixes) = &*set {
@@ -179,22 +179,24 @@ fn count_candidates(
     explanation: &mut Explanation,
 ) -> Result<()> {
     let tables = reader.settings().plan.tables();
-    let mut is_probed = false;
-    let blocks = reader.candidates(
-        |add| is_probed = set.each_probe(tables, query.fingerprint, 0, add),
-        |range, candidates| {
-            let probe = range.of;
-            let range = range.first..=range.last;
-            for table in &mut explanation.probes {
-                if table.table == probe.table as usize {
-                    table.candidates += candidates.within(&range);
-                    table.near += candidates.near_within(&range, probe.query, query.max_distance);
-                }
+    if let Some(prefixes) = set.prefixes() {
+        let add_all = |add: AddRanges<'_, usize>| {
+            for (of, prefix) in prefixes.iter().enumerate() {
+                prefix.each_range(
+                    tables[prefix.table].apply(query.fingerprint),
+                    |first, last| {
+                        add(prefix.table, &[Searched { of, first, last }]);
+                    },
+                );
             }
-        },
-    )?;
-    if is_probed {
-        explanation.blocks = blocks;
+        };
+        explanation.blocks = reader.candidates(add_all, |range, candidates| {
+            let table = &mut explanation.probes[range.of];
+            let query_here = tables[table.table].apply(query.fingerprint);
+            let range = range.first..=range.last;
+            table.candidates += candidates.within(&range);
+            table.near += candidates.near_within(&range, query_here, query.max_distance);
+        })?;
         for table in &explanation.probes {
             explanation.candidates += table.candidates;
         }

@@ -16,26 +16,36 @@ struct Nanos {
 /// The cost of a query apart from its ranges and candidates. A query has a chain of steps that wait for
 /// one another, and the ranges take each step together.
 const QUERY: Nanos = Nanos {
-    in_cache: 250.0,
-    miss: 600.0,
+    in_cache: 500.0,
+    miss: 700.0,
 };
 /// Reading a range in a level, or in a run in memory that has rows in it.
 const RANGE: Nanos = Nanos {
-    in_cache: 80.0,
-    miss: 190.0,
+    in_cache: 42.0,
+    miss: 18.0,
 };
 /// Finding out that a run in memory has no rows in a range.
 const NO_ROWS: Nanos = Nanos {
     in_cache: 10.0,
-    miss: 30.0,
+    miss: 10.0,
 };
 /// Comparing the query with a candidate.
 const CANDIDATE: Nanos = Nanos {
+    in_cache: 0.65,
+    miss: 0.9,
+};
+/// The costs of the same for queries that are answered together. To sort the ranges costs more than to read one. But
+/// queries share ranges, and their rows come from memory once.
+const RANGE_TOGETHER: Nanos = Nanos {
+    in_cache: 70.0,
+    miss: 20.0,
+};
+const CANDIDATE_TOGETHER: Nanos = Nanos {
     in_cache: 0.4,
-    miss: 1.4,
+    miss: 0.2,
 };
 /// The size of the tables at which half of them is in the caches of the processor.
-const HALF_IN_CACHE_BYTES: f64 = 128e6;
+const HALF_IN_CACHE_BYTES: f64 = 64e6;
 
 /// The additional cost of a range whose block is not in the cache. The block is read from the page cache
 /// of the system, and decoded.
@@ -57,6 +67,8 @@ const JOINED_NANOS: f64 = 0.15;
 enum Work {
     /// To answer queries, one by one.
     Query,
+    /// To answer many queries together.
+    Queries,
     /// To find all pairs, in one go through the tables.
     Join,
 }
@@ -122,6 +134,14 @@ impl CostModel {
         }
     }
 
+    /// The same file, if many queries are answered together.
+    pub(super) fn for_queries(self) -> Self {
+        Self {
+            work: Work::Queries,
+            ..self
+        }
+    }
+
     /// The same file, if all pairs are to be found.
     pub(super) fn for_join(&self) -> Self {
         Self {
@@ -156,18 +176,23 @@ impl CostModel {
                 + prefix.values() * alone * GROUP_NANOS
                 + candidates * JOINED_NANOS;
         }
+        let (range, candidate) = match self.work {
+            Work::Queries => (&RANGE_TOGETHER, &CANDIDATE_TOGETHER),
+            _ => (&RANGE, &CANDIDATE),
+        };
+        let range_in_memory = self.nanos_here(range);
         // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
         let each = if candidates > self.rows / 16.0 {
             SCANNED_NANOS
         } else {
-            self.nanos_here(&CANDIDATE)
+            self.nanos_here(candidate)
         };
-        let range = self.nanos_here(&RANGE) + READ_NANOS * (1.0 - self.cached);
+        let range = self.nanos_here(range) + READ_NANOS * (1.0 - self.cached);
         let share = self.share(prefix.table, prefix.prefix_bits);
         let mut runs = 0.0;
         for rows in &self.runs {
             let any = (rows * share).min(1.0);
-            runs += self.nanos_here(&NO_ROWS) + any * self.nanos_here(&RANGE);
+            runs += self.nanos_here(&NO_ROWS) + any * range_in_memory;
         }
         prefix.ranges() * (self.levels * range + runs) + candidates * each
     }

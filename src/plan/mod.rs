@@ -27,6 +27,6 @@ pub(crate) use {
     join::{Join, NearPair, Part},
     plan::Plan,
     planner::combinations,
-    probes::{Probe, ProbeSet, ProbedPrefix},
+    probes::{ProbeSet, ProbedPrefix},
     table::{Permuted, Table},
 };

@@ -20,9 +20,12 @@ pub(crate) struct Plan {
     probe_sets: Arc<RwLock<KnownProbeSets>>,
 }
 
-/// Probe sets with their distance, and with the size of the file when they were chosen. The latest are the last. They
+/// Probe sets with what they were chosen for. The latest are the last. They
 /// are few, so going through them takes less time than to hash.
-type KnownProbeSets = VecDeque<((u32, Size), Arc<ProbeSet>)>;
+type KnownProbeSets = VecDeque<(ChosenFor, Arc<ProbeSet>)>;
+
+/// The distance, whether many queries are answered together, and the size of the file.
+type ChosenFor = (u32, bool, Size);
 
 /// The most probe sets that are kept.
 const MOST_KNOWN: usize = 64;
@@ -92,7 +95,7 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance, in a file of `rows` fingerprints in this number of levels
+    /// The cheapest probe set for a distance, for many queries together or for one, in a file of `rows` fingerprints in this number of levels
     /// and of runs in memory. `cost_model` is called only if the probe set is not known yet.
     ///
     /// # Cost
@@ -102,6 +105,7 @@ impl Plan {
     pub(crate) fn probe_set(
         &self,
         distance: u32,
+        together: bool,
         rows: u64,
         (levels, runs): (usize, usize),
         cost_model: impl FnOnce() -> Result<CostModel>,
@@ -113,12 +117,16 @@ impl Plan {
         };
         let probe_sets = self.probe_sets.read();
         let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        let of = (distance, size);
+        let of = (distance, together, size);
         if let Some((_, probe_set)) = probe_sets.iter().rev().find(|known| known.0 == of) {
             return Ok(probe_set.clone());
         }
         drop(probe_sets);
-        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model()?));
+        let mut cost_model = cost_model()?;
+        if together {
+            cost_model = cost_model.for_queries();
+        }
+        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model));
         let probe_sets = self.probe_sets.write();
         let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
         if probe_sets.len() == MOST_KNOWN {

@@ -605,11 +605,12 @@ mod tests {
                     &CostModel::sampled(rows, plan.tables(), &[]),
                 );
                 let mut probes = Vec::new();
-                assert!(set.each_probe(plan.tables(), query, 0, |probe, ranges| {
-                    for &(first, last) in ranges {
-                        probes.push((probe.table as usize, first..=last));
-                    }
-                }));
+                for prefix in set.prefixes().expect("no scan") {
+                    let query = plan.tables()[prefix.table].apply(query);
+                    prefix.each_range(query, |first, last| {
+                        probes.push((prefix.table, first..=last));
+                    });
+                }
                 for difference in &differences {
                     let stored = Fingerprint::from_bits(query.bits() ^ difference);
                     let caught = probes.iter().any(|(table, range)| {

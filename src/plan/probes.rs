@@ -2,11 +2,8 @@
 
 use std::sync::LazyLock;
 
-use smallvec::SmallVec;
-
 use super::covering::{self, Reach};
 use super::table::{Permuted, Table};
-use crate::fingerprint::Fingerprint;
 
 /// A prefix of one table that is probed. The probe finds all fingerprints that differ from the query in at
 /// most `flips` of the leading `prefix_bits` bits.
@@ -24,16 +21,6 @@ pub(crate) enum ProbeSet {
     Prefixes(Vec<ProbedPrefix>),
     /// By comparing the query with every fingerprint.
     Scan,
-}
-
-/// Range reads of one table for one query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Probe {
-    /// The index of the query among those that are answered together.
-    pub(crate) query_index: u32,
-    pub(crate) table: u32,
-    /// The fingerprint of the query, in the order of this table.
-    pub(crate) query: Permuted,
 }
 
 impl ProbedPrefix {
@@ -62,13 +49,10 @@ impl ProbedPrefix {
     }
 
     /// Calls `each` with the first and last row of each range, in order.
-    fn each_range(self, query: Permuted, mut each: impl FnMut(u64, u64)) {
+    pub(crate) fn each_range(self, query: Permuted, mut each: impl FnMut(u64, u64)) {
         flipped(query.bits(), 0, self.prefix_bits, self.flips, &mut each);
     }
 }
-
-/// The most ranges of a probe.
-const TOGETHER: usize = 64;
 
 /// For each number of up to 64 things and of chosen ones, the number of ways to choose as many, and the number of ways
 /// to choose up to as many. The planner asks for millions of them.
@@ -120,45 +104,18 @@ impl ProbeSet {
         }
     }
 
-    /// The number of ranges that a query reads. Infinite for a scan.
-    pub(crate) fn ranges(&self) -> f64 {
-        match self {
-            Self::Scan => f64::INFINITY,
-            Self::Prefixes(prefixes) => prefixes.iter().map(|prefix| prefix.ranges()).sum(),
-        }
+    /// The number of ranges that a query reads. A scan has none.
+    pub(crate) fn probed_ranges(&self) -> f64 {
+        let prefixes = self.prefixes().unwrap_or(&[]);
+        prefixes.iter().map(|prefix| prefix.ranges()).sum()
     }
 
-    /// Calls `each` with the probes for a query, and with the first and the last row of each of their ranges, in order.
-    /// A prefix with many ranges has several probes. Returns false if the query is answered by a scan.
-    pub(crate) fn each_probe(
-        &self,
-        tables: &[Table],
-        query: Fingerprint,
-        query_index: usize,
-        mut each: impl FnMut(Probe, &[(u64, u64)]),
-    ) -> bool {
-        let Self::Prefixes(prefixes) = self else {
-            return false;
-        };
-        let mut ranges: SmallVec<[(u64, u64); TOGETHER]> = SmallVec::new();
-        for prefix in prefixes {
-            let query = tables[prefix.table].apply(query);
-            let probe = Probe {
-                query_index: query_index as u32,
-                table: prefix.table as u32,
-                query,
-            };
-            prefix.each_range(query, |first, last| {
-                ranges.push((first, last));
-                if ranges.len() == TOGETHER {
-                    each(probe, &ranges);
-                    ranges.clear();
-                }
-            });
-            each(probe, &ranges);
-            ranges.clear();
+    /// The prefixes that are probed. `None` if the distance is answered by a scan.
+    pub(crate) fn prefixes(&self) -> Option<&[ProbedPrefix]> {
+        match self {
+            Self::Prefixes(prefixes) => Some(prefixes),
+            Self::Scan => None,
         }
-        true
     }
 }
 

@@ -269,7 +269,9 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
         },
     );
     for (index, range) in ranges.iter().enumerate() {
-        reader_of_ranges.add(&reader, &[(*range.start(), *range.end())], index);
+        let (first, last) = (*range.start(), *range.end());
+        let of = index;
+        reader_of_ranges.add(&reader, &[Searched { of, first, last }]);
     }
     let mut many = reader_of_ranges.finish()?.too_long;
     many.extend((0..ranges.len()).filter(|&index| counts[index] > FEW));

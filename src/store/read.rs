@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::Tally;
-use crate::plan::{Candidates, CostModel, Part, Probe};
+use crate::plan::{Candidates, CostModel, Part};
 use crate::sketch::Sketch;
 use crate::store::blocks::Lists;
 use crate::store::file::{
@@ -20,6 +20,9 @@ use crate::store::file::{
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sorted_set::{Marks, RangeReader, Searched, SetReader};
+
+/// Adds ranges of a permuted table, in order.
+pub(crate) type AddRanges<'a, T> = &'a mut dyn FnMut(usize, &[Searched<u64, T>]);
 
 /// Most plans have no more tables than this.
 const FEW_TABLES: usize = 8;
@@ -80,14 +83,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Calls `each` with the candidates of each probe that `probes` adds, and returns the number of segments and blocks that they were in.
+    /// Calls `each` with the candidates of each probe, and returns the number of segments and blocks that they were in.
+    /// `probes` adds ranges of a table, those of one call in order.
     ///
-    /// The candidates are all rows in the range of the probe, and perhaps some of their neighbours. They come in no
-    /// order. Some may have a fingerprint that has no documents any more, and some may come more than once.
-    pub(crate) fn candidates(
+    /// The candidates are all rows in the range, and perhaps some of their neighbours. They come in no order. Some may
+    /// have a fingerprint that has no documents any more, and some may come more than once.
+    pub(crate) fn candidates<T: Copy>(
         self,
-        probes: impl FnOnce(&mut dyn FnMut(Probe, &[(u64, u64)])),
-        mut each: impl FnMut(&Searched<u64, Probe>, Candidates<'_>),
+        probes: impl FnOnce(AddRanges<'_, T>),
+        mut each: impl FnMut(&Searched<u64, T>, Candidates<'_>),
     ) -> Result<u64> {
         let mut tables: SmallVec<[SetReader<'a, u64>; FEW_TABLES]> = SmallVec::new();
         for table in 0..self.settings().plan.tables().len() {
@@ -99,14 +103,12 @@ impl<'a> Reader<'a> {
             &guard,
             Marks::Ignored,
             usize::MAX,
-            |range: &Searched<u64, Probe>, puts: &[u64], _: &[u64]| {
+            |range: &Searched<u64, T>, puts: &[u64], _: &[u64]| {
                 candidates += puts.len() as u64;
                 each(range, Candidates::new(puts));
             },
         );
-        probes(&mut |probe, of_probe| {
-            ranges.add(&tables[probe.table as usize], of_probe, probe);
-        });
+        probes(&mut |table, of_table| ranges.add(&tables[table], of_table));
         let read = ranges.finish()?;
         self.view
             .blocks()

@@ -65,9 +65,9 @@ impl<R: Row> Segment<R> {
 
     /// Fetches what [`around`](Self::around) reads.
     #[inline]
-    pub(crate) fn prefetch_index(&self, first: R) {
+    pub(crate) fn prefetch_index(&self, first: R, last: R) {
         prefetch(&self.rows);
-        self.prefixes.prefetch(first.prefix());
+        self.prefixes.prefetch(first.prefix(), last.prefix());
     }
 
     /// The indexes of the rows of a range that are put, perhaps with some of their neighbours.

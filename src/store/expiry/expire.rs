@@ -339,7 +339,8 @@ impl Batch {
             },
         );
         for of in wanted {
-            ranges.add(&reader, &[all_listed(of.0).into_inner()], of);
+            let (first, last) = all_listed(of.0).into_inner();
+            ranges.add(&reader, &[Searched { of, first, last }]);
         }
         for (_, index) in ranges.finish()?.too_long {
             expired[index].is_shared = true;

@@ -86,10 +86,11 @@ impl Prefixes {
         (part.saturating_sub(self.first) as usize).min(self.starts.len() - 2)
     }
 
-    /// Fetches what [`around`](Self::around) reads for this prefix.
+    /// Fetches what [`around`](Self::around) reads.
     #[inline]
-    pub(crate) fn prefetch(&self, prefix: u64) {
-        prefetch_at(&self.starts, self.part_of(prefix));
+    pub(crate) fn prefetch(&self, first: u64, last: u64) {
+        prefetch_at(&self.starts, self.part_of(first));
+        prefetch_at(&self.starts, self.part_of(last) + 1);
     }
 
     /// The indexes of the items of the parts of two prefixes, and of those between. The first item that does not come

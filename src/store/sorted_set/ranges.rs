@@ -177,27 +177,27 @@ where
 
     /// Adds ranges of a set, in order.
     #[inline]
-    pub(crate) fn add(&mut self, reader: &SetReader<'a, R>, ranges: &[(R, R)], of: T) {
+    pub(crate) fn add(&mut self, reader: &SetReader<'a, R>, ranges: &[Searched<R, T>]) {
         self.cache = Some(reader.blocks.cache());
         if let Some(overlay) = reader.overlay {
-            self.read_overlay(overlay, ranges, of);
+            self.read_overlay(overlay, ranges);
         }
         for run in reader.set.runs() {
-            self.add_run(run.puts(), true, ranges, of);
+            self.add_run(run.puts(), true, ranges);
             if self.marks == Marks::Wanted && !run.marks().is_empty() {
-                self.add_run(run.marks(), false, ranges, of);
+                self.add_run(run.marks(), false, ranges);
             }
         }
         for SetLevel { level, .. } in &reader.set.levels {
-            self.add_level(level, reader.blocks, ranges, of);
+            self.add_level(level, reader.blocks, ranges);
         }
     }
 
-    fn add_run(&mut self, rows: &'a IndexedRows<R>, are_puts: bool, ranges: &[(R, R)], of: T) {
-        for &(first, last) in ranges {
-            rows.prefetch_occupied(first);
+    fn add_run(&mut self, rows: &'a IndexedRows<R>, are_puts: bool, ranges: &[Searched<R, T>]) {
+        for &range in ranges {
+            rows.prefetch_occupied(range.first);
             self.runs.push(InRun {
-                range: Searched { of, first, last },
+                range,
                 rows,
                 are_puts,
             });
@@ -208,23 +208,23 @@ where
     }
 
     #[inline]
-    fn add_level(&mut self, level: &'a Level<R>, blocks: SetBlocks<'a>, ranges: &[(R, R)], of: T) {
+    fn add_level(&mut self, level: &'a Level<R>, blocks: SetBlocks<'a>, ranges: &[Searched<R, T>]) {
         // The chunk of the range before, which has the rows from this one on.
         let mut known: Option<(R, Here<'a, R>)> = None;
-        for &(first, last) in ranges {
+        for &range in ranges {
             let here = match known {
-                Some((low, here)) if low <= first && first <= here.high => here,
+                Some((low, here)) if low <= range.first && range.first <= here.high => here,
                 _ => {
-                    let Some(here) = Here::new(level, level.chunk_of(first)) else {
+                    let Some(here) = Here::new(level, level.chunk_of(range.first)) else {
                         continue;
                     };
                     prefetch(here.residence);
-                    known = Some((first, here));
+                    known = Some((range.first, here));
                     here
                 }
             };
             self.levels.push(InLevel {
-                range: Searched { of, first, last },
+                range,
                 level,
                 blocks,
                 here,
@@ -236,24 +236,23 @@ where
     }
 
     /// Reads what a transaction wrote.
-    fn read_overlay(&mut self, overlay: &Overlay<R>, ranges: &[(R, R)], of: T) {
+    fn read_overlay(&mut self, overlay: &Overlay<R>, ranges: &[Searched<R, T>]) {
         let (runs, puts, marks) = overlay.parts();
-        for &(first, last) in ranges {
-            let range = Searched { of, first, last };
-            let within = first..=last;
+        for range in ranges {
+            let within = range.first..=range.last;
             for row in puts {
                 if within.contains(row) {
-                    (self.each)(&range, std::slice::from_ref(row), &[]);
+                    (self.each)(range, std::slice::from_ref(row), &[]);
                 }
             }
             for row in marks {
                 if within.contains(row) {
-                    (self.each)(&range, &[], std::slice::from_ref(row));
+                    (self.each)(range, &[], std::slice::from_ref(row));
                 }
             }
             for run in runs {
                 let (puts, marks) = run.within(&within);
-                (self.each)(&range, puts, marks);
+                (self.each)(range, puts, marks);
             }
         }
     }
@@ -294,11 +293,11 @@ where
         self.runs
             .retain(|of| of.rows.may_have(of.range.first, of.range.last));
         for of in &self.runs {
-            of.rows.prefetch_index(of.range.first);
+            of.rows.prefetch_index(of.range.first, of.range.last);
         }
         self.give_segments();
         for of in &self.runs {
-            of.rows.prefetch_rows(of.range.first);
+            of.rows.prefetch_rows(of.range.first, of.range.last);
         }
         for mut of in self.found.drain(..) {
             of.around = of.segment.around(&(of.range.first..=of.range.last));
@@ -318,7 +317,7 @@ where
         }
         self.levels.clear();
         for of in &self.found {
-            of.segment.prefetch_index(of.range.first);
+            of.segment.prefetch_index(of.range.first, of.range.last);
         }
         if self.absent.len() >= MOST_ABSENT {
             self.read_absent();

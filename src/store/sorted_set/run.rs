@@ -118,16 +118,16 @@ impl<R: Row> IndexedRows<R> {
         self.occupied.prefetch(row.prefix());
     }
 
-    /// Fetches what the index has for `row`.
+    /// Fetches what [`prefetch_rows`](Self::prefetch_rows) reads.
     #[inline]
-    pub(super) fn prefetch_index(&self, row: R) {
-        self.prefixes.prefetch(row.prefix());
+    pub(super) fn prefetch_index(&self, first: R, last: R) {
+        self.prefixes.prefetch(first.prefix(), last.prefix());
     }
 
-    /// Fetches both ends of the rows among which `row` is.
+    /// Fetches both ends of the rows of a range.
     #[inline]
-    pub(super) fn prefetch_rows(&self, row: R) {
-        let around = self.prefixes.around(row.prefix(), row.prefix());
+    pub(super) fn prefetch_rows(&self, first: R, last: R) {
+        let around = self.prefixes.around(first.prefix(), last.prefix());
         prefetch_at(&self.rows, around.start);
         prefetch_at(&self.rows, around.end);
     }

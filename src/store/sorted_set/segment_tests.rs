@@ -50,7 +50,15 @@ fn read(set: &SortedSet<u64>, blocks: &Blocks, range: &RangeInclusive<u64>) -> R
             rows.extend(puts.iter().filter(|row| range.contains(row)));
         },
     );
-    ranges.add(&reader, &[(*range.start(), *range.end())], ());
+    let (first, last) = range.clone().into_inner();
+    ranges.add(
+        &reader,
+        &[Searched {
+            of: (),
+            first,
+            last,
+        }],
+    );
     ranges.finish()?;
     rows.sort_unstable();
     Ok(rows)

@@ -261,7 +261,9 @@ fn read_together<'a, R: Row>(
                 };
                 let mut wanted = RangeReader::new(&guard, marks, most_rows, add);
                 for (index, range) in together.iter().enumerate() {
-                    wanted.add(&reader(), &[(*range.start(), *range.end())], index);
+                    let (first, last) = range.clone().into_inner();
+                    let of = index;
+                    wanted.add(&reader(), &[Searched { of, first, last }]);
                 }
                 let too_long = wanted.finish()?.too_long;
                 Ok((found, too_long))
