@@ -9,7 +9,8 @@ use super::plan::Plan;
 use super::planner::{cheaper_than, cheapest};
 use crate::fingerprint::Fingerprint;
 
-/// The aim of the choice of a plan.
+/// The aim of the choice of a plan. The time is that of queries that are answered together, as the verdicts on the
+/// documents of a batch are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Prefer {
