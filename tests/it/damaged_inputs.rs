@@ -75,9 +75,10 @@ fn zstd(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
+/// It has a time of its own. Without one, it would have that of the reading.
 fn line(i: usize) -> Vec<u8> {
     format!(
-        "{{\"key\":\"k{i}\",\"text\":\"some words of the text with number {i} and {}\"}}\n",
+        "{{\"key\":\"k{i}\",\"seen\":{i},\"text\":\"some words of the text with number {i} and {}\"}}\n",
         i * 7919
     )
     .into_bytes()
