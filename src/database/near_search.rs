@@ -188,7 +188,7 @@ struct Probes<'a> {
     reader: Reader<'a>,
     queries: &'a [NearQuery],
     /// Those of one prefix in order.
-    probes: Vec<Probe>,
+    probes: SmallVec<[Probe; FEW_PREFIXES]>,
     prefixes: SmallVec<[ProbesOfPrefix; FEW_PREFIXES]>,
 }
 
@@ -199,7 +199,7 @@ struct ProbesOfPrefix {
     table: usize,
     max_distance: u32,
     /// The fingerprints of the queries, in the order of the table.
-    queries: Vec<(usize, Permuted)>,
+    queries: SmallVec<[(usize, Permuted); 1]>,
     /// The indexes of its probes.
     probes: Range<usize>,
 }
@@ -245,7 +245,7 @@ impl<'a> Probes<'a> {
         Self {
             reader,
             queries,
-            probes: Vec::new(),
+            probes: SmallVec::new(),
             prefixes: SmallVec::new(),
         }
     }
@@ -278,7 +278,7 @@ impl<'a> Probes<'a> {
     ) {
         let table = &self.reader.settings().plan.tables()[prefix.table];
         let start = self.probes.len();
-        let mut permuted = Vec::with_capacity(queries.size_hint().0);
+        let mut permuted = SmallVec::new();
         for index in queries {
             let query = table.apply(self.queries[index].fingerprint);
             prefix.each_range(query, |first, last| {

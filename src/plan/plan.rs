@@ -1,6 +1,6 @@
 //! Plan: the tables of a file, and the cheapest probe set for each distance queried so far.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,19 +20,15 @@ pub(crate) struct Plan {
     probe_sets: Arc<RwLock<KnownProbeSets>>,
 }
 
-/// Probe sets with what they were chosen for. The latest are the last. They
-/// are few, so going through them takes less time than to hash.
-type KnownProbeSets = VecDeque<(ChosenFor, Arc<ProbeSet>)>;
+/// Probe sets by what they were chosen for. They are few, so comparing takes less time than hashing.
+type KnownProbeSets = BTreeMap<ChosenFor, Arc<ProbeSet>>;
 
 /// The distance, whether many queries are answered together, and the size of the file.
 type ChosenFor = (u32, bool, Size);
 
-/// The most probe sets that are kept.
-const MOST_KNOWN: usize = 64;
-
 /// The size of a file, as coarse as the choice of a probe set needs it. While the size stays the same, the
 /// cheapest probe set remains about the cheapest.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Size {
     /// The binary logarithm of the number of fingerprints, rounded up.
     rows_log2: u32,
@@ -95,8 +91,8 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance, for many queries together or for one, in a file of `rows` fingerprints in this number of levels
-    /// and of runs in memory. `cost_model` is called only if the probe set is not known yet.
+    /// The cheapest probe set for a distance, for many queries together or for one, in a file of `rows` fingerprints in
+    /// this number of levels and of runs in memory. `cost_model` is called only if the probe set is not known yet.
     ///
     /// # Cost
     ///
@@ -118,7 +114,7 @@ impl Plan {
         let probe_sets = self.probe_sets.read();
         let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
         let of = (distance, together, size);
-        if let Some((_, probe_set)) = probe_sets.iter().rev().find(|known| known.0 == of) {
+        if let Some(probe_set) = probe_sets.get(&of) {
             return Ok(probe_set.clone());
         }
         drop(probe_sets);
@@ -129,10 +125,7 @@ impl Plan {
         let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model));
         let probe_sets = self.probe_sets.write();
         let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        if probe_sets.len() == MOST_KNOWN {
-            probe_sets.pop_front();
-        }
-        probe_sets.push_back((of, probe_set.clone()));
+        probe_sets.insert(of, probe_set.clone());
         Ok(probe_set)
     }
 }

@@ -6,11 +6,12 @@ use std::ops::{Range, RangeInclusive};
 use super::row::{Lists, Row};
 use crate::store::lookup::{LargeList, Prefixes, prefetch, prefetch_at};
 
-/// A part of the index has this number of rows, or up to twice this number. Rows of 8 bytes fill one line of memory,
-/// or two.
+/// A part of the index has this number of rows, or up to twice this number. Rows of 8 bytes fill half a line of
+/// memory, or one.
 pub(crate) const ROWS_PER_PREFIX: usize = 4;
 
-/// If a part of the index has more rows than this, an end of a range is searched there. Otherwise all its rows are given.
+/// If a part of the index has more rows than this, an end of a range is searched there. Otherwise all its rows are
+/// given.
 const MOST_AROUND: usize = 64;
 
 /// The bytes of a line of memory.

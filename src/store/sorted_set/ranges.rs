@@ -7,9 +7,8 @@
 //! The cost of that is waiting for memory: for the segment, for its index, for the rows. So the code departs from the
 //! plain algorithm in two ways.
 //!
-//! First, each step is a short loop of its own over all ranges. It fetches the memory that the next loop
-//! reads. So the processor waits for many lines of memory at the same time. It looks ahead by only some
-//! hundred instructions. That is why calculations come before a loop that fetches.
+//! First, some ranges take a step together, in a short loop, while those added before take the next step. A step fetches
+//! the memory that the next one reads. So the processor waits for many lines of memory at the same time.
 //!
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.
