@@ -39,8 +39,6 @@ pub(crate) struct BlockCache {
     bytes: AtomicU64,
     clock: Mutex<Clock>,
     documents: Cache<u64, Arc<DocumentBlock>, ByMemory>,
-    /// Whether any rows were searched since this was asked last.
-    is_searched: AtomicBool,
     /// What readers of the file count.
     pub(crate) tallies: Tallies,
 }
@@ -93,7 +91,6 @@ impl BlockCache {
             bytes: 0.into(),
             clock: Mutex::default(),
             documents: Cache::with_weighter(ITEMS, capacity, ByMemory),
-            is_searched: false.into(),
             tallies: Tallies::new(),
         }
     }
@@ -131,20 +128,6 @@ impl BlockCache {
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
         self.evict();
-    }
-
-    /// Notes that rows are searched.
-    #[inline]
-    pub(crate) fn note_search(&self) {
-        // Threads can share the line of memory while nobody writes to it.
-        if !self.is_searched.load(Ordering::Relaxed) {
-            self.is_searched.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether rows were searched since the last call.
-    pub(crate) fn take_searched(&self) -> bool {
-        self.is_searched.swap(false, Ordering::Relaxed)
     }
 
     /// The documents of a block, if they are there.

@@ -286,14 +286,13 @@ impl Merger {
         Ok((rows, bytes))
     }
 
-    /// What a step has written is in memory at once where what it replaced was, and, if rows were searched meanwhile,
-    /// as far as there is room. So a search finds no cold block after a merge.
+    /// What a step has written is in memory at once where what it replaced was, and elsewhere as far as there is room.
+    /// So a search finds no cold block after a merge.
     fn take_over(&self, before: &[ByRow<Before>]) -> Result<()> {
         let view = self.shared.view()?;
-        let is_searched = view.blocks().cache.take_searched();
         let taken = parallel::map(
             before.len(),
-            |index| by_row!(&before[index], (set, before) => take_over(&view, *set, before, is_searched)),
+            |index| by_row!(&before[index], (set, before) => take_over(&view, *set, before)),
         );
         taken.into_iter().collect()
     }
@@ -341,7 +340,6 @@ fn take_over<R: SetRow>(
     view: &View,
     set: Set<R>,
     before: &[SetLevel<R>],
-    is_searched: bool,
 ) -> Result<()> {
     let blocks = view.blocks().of_table(set.table());
     for SetLevel { level, .. } in &view.state().sets[set].levels {
@@ -349,8 +347,8 @@ fn take_over<R: SetRow>(
             .iter()
             .find(|older| older.level.number == level.number);
         match older {
-            Some(older) => level.take_over(&older.level, is_searched, blocks)?,
-            None => level.take_over(&Level::empty(0), is_searched, blocks)?,
+            Some(older) => level.take_over(&older.level, blocks)?,
+            None => level.take_over(&Level::empty(0), blocks)?,
         }
     }
     Ok(())

@@ -579,15 +579,12 @@ impl<R: Row> Level<R> {
         Ok(segment.finish())
     }
 
-    /// Makes the segments of those chunks that took the place of chunks of an older level whose segments are in memory.
-    /// If `all_new`, also those of the other chunks that the older level does not have, as far as there is room.
-    pub(crate) fn take_over(
-        &self,
-        older: &Self,
-        all_new: bool,
-        blocks: SetBlocks<'_>,
-    ) -> Result<()> {
+    /// Makes the segments of the chunks that an older level does not have, where that had one in the same place. In
+    /// sets whose ranges are searched, also where it had none, as far as there is room.
+    pub(crate) fn take_over(&self, older: &Self, blocks: SetBlocks<'_>) -> Result<()> {
         let guard = Guard::new();
+        // Filters keep searches from the rows.
+        let is_searched = self.fences.len() == 0;
         for chunk in 0..self.slots.len() {
             let slot = &self.slots[chunk];
             let before = older.slots.get(older.chunk_of(slot.outline.high));
@@ -596,8 +593,8 @@ impl<R: Row> Level<R> {
             }
             let was_resident =
                 before.is_some_and(|before| before.residence.segment(&guard).is_some());
-            let is_wanted =
-                was_resident || all_new && blocks.cache().has_room_for(slot.segment_bytes());
+            let has_room = || blocks.cache().has_room_for(slot.segment_bytes());
+            let is_wanted = was_resident || is_searched && has_room();
             if is_wanted && slot.residence.segment(&guard).is_none() {
                 self.make_segment(chunk, Some(older), blocks)?;
             }

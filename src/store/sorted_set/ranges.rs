@@ -276,7 +276,6 @@ where
         if let Some(cache) = self.cache
             && reading.parts > 0
         {
-            cache.note_search();
             let hits = reading.parts - reading.blocks;
             cache.tallies.add(Tally::CacheHits, hits);
             if reading.blocks > 0 {

@@ -231,17 +231,15 @@ fn what_takes_the_place_of_resident_rows_is_resident_at_once() -> Result<()> {
         .places()
         .into_iter()
         .for_each(|place| memory.lose(place));
-    new.take_over(&old, false, of)?;
+    new.take_over(&old, of)?;
     set.levels[0].level = new.into();
     assert_eq!(read(&set, &blocks, &all)?, left);
-    // What no level had in memory is made only if it is wanted, and there is room.
+    // What no level had in memory is made if there is room.
     let memory = MemoryBlocks::default();
     let cold = level_of(&rows, Rules::REPEATED, &memory, 0);
-    for (is_wanted, capacity, is_made) in
-        [(false, ROOM, false), (true, 0, false), (true, ROOM, true)]
-    {
+    for (capacity, is_made) in [(0, false), (ROOM, true)] {
         let blocks = blocks_of(&memory, capacity);
-        cold.take_over(&Level::empty(0), is_wanted, blocks.of_table(&TABLE))?;
+        cold.take_over(&Level::empty(0), blocks.of_table(&TABLE))?;
         assert_eq!(blocks.cache.bytes() > 0, is_made);
     }
     Ok(())
