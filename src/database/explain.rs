@@ -94,7 +94,7 @@ impl Snapshot {
 fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
     let settings = reader.settings();
     let max_distance = query.filter.near.checked(settings)?.max_distance;
-    let set = probe_set(reader, max_distance, false)?;
+    let set = probe_set(reader, max_distance, 1)?;
     let cost_model = reader.cost_model(true)?;
     let mut probes = Vec::new();
     if let ProbeSet::Prefixes(prefixes) = &*set {

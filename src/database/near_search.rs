@@ -23,7 +23,7 @@ struct KnownProbeSets(SmallVec<[(u32, Arc<ProbeSet>); 1]>);
 
 impl KnownProbeSets {
     /// Finds the probe set of a distance, unless it is known.
-    fn add(&mut self, reader: Reader<'_>, max_distance: u32, together: bool) -> Result<()> {
+    fn add(&mut self, reader: Reader<'_>, max_distance: u32, together: usize) -> Result<()> {
         if self.of(max_distance).is_none() {
             let probe_set = probe_set(reader, max_distance, together)?;
             self.0.push((max_distance, probe_set));
@@ -38,11 +38,11 @@ impl KnownProbeSets {
     }
 }
 
-/// The cheapest probes that answer a distance exactly, for many queries together or for one.
+/// The cheapest probes that answer a distance exactly, for so many queries together.
 pub(super) fn probe_set(
     reader: Reader<'_>,
     max_distance: u32,
-    together: bool,
+    together: usize,
 ) -> Result<Arc<ProbeSet>> {
     let plan = &reader.settings().plan;
     plan.probe_set(
@@ -54,11 +54,11 @@ pub(super) fn probe_set(
     )
 }
 
-/// With so many ranges, no more queries are answered together. Each range takes 16 bytes.
-const MOST_RANGES: f64 = (1 << 20) as f64;
+/// The most queries that are given to a thread together. The more they are, the more ranges they share.
+pub(super) const MOST_TOGETHER: usize = 8192;
 
-/// So many queries share ranges.
-const MANY: usize = 128;
+/// With so many ranges, no more queries are answered together. Each range takes 16 bytes.
+const MOST_RANGES: f64 = (1 << 21) as f64;
 
 /// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
 /// this number. Each takes 24 bytes.
@@ -113,8 +113,8 @@ impl<'a> NearSearch<'a> {
             let mut ranges = 0.0;
             while end < self.queries.len().min(self.next + self.together) && ranges < MOST_RANGES {
                 let max_distance = self.queries[end].max_distance;
-                let are_many = self.queries.len() >= MANY;
-                self.known.add(self.reader, max_distance, are_many)?;
+                self.known
+                    .add(self.reader, max_distance, self.queries.len())?;
                 let probe_set = self.known.of(max_distance);
                 ranges += probe_set.map_or(0.0, ProbeSet::probed_ranges);
                 end += 1;
@@ -372,7 +372,7 @@ pub(super) fn any(
     /// long.
     const FEW_RANGES: f64 = 16.0;
     let queries = [query];
-    let probe_set = probe_set(reader, query.max_distance, false)?;
+    let probe_set = probe_set(reader, query.max_distance, 1)?;
     if let Some(mut prefixes) = probe_set.prefixes() {
         let mut has_all = true;
         while has_all && !prefixes.is_empty() {
@@ -435,7 +435,7 @@ impl NearWritten {
             sort_and_dedup(near);
             return Ok(near);
         }
-        known.add(writer.reader(), max_distance, false)?;
+        known.add(writer.reader(), max_distance, 1)?;
         let ranges = known.of(max_distance).map_or(0.0, ProbeSet::probed_ranges);
         let prefixes = known.of(max_distance).and_then(ProbeSet::prefixes);
         if let Some(prefixes) = prefixes
@@ -501,7 +501,7 @@ mod tests {
         };
         let queries: Vec<NearQuery> = (0..10).map(query).collect();
         assert!(
-            matches!(*probe_set(reader, 3, false)?, ProbeSet::Prefixes(_)),
+            matches!(*probe_set(reader, 3, 1)?, ProbeSet::Prefixes(_)),
             "nothing is probed"
         );
         let mut expected = Vec::new();
@@ -565,7 +565,7 @@ mod tests {
             fingerprint: Fingerprint::from_bits(stored[i as usize % 7] ^ 1 << (i % 11)),
             max_distance: [3, 1, 4, 3][i as usize % 4],
         };
-        let queries: Vec<NearQuery> = (0..2 * MANY as u64).map(query).collect();
+        let queries: Vec<NearQuery> = (0..300).map(query).collect();
         let mut together = Vec::new();
         let mut parts = NearSearch::new(reader, &queries);
         while let Some(near) = parts.next_part()? {

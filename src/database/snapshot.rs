@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::database::Database;
+use super::near_search::MOST_TOGETHER;
 use super::query::{Matches, Query};
 use super::search;
 use crate::document::{Document, validate_key};
@@ -384,7 +385,8 @@ impl Snapshot {
 
 fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
     // A few queries are answered in the time that it takes to start a thread.
-    let share = queries.len().div_ceil(parallel::cores()).clamp(32, 1024);
+    let share = queries.len().div_ceil(parallel::cores());
+    let share = share.clamp(32, MOST_TOGETHER);
     let shares: Vec<&[Query]> = queries.chunks(share).collect();
     let answers = parallel::map(shares.len(), |share| {
         search::answer_all(reader, shares[share])

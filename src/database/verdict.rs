@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::near_search::{NearQuery, NearSearch};
+use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
 use super::search::{Search, SearchTarget, add_all};
@@ -18,12 +18,9 @@ use crate::parallel;
 use crate::plan::NearFingerprint;
 use crate::store::{Numbered, Reader, Transaction};
 
-/// The most and the fewest documents that are searched for together, by one thread. Many together read
-/// neighbouring parts of the tables one after the other. With fewer, threads wait for each other more often.
-const MOST_TOGETHER: usize = 2048;
+/// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
+/// often.
 const FEWEST_TOGETHER: usize = 128;
-/// The number of parts that each core gets of a batch, if it is large enough.
-const PARTS_PER_CORE: usize = 4;
 /// The most near fingerprints of a document that are kept.
 const MOST_KEPT: usize = 4096;
 /// The most memory for the matches of documents that are searched for together (bytes).
@@ -208,7 +205,8 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let view = self.writer.committed();
-        let together = to_insert.len() / (PARTS_PER_CORE * parallel::cores());
+        // As many as possible: what is left for the turns of the documents takes less time than what searches share.
+        let together = to_insert.len().div_ceil(parallel::cores());
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
         parallel::in_order(

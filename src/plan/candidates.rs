@@ -82,8 +82,8 @@ pub(crate) struct NearFingerprint {
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// The number of rows that are compared before the result is looked at.
-const TOGETHER: usize = 32;
+/// The number of rows that are compared before the result is looked at. It takes a dozen instructions to look at it.
+const TOGETHER: usize = 128;
 
 /// Every row that differs from `query` in at most `max_distance` bits, with the distance.
 #[inline]
@@ -94,19 +94,19 @@ fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (
     };
     let together = rows
         .chunks(TOGETHER)
-        .filter(move |rows| count_within(rows, query, max_distance) > 0);
+        .filter(move |rows| least_distance_to(rows, query) <= u64::from(max_distance));
     together.flat_map(move |rows| rows.iter().filter_map(near))
 }
 
-/// The number of rows that differ in at most `max_distance` bits.
+/// The least distance of any row to the query.
 #[multiversion(targets(
-    "x86_64+avx512f+avx512vl+avx512vpopcntdq",
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq+popcnt",
     "x86_64+avx2+popcnt",
     "x86_64+popcnt",
     "aarch64+neon",
 ))]
-fn count_within(rows: &[u64], query: u64, max_distance: u32) -> u32 {
-    count(rows, query, max_distance)
+fn least_distance_to(rows: &[u64], query: u64) -> u64 {
+    least_distance(rows, query)
 }
 
 /// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits. Without `b`, of each two rows of
@@ -118,7 +118,7 @@ pub(crate) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> V
 }
 
 #[multiversion(targets(
-    "x86_64+avx512f+avx512vl+avx512vpopcntdq",
+    "x86_64+avx512f+avx512vl+avx512vpopcntdq+popcnt",
     "x86_64+avx2+popcnt",
     "x86_64+popcnt",
     "aarch64+neon",
@@ -127,7 +127,7 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
     for (index, &row) in a.iter().enumerate() {
         let first = if b.is_some() { 0 } else { index + 1 };
         for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
-            if count(rows, row, max_distance) > 0 {
+            if least_distance(rows, row) <= u64::from(max_distance) {
                 let first = first + part * TOGETHER;
                 for (at, other) in rows.iter().enumerate() {
                     if (other ^ row).count_ones() <= max_distance {
@@ -139,11 +139,14 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
     }
 }
 
+/// It is as wide as a row, so that a vector of rows gives a vector of distances.
 #[inline(always)]
-fn count(rows: &[u64], query: u64, max_distance: u32) -> u32 {
-    rows.iter()
-        .map(|row| u32::from((row ^ query).count_ones() <= max_distance))
-        .sum()
+fn least_distance(rows: &[u64], query: u64) -> u64 {
+    let mut least = u64::MAX;
+    for row in rows {
+        least = least.min(u64::from((row ^ query).count_ones()));
+    }
+    least
 }
 
 #[cfg(test)]
@@ -182,28 +185,28 @@ mod tests {
         }
     }
 
-    type Count = fn(&[u64], u64, u32) -> u32;
+    type LeastDistance = fn(&[u64], u64) -> u64;
 
     /// The version that is chosen for this processor, the loop compiled for any processor of its kind, and
     /// the loop compiled for each set of instructions that this processor has.
-    fn versions() -> Vec<Count> {
+    fn versions() -> Vec<LeastDistance> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-        let mut versions: Vec<Count> = vec![count_within, count];
+        let mut versions: Vec<LeastDistance> = vec![least_distance_to, least_distance];
         #[cfg(target_arch = "x86_64")]
         {
             macro_rules! add_if_there {
                 ($features:literal: $($feature:tt)+) => {{
                     #[target_feature(enable = $features)]
-                    fn compiled(rows: &[u64], query: u64, max_distance: u32) -> u32 {
-                        count(rows, query, max_distance)
+                    fn compiled(rows: &[u64], query: u64) -> u64 {
+                        least_distance(rows, query)
                     }
                     if true $(&& is_x86_feature_detected!($feature))+ {
                         // SAFETY: the processor has these features.
-                        versions.push(|rows, query, max_distance| unsafe { compiled(rows, query, max_distance) });
+                        versions.push(|rows, query| unsafe { compiled(rows, query) });
                     }
                 }};
             }
-            add_if_there!("avx512f,avx512vl,avx512vpopcntdq": "avx512f" "avx512vl" "avx512vpopcntdq");
+            add_if_there!("avx512f,avx512vl,avx512vpopcntdq,popcnt": "avx512f" "avx512vl" "avx512vpopcntdq" "popcnt");
             add_if_there!("avx2,popcnt": "avx2" "popcnt");
             add_if_there!("popcnt": "popcnt");
         }
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sets_of_instructions_count_alike() {
+    fn all_sets_of_instructions_find_the_same_least_distance() {
         let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(i as u32);
         let query = 0x0123_4567_89ab_cdef;
         // Some rows of each distance, beside random rows.
@@ -221,16 +224,13 @@ mod tests {
         let rows: Vec<u64> = (0..300)
             .map(|i| if i % 3 == 0 { random(i) } else { near(i) })
             .collect();
-        for count in versions() {
-            for length in (0..=40).chain([299, 300]) {
-                for max_distance in 0..=64 {
-                    let one_by_one = rows[..length]
-                        .iter()
-                        .filter(|&&row| (row ^ query).count_ones() <= max_distance);
-                    assert_eq!(
-                        count(&rows[..length], query, max_distance),
-                        one_by_one.count() as u32
-                    );
+        for least_distance in versions() {
+            for start in 0..rows.len() {
+                for length in (0..=40).chain([99, 130, 299]) {
+                    let rows = &rows[start..rows.len().min(start + length)];
+                    let distances = rows.iter().map(|row| (row ^ query).count_ones());
+                    let least = distances.min().map_or(u64::MAX, u64::from);
+                    assert_eq!(least_distance(rows, query), least, "{start}, {length}");
                 }
             }
         }

@@ -21,29 +21,25 @@ const QUERY: Nanos = Nanos {
 };
 /// Reading a range in a level, or in a run in memory that has rows in it.
 const RANGE: Nanos = Nanos {
-    in_cache: 42.0,
+    in_cache: 45.0,
     miss: 18.0,
 };
+/// Sorting a range among those of other queries that are answered together.
+const SORTED_RANGE_NANOS: f64 = 25.0;
+/// Giving the rows of a range, which another query has read, to a query.
+const SHARED_RANGE_NANOS: f64 = 40.0;
 /// Finding out that a run in memory has no rows in a range.
 const NO_ROWS: Nanos = Nanos {
     in_cache: 10.0,
     miss: 10.0,
 };
-/// Comparing the query with a candidate.
+/// Reading a candidate, and comparing the query with it.
 const CANDIDATE: Nanos = Nanos {
-    in_cache: 0.65,
-    miss: 0.9,
+    in_cache: 0.25,
+    miss: 0.5,
 };
-/// The costs of the same for queries that are answered together. To sort the ranges costs more than to read one. But
-/// queries share ranges, and their rows come from memory once.
-const RANGE_TOGETHER: Nanos = Nanos {
-    in_cache: 70.0,
-    miss: 20.0,
-};
-const CANDIDATE_TOGETHER: Nanos = Nanos {
-    in_cache: 0.4,
-    miss: 0.2,
-};
+/// Comparing the query with a candidate that another query has read just before.
+const SHARED_CANDIDATE_NANOS: f64 = 0.04;
 /// The size of the tables at which half of them is in the caches of the processor.
 const HALF_IN_CACHE_BYTES: f64 = 64e6;
 
@@ -63,12 +59,10 @@ const GROUP_NANOS: f64 = 15.0;
 const JOINED_NANOS: f64 = 0.15;
 
 /// The work for which the tables are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// To answer queries, one by one.
-    Query,
-    /// To answer many queries together.
-    Queries,
+    /// To answer so many queries together.
+    Queries(f64),
     /// To find all pairs, in one go through the tables.
     Join,
 }
@@ -103,7 +97,7 @@ impl CostModel {
             }
         }
         Self {
-            work: Work::Query,
+            work: Work::Queries(1.0),
             rows,
             tables: tables.len() as f64,
             levels: 1.0,
@@ -124,7 +118,7 @@ impl CostModel {
     ) -> Self {
         let tables = shares.len() as f64;
         Self {
-            work: Work::Query,
+            work: Work::Queries(1.0),
             rows,
             tables,
             levels: levels as f64,
@@ -134,10 +128,10 @@ impl CostModel {
         }
     }
 
-    /// The same file, if many queries are answered together.
-    pub(super) fn for_queries(self) -> Self {
+    /// The same file, if so many queries are answered together.
+    pub(super) fn for_queries(self, together: usize) -> Self {
         Self {
-            work: Work::Queries,
+            work: Work::Queries(together as f64),
             ..self
         }
     }
@@ -168,33 +162,51 @@ impl CostModel {
     /// The cost of a probed prefix for a query, or of a pass of a join for each of its rows.
     pub(super) fn prefix_nanos(&self, prefix: ProbedPrefix) -> f64 {
         let candidates = self.candidates(prefix);
-        if self.work == Work::Join {
+        let Work::Queries(together) = self.work else {
             // Rows of one prefix look for the others together.
             let rows_of_prefix = self.rows * self.share(prefix.table, prefix.prefix_bits);
             let alone = (1.0 / rows_of_prefix).min(1.0);
             return PASSED_NANOS
                 + prefix.values() * alone * GROUP_NANOS
                 + candidates * JOINED_NANOS;
-        }
-        let (range, candidate) = match self.work {
-            Work::Queries => (&RANGE_TOGETHER, &CANDIDATE_TOGETHER),
-            _ => (&RANGE, &CANDIDATE),
         };
-        let range_in_memory = self.nanos_here(range);
+        let in_memory = self.nanos_here(&RANGE);
+        let range = in_memory + READ_NANOS * (1.0 - self.cached);
         // A probe that reads more than a sixteenth of a table is not expected to find it in the cache.
-        let each = if candidates > self.rows / 16.0 {
+        let candidate = if candidates > self.rows / 16.0 {
             SCANNED_NANOS
         } else {
-            self.nanos_here(candidate)
+            self.nanos_here(&CANDIDATE)
         };
-        let range = self.nanos_here(range) + READ_NANOS * (1.0 - self.cached);
         let share = self.share(prefix.table, prefix.prefix_bits);
         let mut runs = 0.0;
+        let mut sources = self.levels;
         for rows in &self.runs {
             let any = (rows * share).min(1.0);
-            runs += self.nanos_here(&NO_ROWS) + any * range_in_memory;
+            runs += self.nanos_here(&NO_ROWS) + any * in_memory;
+            sources += any;
         }
-        prefix.ranges() * (self.levels * range + runs) + candidates * each
+        let read = self.read_part(prefix, together);
+        let shared = 1.0 - read;
+        let mut each_range = read * (self.levels * range + runs);
+        if together > 1.0 {
+            each_range += shared * sources * SHARED_RANGE_NANOS + SORTED_RANGE_NANOS;
+        }
+        let each_candidate = read * candidate + shared * SHARED_CANDIDATE_NANOS;
+        prefix.ranges() * each_range + candidates * each_candidate
+    }
+
+    /// The part of the ranges of a prefix that is read, if queries are answered together: each range is read for the
+    /// first of the queries that need it.
+    fn read_part(&self, prefix: ProbedPrefix, together: f64) -> f64 {
+        if together <= 1.0 {
+            return 1.0;
+        }
+        // The number of different ranges that there are, if all were as frequent as the average.
+        let share = self.share(prefix.table, prefix.prefix_bits);
+        let different = (prefix.ranges() / prefix.values() / share).max(1.0);
+        let asked = together * prefix.ranges();
+        different * (1.0 - (-asked / different).exp()) / asked
     }
 
     /// A cost at the size of these tables. The larger they are, the smaller is the part in the caches of

@@ -23,8 +23,8 @@ pub(crate) struct Plan {
 /// Probe sets by what they were chosen for. They are few, so comparing takes less time than hashing.
 type KnownProbeSets = BTreeMap<ChosenFor, Arc<ProbeSet>>;
 
-/// The distance, whether many queries are answered together, and the size of the file.
-type ChosenFor = (u32, bool, Size);
+/// The distance, the number of queries that are answered together, and the size of the file.
+type ChosenFor = (u32, usize, Size);
 
 /// The size of a file, as coarse as the choice of a probe set needs it. While the size stays the same, the
 /// cheapest probe set remains about the cheapest.
@@ -91,17 +91,17 @@ impl Plan {
         covering::radius(&reaches).unwrap_or(0)
     }
 
-    /// The cheapest probe set for a distance, for many queries together or for one, in a file of `rows` fingerprints in
+    /// The cheapest probe set for a distance, for so many queries together, in a file of `rows` fingerprints in
     /// this number of levels and of runs in memory. `cost_model` is called only if the probe set is not known yet.
     ///
     /// # Cost
     ///
     /// A look-up. Some milliseconds for a new distance, and again when the number of fingerprints passed a
-    /// power of two or the number of levels or runs changed.
+    /// power of two, that of the queries a power of four, or the number of levels or runs changed.
     pub(crate) fn probe_set(
         &self,
         distance: u32,
-        together: bool,
+        together: usize,
         rows: u64,
         (levels, runs): (usize, usize),
         cost_model: impl FnOnce() -> Result<CostModel>,
@@ -113,15 +113,14 @@ impl Plan {
         };
         let probe_sets = self.probe_sets.read();
         let probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
+        // A power of four.
+        let together = 1 << (together.max(1).ilog2() & !1);
         let of = (distance, together, size);
         if let Some(probe_set) = probe_sets.get(&of) {
             return Ok(probe_set.clone());
         }
         drop(probe_sets);
-        let mut cost_model = cost_model()?;
-        if together {
-            cost_model = cost_model.for_queries();
-        }
+        let cost_model = cost_model()?.for_queries(together);
         let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model));
         let probe_sets = self.probe_sets.write();
         let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);

@@ -336,11 +336,7 @@ fn levels_of<R: SetRow>(view: &View, set: Set<R>) -> (Set<R>, Vec<SetLevel<R>>) 
 }
 
 /// Makes the segments of the new chunks of a set.
-fn take_over<R: SetRow>(
-    view: &View,
-    set: Set<R>,
-    before: &[SetLevel<R>],
-) -> Result<()> {
+fn take_over<R: SetRow>(view: &View, set: Set<R>, before: &[SetLevel<R>]) -> Result<()> {
     let blocks = view.blocks().of_table(set.table());
     for SetLevel { level, .. } in &view.state().sets[set].levels {
         let older = before

@@ -182,19 +182,28 @@ where
             self.read_overlay(overlay, ranges);
         }
         for run in reader.set.runs() {
-            self.add_run(run.puts(), true, ranges);
-            if self.marks == Marks::Wanted && !run.marks().is_empty() {
-                self.add_run(run.marks(), false, ranges);
+            for range in ranges {
+                run.puts().prefetch_occupied(range.first);
             }
         }
         for SetLevel { level, .. } in &reader.set.levels {
             self.add_level(level, reader.blocks, ranges);
         }
+        for run in reader.set.runs() {
+            self.add_run(run.puts(), true, ranges);
+            if self.marks == Marks::Wanted && !run.marks().is_empty() {
+                self.add_run(run.marks(), false, ranges);
+            }
+        }
     }
 
+    /// Adds the ranges that may have rows in a run.
     fn add_run(&mut self, rows: &'a IndexedRows<R>, are_puts: bool, ranges: &[Searched<R, T>]) {
         for &range in ranges {
-            rows.prefetch_occupied(range.first);
+            if !rows.may_have(range.first, range.last) {
+                continue;
+            }
+            rows.prefetch_index(range.first, range.last);
             self.runs.push(InRun {
                 range,
                 rows,
@@ -288,11 +297,6 @@ where
     /// Goes on by a step with all that is on its way. What a step reads was fetched a step before, while other ranges
     /// were read. The steps for the runs are between the steps for the levels.
     fn read(&mut self) {
-        self.runs
-            .retain(|of| of.rows.may_have(of.range.first, of.range.last));
-        for of in &self.runs {
-            of.rows.prefetch_index(of.range.first, of.range.last);
-        }
         self.give_segments();
         for of in &self.runs {
             of.rows.prefetch_rows(of.range.first, of.range.last);
