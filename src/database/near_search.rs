@@ -58,7 +58,7 @@ pub(super) fn probe_set(
 pub(super) const MOST_TOGETHER: usize = 8192;
 
 /// With so many ranges, no more queries are answered together. Each range takes 16 bytes.
-const MOST_RANGES: f64 = (1 << 21) as f64;
+const MOST_RANGES: f64 = (1 << 20) as f64;
 
 /// The most near fingerprints that are held at a time. Before repetitions are removed there may be twice
 /// this number. Each takes 24 bytes.
