@@ -128,6 +128,14 @@ impl CostModel {
         }
     }
 
+    /// The same file while documents come into it. It has a small level beside the large one.
+    pub(super) fn growing(self) -> Self {
+        Self {
+            levels: self.levels + 1.0,
+            ..self
+        }
+    }
+
     /// The same file, if so many queries are answered together.
     pub(super) fn for_queries(self, together: usize) -> Self {
         Self {
