@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch};
+use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, probe_set};
 use super::policy::{OnMatch, Policy};
 use super::query::Matches;
 use super::search::{Search, SearchTarget, add_all};
@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::metrics::Verdicts;
 use crate::parallel;
-use crate::plan::NearFingerprint;
+use crate::plan::{NearFingerprint, ProbeSet};
 use crate::store::{Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
@@ -205,8 +205,8 @@ impl WriteTxn {
     ) -> Result<()> {
         self.writer.ensure_whole()?;
         let view = self.writer.committed();
-        // As many as possible: what is left for the turns of the documents takes less time than what searches share.
-        let together = to_insert.len().div_ceil(parallel::cores());
+        let parts = parallel::cores() * self.parts_per_core(to_insert)?;
+        let together = to_insert.len().div_ceil(parts);
         let together = together.clamp(FEWEST_TOGETHER, MOST_TOGETHER);
         let parts: Vec<&[ToInsert<'_>]> = to_insert.chunks(together).collect();
         parallel::in_order(
@@ -214,6 +214,26 @@ impl WriteTxn {
             |part| find_committed(Reader::new(&view), parts[part]),
             |part, committed| self.decide_all(parts[part], committed, &mut each),
         )
+    }
+
+    /// The number of parts that each core gets. Where searches take long, it is one, since they share more the more of
+    /// them are made together. Where they are short, the turns of the documents take as long. Then some documents are to
+    /// have their turns while others are searched for.
+    fn parts_per_core(&self, to_insert: &[ToInsert<'_>]) -> Result<usize> {
+        const FEW_RANGES: f64 = 32.0;
+        const SOME: usize = 4;
+        let Some(&(document, policy)) = to_insert.first() else {
+            return Ok(1);
+        };
+        // A document that is refused is refused in its turn.
+        let Ok(max_distance) = self.checked_max_distance(document, policy) else {
+            return Ok(1);
+        };
+        let ranges = match *probe_set(self.writer.reader(), max_distance, to_insert.len())? {
+            ProbeSet::Scan => f64::INFINITY,
+            ref probes => probes.probed_ranges(),
+        };
+        Ok(if ranges < FEW_RANGES { SOME } else { 1 })
     }
 
     fn decide_all(
