@@ -28,6 +28,9 @@ const MOST_COUNTED: usize = 128;
 /// The number of near fingerprints whose documents are looked up together.
 const NEAR_TOGETHER: usize = 1024;
 
+/// The number of near fingerprints that searches made together hold before they read documents to see which they need.
+const MOST_HELD: usize = 1 << 20;
+
 /// What documents are compared with, the same for queries and for new documents.
 #[derive(Clone, Copy)]
 pub(super) struct SearchTarget<'a> {
@@ -116,6 +119,7 @@ pub(super) fn add_all(
     searches: &mut [Search<'_>],
     near: &[(usize, NearFingerprint)],
 ) -> Result<()> {
+    let most_unread = most_unread(searches.len());
     for near in near.chunks(NEAR_TOGETHER) {
         let mut wanted = Vec::with_capacity(near.len());
         let mut wanted_of = Vec::with_capacity(near.len());
@@ -139,10 +143,15 @@ pub(super) fn add_all(
             add_posted(reader, searches, &recent_of, reader.posted_from(&recent)?)?;
         }
         for search in &mut *searches {
-            search.drop_needless(reader)?;
+            search.drop_needless(reader, most_unread)?;
         }
     }
     Ok(())
+}
+
+/// The number of near fingerprints that each of so many searches holds before it reads their documents.
+fn most_unread(searches: usize) -> usize {
+    (MOST_HELD / searches.max(1)).clamp(MOST_COUNTED, NEAR_TOGETHER)
 }
 
 /// Gives documents to the searches. `of` has the search and the near fingerprint of each index.
@@ -203,7 +212,7 @@ pub(super) struct Search<'a> {
     kept: u64,
     /// The number of documents that match, without regard to time, similarity and verification.
     total: u64,
-    /// The near fingerprints that a search that reads documents may keep before it reads them.
+    /// The near fingerprints that a search that reads documents may keep, since so many were left when it read them.
     most_unread: usize,
 }
 
@@ -287,7 +296,7 @@ impl<'a> Search<'a> {
             near: BTreeMap::new(),
             kept: 0,
             total: 0,
-            most_unread: NEAR_TOGETHER,
+            most_unread: 0,
         };
         if let Some((number, document)) = ignored
             && !number.is_among(search.ignored_numbers)
@@ -331,10 +340,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// If a search that reads documents keeps many fingerprints, drops those whose documents do not match, and
-    /// those beyond the ones that are counted.
-    fn drop_needless(&mut self, reader: Reader<'_>) -> Result<()> {
-        if self.counting == Counting::ByPostings || self.near.len() <= self.most_unread {
+    /// If a search that reads documents keeps more than `most_unread` fingerprints, drops those whose documents do not
+    /// match, and those beyond the ones that are counted.
+    fn drop_needless(&mut self, reader: Reader<'_>, most_unread: usize) -> Result<()> {
+        let most_unread = most_unread.max(self.most_unread);
+        if self.counting == Counting::ByPostings || self.near.len() <= most_unread {
             return Ok(());
         }
         // One more than are counted tells that there are more.
@@ -359,7 +369,7 @@ impl<'a> Search<'a> {
         for group in self.near.values() {
             self.kept += group.documents;
         }
-        self.most_unread = NEAR_TOGETHER.max(2 * self.near.len());
+        self.most_unread = 2 * self.near.len();
         Ok(())
     }
 

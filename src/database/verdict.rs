@@ -21,8 +21,9 @@ use crate::store::{Numbered, Reader, Transaction};
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
 /// often.
 const FEWEST_TOGETHER: usize = 128;
-/// The most near fingerprints of a document that are kept.
+/// The most near fingerprints of a document that are kept, and of documents that are searched for together.
 const MOST_KEPT: usize = 4096;
+const MOST_KEPT_TOGETHER: usize = 1 << 23;
 /// The most memory for the matches of documents that are searched for together (bytes).
 const MOST_BYTES: usize = 4 << 20;
 
@@ -222,14 +223,18 @@ impl WriteTxn {
     fn parts_per_core(&self, to_insert: &[ToInsert<'_>]) -> Result<usize> {
         const FEW_RANGES: f64 = 32.0;
         const SOME: usize = 4;
+        let together = to_insert.len().div_ceil(parallel::cores());
         let Some(&(document, policy)) = to_insert.first() else {
             return Ok(1);
         };
+        if together <= FEWEST_TOGETHER {
+            return Ok(1);
+        }
         // A document that is refused is refused in its turn.
         let Ok(max_distance) = self.checked_max_distance(document, policy) else {
             return Ok(1);
         };
-        let ranges = match *probe_set(self.writer.reader(), max_distance, to_insert.len())? {
+        let ranges = match *probe_set(self.writer.reader(), max_distance, together)? {
             ProbeSet::Scan => f64::INFINITY,
             ref probes => probes.probed_ranges(),
         };
@@ -525,6 +530,7 @@ fn gather_searches<'a>(
     let mut searches = Vec::new();
     let mut notes: Vec<SearchNote> = Vec::new();
     let mut search_of = Vec::new();
+    let most_kept = MOST_KEPT.min(MOST_KEPT_TOGETHER / to_insert.len().max(1));
     let mut parts = NearSearch::new(reader, &queries);
     while let Some(part) = parts.next_part()? {
         search_of.resize(to_insert.len(), None);
@@ -546,7 +552,7 @@ fn gather_searches<'a>(
                     *search_of[index].insert(notes.len() - 1)
                 }
             };
-            notes[search].keep(near);
+            notes[search].keep(near, most_kept);
             near_of_searches.push((search, near));
         }
         add_all(reader, &mut searches, &near_of_searches)?;
@@ -582,11 +588,11 @@ struct SearchNote {
 }
 
 impl SearchNote {
-    /// Keeps a near fingerprint, unless they are too many.
-    fn keep(&mut self, near: NearFingerprint) {
+    /// Keeps a near fingerprint, unless they are more than `most`.
+    fn keep(&mut self, near: NearFingerprint, most: usize) {
         if let Some(fingerprints) = &mut self.fingerprints {
             fingerprints.push(near);
-            if fingerprints.len() > MOST_KEPT {
+            if fingerprints.len() > most {
                 self.fingerprints = None;
             }
         }

@@ -98,7 +98,7 @@ fn within(rows: &[u64], query: u64, max_distance: u32) -> impl Iterator<Item = (
     together.flat_map(move |rows| rows.iter().filter_map(near))
 }
 
-/// The least distance of any row to the query.
+/// The least distance of any row to the query. Without rows, the greatest number.
 #[multiversion(targets(
     "x86_64+avx512f+avx512vl+avx512vpopcntdq+popcnt",
     "x86_64+avx2+popcnt",
@@ -139,7 +139,7 @@ fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut
     }
 }
 
-/// It is as wide as a row, so that a vector of rows gives a vector of distances.
+/// What [`least_distance_to`] finds. The distance is as wide as a row, so that a vector of rows gives one of distances.
 #[inline(always)]
 fn least_distance(rows: &[u64], query: u64) -> u64 {
     let mut least = u64::MAX;

@@ -234,10 +234,14 @@ fn what_takes_the_place_of_resident_rows_is_resident_at_once() -> Result<()> {
     new.take_over(&old, of)?;
     set.levels[0].level = new.into();
     assert_eq!(read(&set, &blocks, &all)?, left);
-    // What no level had in memory is made if there is room.
-    let memory = MemoryBlocks::default();
-    let cold = level_of(&rows, Rules::REPEATED, &memory, 0);
-    for (capacity, is_made) in [(0, false), (ROOM, true)] {
+    // What no level had in memory is made if there is room, but not where filters keep searches away.
+    for (rules, capacity, is_made) in [
+        (Rules::REPEATED, 0, false),
+        (Rules::REPEATED, ROOM, true),
+        (Rules::ONCE_FILTERED, ROOM, false),
+    ] {
+        let memory = MemoryBlocks::default();
+        let cold = level_of(&rows, rules, &memory, 0);
         let blocks = blocks_of(&memory, capacity);
         cold.take_over(&Level::empty(0), blocks.of_table(&TABLE))?;
         assert_eq!(blocks.cache.bytes() > 0, is_made);
