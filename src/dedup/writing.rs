@@ -28,6 +28,8 @@ use crate::source::{Place, Source};
 
 /// The bytes of a piece. It ends with a record, unless that is much longer.
 const PIECE_BYTES: usize = 1 << 20;
+/// The pieces that each core packs before they are written.
+const PIECES_PER_CORE: usize = 2;
 /// The time after which the place is kept up to which the output is written.
 const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
@@ -183,7 +185,7 @@ impl Writing<'_> {
         let from = self.work.state.reached;
         let mut out = open_behind(&path, from.length).map_err(cannot_write(&path))?;
         self.unsynced.push(path.clone());
-        let (sender, receiver) = mpsc::sync_channel(2 * parallel::cores());
+        let (sender, receiver) = mpsc::sync_channel(PIECES_PER_CORE * parallel::cores());
         thread::scope(|scope| {
             let sent = Sent::new(sender, from, file.format.cut() == Cut::Archive);
             let thread = thread::Builder::new().name("simdb-read".to_owned());
@@ -224,16 +226,20 @@ impl Writing<'_> {
         observe: Observe<'_>,
     ) -> Result<()> {
         let mut packer = Packer::new(file.packing);
-        loop {
-            let first = match pieces.recv_timeout(Duration::from_millis(100)) {
-                Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            let together: Vec<Piece> = first
-                .into_iter()
-                .chain(pieces.try_iter().take(2 * parallel::cores()))
-                .collect();
+        let mut has_ended = false;
+        while !has_ended {
+            // As many pieces for each core, or cores would wait for others.
+            let mut together = Vec::new();
+            while together.len() < PIECES_PER_CORE * parallel::cores() {
+                match pieces.recv_timeout(Duration::from_millis(100)) {
+                    Ok(piece) => together.push(piece),
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => {
+                        has_ended = true;
+                        break;
+                    }
+                }
+            }
             for packed in packer.pack(together) {
                 let Piece { bytes, behind, .. } = packed.map_err(cannot_write(path))?;
                 out.write_all(&bytes).map_err(cannot_write(path))?;
@@ -249,6 +255,7 @@ impl Writing<'_> {
             }
             self.report(observe)?;
         }
+        Ok(())
     }
 
     /// Keeps the state, if that was long ago, once the output is durable.

@@ -36,9 +36,16 @@ pub(crate) struct NearPair {
 pub(crate) struct Join<'p> {
     tables: &'p [Table],
     passes: Vec<ProbedPrefix>,
-    /// For each pass, the bits of a fingerprint that are its prefix.
-    masks: Vec<u64>,
+    /// For each pass, those before it.
+    earlier: Vec<Vec<Earlier>>,
     max_distance: u32,
+}
+
+/// An earlier pass, as the rows of a pass tell whether it finds a pair.
+struct Earlier {
+    /// The bits of a row that are the prefix of the earlier pass.
+    mask: u64,
+    flips: u32,
 }
 
 /// The rows of a table that begin with the same bits.
@@ -125,14 +132,23 @@ impl<'p> Join<'p> {
 
     /// The way by passes that find all pairs within a distance.
     pub(crate) fn new(tables: &'p [Table], max_distance: u32, passes: Vec<ProbedPrefix>) -> Self {
-        let mut masks = Vec::with_capacity(passes.len());
-        for pass in &passes {
-            masks.push(tables[pass.table].prefix_mask(pass.prefix_bits));
+        let mut earlier = Vec::with_capacity(passes.len());
+        for (index, pass) in passes.iter().enumerate() {
+            let table = &tables[pass.table];
+            let mut before = Vec::with_capacity(index);
+            for earlier in &passes[..index] {
+                let prefix = tables[earlier.table].prefix_mask(earlier.prefix_bits);
+                before.push(Earlier {
+                    mask: table.apply(Fingerprint::from_bits(prefix)).bits(),
+                    flips: earlier.flips,
+                });
+            }
+            earlier.push(before);
         }
         Self {
             tables,
             passes,
-            masks,
+            earlier,
             max_distance,
         }
     }
@@ -230,18 +246,16 @@ impl<'p> Join<'p> {
         Pair { a, b }: Pair,
         each: &mut dyn FnMut(NearPair) -> Result<()>,
     ) -> Result<()> {
-        let table = &self.tables[self.passes[pass].table];
-        let a = table.invert(Permuted::from_bits(a));
-        let b = table.invert(Permuted::from_bits(b));
-        let difference = a.bits() ^ b.bits();
-        for (earlier, mask) in self.passes[..pass].iter().zip(&self.masks) {
-            if (difference & mask).count_ones() <= earlier.flips {
+        let difference = a ^ b;
+        for earlier in &self.earlier[pass] {
+            if (difference & earlier.mask).count_ones() <= earlier.flips {
                 return Ok(());
             }
         }
+        let table = &self.tables[self.passes[pass].table];
         each(NearPair {
-            a,
-            b,
+            a: table.invert(Permuted::from_bits(a)),
+            b: table.invert(Permuted::from_bits(b)),
             distance: difference.count_ones(),
         })
     }

@@ -36,6 +36,12 @@ pub(in crate::database) struct PairsOfUnit {
     pub(in crate::database) pairs: Vec<[u32; 2]>,
 }
 
+/// The number of pairs that are handed over together. A unit that hands over a few at a time keeps others waiting, since
+/// few results may wait for their turn.
+const TOGETHER: usize = 4096;
+/// So often a unit may find pairs before it hands over however few, to see whether it is to end.
+const MOST_FINDS: usize = 64;
+
 /// The pairs of a unit that wait, and the numbers of its fingerprints.
 struct Numbered {
     numbers: HashMap<Fingerprint, u32, RandomState>,
@@ -106,13 +112,20 @@ impl PairQuery {
                 if let Some(repeated) = units.posted_often(unit, &scopes)? {
                     return hand_over(FingerprintPairs::Repeated(repeated));
                 }
-                let mut found = Numbered::new(enough);
+                let mut numbered = Numbered::new(enough);
+                let mut finds = 0;
                 units.join(unit, &mut |pairs| {
                     for &pair in pairs {
-                        found.add(pair);
+                        numbered.add(pair);
                     }
-                    hand_over(FingerprintPairs::Pairs(mem::take(&mut found.waiting)))
-                })
+                    finds += 1;
+                    if numbered.waiting.pairs.len() < TOGETHER && finds < MOST_FINDS {
+                        return Ok(());
+                    }
+                    finds = 0;
+                    hand_over(FingerprintPairs::Pairs(mem::take(&mut numbered.waiting)))
+                })?;
+                hand_over(FingerprintPairs::Pairs(numbered.waiting))
             },
             |unit, found| {
                 if last.replace(unit) != Some(unit) {
