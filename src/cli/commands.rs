@@ -88,6 +88,8 @@ enum Commands {
     #[command(flatten)]
     Database(DatabaseVerb),
     /// Copy the records of inputs that are no near-duplicates of others
+    ///
+    /// Without a database, the default distance is 10 where sketches are compared
     Dedup(dedup::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),

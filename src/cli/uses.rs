@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::CreateOptions;
+use crate::{CreateOptions, Scheme, SketchSize};
 use serde_json::{Value, json};
 
 use super::output::Output;
@@ -19,6 +19,9 @@ struct Choice {
     /// The share (%) that is found of the pairs with an exact Jaccard similarity of 0.9 or more, 0.8 to 0.9, 0.7 to
     /// 0.8, and 0.5 to 0.7.
     found: [f64; 4],
+    /// The share (%) that is found of the copies of documents in which 1, 2, 5 and 10 % of the words were changed here
+    /// and there.
+    found_of_changed: [f64; 4],
     /// The number of unrelated documents of a hundred million within the distance. Their sketches are read.
     others: f64,
 }
@@ -31,6 +34,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 8,
         min_similarity: 0.7,
         found: [100.0, 96.8, 64.3, 6.5],
+        found_of_changed: [99.9, 99.0, 45.8, 1.2],
         others: 0.0,
     },
     Choice {
@@ -40,6 +44,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 10,
         min_similarity: 0.7,
         found: [100.0, 99.2, 76.3, 10.4],
+        found_of_changed: [99.9, 99.2, 49.8, 1.5],
         others: 2.0,
     },
     Choice {
@@ -49,6 +54,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 12,
         min_similarity: 0.5,
         found: [100.0, 100.0, 99.5, 58.1],
+        found_of_changed: [100.0, 100.0, 98.4, 44.9],
         others: 40.0,
     },
     Choice {
@@ -58,6 +64,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 5,
         min_similarity: 0.0,
         found: [99.6, 78.8, 38.3, 5.2],
+        found_of_changed: [99.3, 94.7, 47.4, 5.7],
         others: 0.0,
     },
     Choice {
@@ -67,6 +74,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 3,
         min_similarity: 0.0,
         found: [95.4, 50.4, 10.9, 1.1],
+        found_of_changed: [94.4, 75.0, 18.4, 1.0],
         others: 0.0,
     },
     Choice {
@@ -76,6 +84,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 10,
         min_similarity: 0.7,
         found: [99.9, 94.7, 63.2, 5.3],
+        found_of_changed: [99.9, 98.0, 42.4, 1.2],
         others: 2.0,
     },
     Choice {
@@ -85,6 +94,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 5,
         min_similarity: 0.0,
         found: [94.6, 48.5, 16.9, 1.9],
+        found_of_changed: [91.3, 68.8, 19.8, 2.0],
         others: 0.0,
     },
     Choice {
@@ -94,6 +104,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 10,
         min_similarity: 0.7,
         found: [99.9, 98.3, 72.1, 11.2],
+        found_of_changed: [99.9, 99.2, 50.7, 1.7],
         others: 2_300.0,
     },
     Choice {
@@ -103,6 +114,7 @@ const CHOICES: [Choice; 9] = [
         max_distance: 3,
         min_similarity: 0.0,
         found: [76.3, 28.3, 9.4, 1.7],
+        found_of_changed: [85.3, 70.6, 37.3, 13.5],
         others: 0.0,
     },
 ];
@@ -129,7 +141,30 @@ pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents
     }
 }
 
-const HEADING: &str = "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  others  us/query  use";
+const HEADING: &str = "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  2% words  5% words  10% words  others  \
+                       us/query  use";
+
+/// The share (%) that is found of the copies of documents in which 2, 5 and 10 % of the words were changed here and
+/// there. `None` if it was not measured for these settings.
+pub(super) fn found_of_changed(
+    scheme: Scheme,
+    sketch_size: SketchSize,
+    max_distance: u32,
+    min_similarity: f64,
+) -> Option<[f64; 3]> {
+    let scheme = scheme.to_string();
+    for choice in &CHOICES {
+        let is_chosen = choice.scheme == scheme
+            && choice.max_distance == max_distance
+            && choice.min_similarity == min_similarity
+            && (choice.sketch_bytes as usize == sketch_size.bytes() || min_similarity == 0.0);
+        if is_chosen {
+            let [_, found @ ..] = choice.found_of_changed;
+            return Some(found);
+        }
+    }
+    None
+}
 
 impl Choice {
     fn line(&self, others: f64, query_us: f64) -> String {
@@ -138,14 +173,15 @@ impl Choice {
             _ => self.min_similarity.to_string(),
         };
         let [first, second, third, fourth] = self.found.map(|share| format!("{share:.1}%"));
+        let [_, two, five, ten] = self.found_of_changed.map(|share| format!("{share:.1}%"));
         let others = if others < 0.5 {
             "0".to_owned()
         } else {
             format!("{others:.0}")
         };
         format!(
-            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {others:>6}  \
-             {query_us:>8.2}  {}",
+            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {two:>8}  {five:>8}  \
+             {ten:>9}  {others:>6}  {query_us:>8.2}  {}",
             self.scheme, self.sketch_bytes, self.max_distance, self.purpose
         )
     }
@@ -158,6 +194,7 @@ impl Choice {
             "max_distance": self.max_distance,
             "min_similarity": self.min_similarity,
             "found_percent": self.found,
+            "found_of_changed_percent": self.found_of_changed,
             "others": others,
             "query_us": query_us,
         })

@@ -196,6 +196,17 @@ impl CreateOptions {
         self.compares_sketches() && self.min_similarity != Some(0.0)
     }
 
+    /// The same for documents that are all compared with each other at once, which costs less than a query for each.
+    /// So where sketches tell candidates apart, the default of the max distance is wider.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn compared_at_once(self) -> Self {
+        const MAX_DISTANCE: u32 = 10;
+        match self.max_distance {
+            None if self.looks_twice() => self.max_distance(MAX_DISTANCE),
+            _ => self,
+        }
+    }
+
     fn chosen_distance(&self) -> u32 {
         let of_scheme = match self.chosen_scheme() {
             Scheme::Simhash2 if self.looks_twice() => 10,

@@ -80,6 +80,10 @@ impl Dedup {
 
     /// Which records are near, and which of them survive. Default: [`Clustering::new`]. Of equal records the first one
     /// survives.
+    ///
+    /// Where nothing else is said, the max distance is that of the [database](Self::database) if it exists. Otherwise
+    /// it is 10 where sketches are compared, since all records are compared at once, and the default of
+    /// [`CreateOptions::max_distance`] where not. A new database keeps it.
     #[must_use]
     pub fn clustering(mut self, clustering: Clustering) -> Self {
         self.clustering = clustering;
@@ -169,14 +173,11 @@ impl Dedup {
 
     /// The options of a new database for the records.
     pub(super) fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
-        let mut options = match self.scheme {
+        let options = match self.scheme {
             Some(_) => self.options_asked_for(),
             None => self.options_asked_for().scheme(unread.suitable_scheme()?),
         };
-        if let Some(max_distance) = self.clustering.wanted_distance() {
-            options = options.max_distance(max_distance);
-        }
-        Ok(options)
+        Ok(self.clustering.options_of_new(options))
     }
 
     /// How the records are read, named by their places. Fields are passed over if nothing depends on them.

@@ -13,6 +13,7 @@ use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Secti
 use super::spread::Spread;
 use crate::cli::console::Console;
 use crate::cli::units::{told_bytes, told_count};
+use crate::cli::uses::found_of_changed;
 
 /// A survey of a database.
 pub(super) struct Survey<'a> {
@@ -105,6 +106,23 @@ impl<'a> Survey<'a> {
         }
         let value = json!({"max_distance": self.max_distance, "min_similarity": least});
         facts.add("near", "near documents differ in", near, value);
+        let found = found_of_changed(
+            stats.scheme,
+            stats.sketch_size,
+            self.max_distance,
+            least.unwrap_or(0.0),
+        );
+        if let Some(found) = found {
+            let [two, five, ten] = found.map(|share| format!("{share:.0} %"));
+            facts.add(
+                "found_of_changed_percent",
+                "copies found",
+                format!(
+                    "{two} with one changed word of 50, {five} with one of 20, {ten} with one of 10"
+                ),
+                json!(found),
+            );
+        }
         let scheme = stats.scheme.to_string();
         facts.add("scheme", "scheme", scheme.clone(), scheme);
         facts.add("plan", "plan", stats.plan.clone(), stats.plan);

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use smallvec::SmallVec;
 
 use crate::database::near::Near;
+#[cfg(feature = "ingest")]
+use crate::database::options::CreateOptions;
 use crate::database::pairs::PairQuery;
 use crate::document::Document;
 use crate::error::Result;
@@ -84,10 +86,16 @@ impl Clustering {
         self
     }
 
-    /// The distance that was given.
+    /// The options of a new database for the documents, with the distance and the similarity that were given.
     #[cfg(feature = "ingest")]
-    pub(crate) fn wanted_distance(&self) -> Option<u32> {
-        self.near.max_distance
+    pub(crate) fn options_of_new(&self, mut options: CreateOptions) -> CreateOptions {
+        if let Some(max_distance) = self.near.max_distance {
+            options = options.max_distance(max_distance);
+        }
+        if let Some(min_similarity) = self.near.min_similarity {
+            options = options.min_similarity(min_similarity);
+        }
+        options.compared_at_once()
     }
 
     /// The fields of records on which nothing depends.
