@@ -109,11 +109,23 @@ fn least_distance_to(rows: &[u64], query: u64) -> u64 {
     least_distance(rows, query)
 }
 
-/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits. Without `b`, of each two rows of
-/// `a`, the one that stands first.
-pub(crate) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> Vec<(u32, u32)> {
+/// Rows that differ in at most `flips` bits of a mask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    pub(super) mask: u64,
+    pub(super) flips: u32,
+}
+
+/// The indexes of all rows of `a` and `b` that differ in at most `max_distance` bits, but for those with an agreement.
+/// Without `b`, of each two rows of `a`, the one that stands first.
+pub(crate) fn pairs_within(
+    a: &[u64],
+    b: Option<&[u64]>,
+    max_distance: u32,
+    but: &[Agreement],
+) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
-    add_pairs_within(a, b, max_distance, &mut pairs);
+    add_pairs_within(a, b, max_distance, but, &mut pairs);
     pairs
 }
 
@@ -123,14 +135,25 @@ pub(crate) fn pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32) -> V
     "x86_64+popcnt",
     "aarch64+neon",
 ))]
-fn add_pairs_within(a: &[u64], b: Option<&[u64]>, max_distance: u32, pairs: &mut Vec<(u32, u32)>) {
+fn add_pairs_within(
+    a: &[u64],
+    b: Option<&[u64]>,
+    max_distance: u32,
+    but: &[Agreement],
+    pairs: &mut Vec<(u32, u32)>,
+) {
     for (index, &row) in a.iter().enumerate() {
         let first = if b.is_some() { 0 } else { index + 1 };
         for (part, rows) in b.unwrap_or(a)[first..].chunks(TOGETHER).enumerate() {
             if least_distance(rows, row) <= u64::from(max_distance) {
                 let first = first + part * TOGETHER;
                 for (at, other) in rows.iter().enumerate() {
-                    if (other ^ row).count_ones() <= max_distance {
+                    let difference = other ^ row;
+                    if difference.count_ones() <= max_distance
+                        && but
+                            .iter()
+                            .all(|but| (difference & but.mask).count_ones() > but.flips)
+                    {
                         pairs.push((index as u32, (first + at) as u32));
                     }
                 }

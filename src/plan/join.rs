@@ -16,7 +16,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::candidates::pairs_within;
+use super::candidates::{Agreement, pairs_within};
 use super::cost::CostModel;
 use super::planner;
 use super::probes::{ProbeSet, ProbedPrefix};
@@ -36,16 +36,9 @@ pub(crate) struct NearPair {
 pub(crate) struct Join<'p> {
     tables: &'p [Table],
     passes: Vec<ProbedPrefix>,
-    /// For each pass, those before it.
-    earlier: Vec<Vec<Earlier>>,
+    /// For each pass, how the rows agree that passes before it find.
+    earlier: Vec<Vec<Agreement>>,
     max_distance: u32,
-}
-
-/// An earlier pass, as the rows of a pass tell whether it finds a pair.
-struct Earlier {
-    /// The bits of a row that are the prefix of the earlier pass.
-    mask: u64,
-    flips: u32,
 }
 
 /// The rows of a table that begin with the same bits.
@@ -138,7 +131,7 @@ impl<'p> Join<'p> {
             let mut before = Vec::with_capacity(index);
             for earlier in &passes[..index] {
                 let prefix = tables[earlier.table].prefix_mask(earlier.prefix_bits);
-                before.push(Earlier {
+                before.push(Agreement {
                     mask: table.apply(Fingerprint::from_bits(prefix)).bits(),
                     flips: earlier.flips,
                 });
@@ -204,6 +197,11 @@ impl<'p> Join<'p> {
             prefix_bits, flips, ..
         } = self.passes[pass];
         let mut report = |pair| self.report(pass, pair, each);
+        let mut search = Search {
+            max_distance: self.max_distance,
+            earlier: self.earlier[pass].clone(),
+            each: &mut report,
+        };
         let (part_b, rows_b) = other.unwrap_or((part, rows));
         let fixed = part.bits.min(part_b.bits);
         if fixed >= prefix_bits {
@@ -211,7 +209,7 @@ impl<'p> Join<'p> {
                 a: rows,
                 b: other.map(|(_, rows)| rows),
             };
-            return sides.near_pairs(self.max_distance, &mut report);
+            return search.near_pairs(sides);
         }
         let differing = leading(part.first ^ part_b.first, fixed);
         let Some(flips) = flips.checked_sub(differing.count_ones()) else {
@@ -232,31 +230,25 @@ impl<'p> Join<'p> {
                     Some([first, ..]) => other.is_some() || a[0] < *first,
                 };
                 if joins {
-                    Sides { a, b }.near_pairs(self.max_distance, &mut report)?;
+                    search.near_pairs(Sides { a, b })?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Reports a pair of rows, unless an earlier pass finds it.
+    /// Reports a pair of rows.
     fn report(
         &self,
         pass: usize,
         Pair { a, b }: Pair,
         each: &mut dyn FnMut(NearPair) -> Result<()>,
     ) -> Result<()> {
-        let difference = a ^ b;
-        for earlier in &self.earlier[pass] {
-            if (difference & earlier.mask).count_ones() <= earlier.flips {
-                return Ok(());
-            }
-        }
         let table = &self.tables[self.passes[pass].table];
         each(NearPair {
             a: table.invert(Permuted::from_bits(a)),
             b: table.invert(Permuted::from_bits(b)),
-            distance: difference.count_ones(),
+            distance: (a ^ b).count_ones(),
         })
     }
 }
@@ -363,16 +355,6 @@ const SORTED: f64 = 50.0;
 const TOGETHER: usize = 1 << 10;
 
 impl Sides<'_> {
-    /// Calls `each` with each pair of rows within a distance, once.
-    fn near_pairs(self, max_distance: u32, each: &mut dyn FnMut(Pair) -> Result<()>) -> Result<()> {
-        let mut search = Search {
-            max_distance,
-            disagree: Vec::new(),
-            each,
-        };
-        search.near_pairs(self)
-    }
-
     /// The number of pairs of rows.
     fn pairs(self) -> u64 {
         let a = self.a.len() as u64;
@@ -465,11 +447,11 @@ fn parts_of(mask: u64, parts: u32) -> Vec<u64> {
     cut
 }
 
-/// The search for near pairs, on its way from rows to groups that agree on blocks of bits.
+/// The search for near pairs that no earlier one finds, on its way from rows to groups that agree on blocks of bits.
 struct Search<'e> {
     max_distance: u32,
-    /// A pair that agrees on one of these blocks was found before.
-    disagree: Vec<u64>,
+    /// A pair with one of these agreements was found before.
+    earlier: Vec<Agreement>,
     each: &'e mut dyn FnMut(Pair) -> Result<()>,
 }
 
@@ -482,12 +464,15 @@ impl Search<'_> {
             return self.compare(sides);
         };
 
-        let known = self.disagree.len();
+        let known = self.earlier.len();
         for block in blocks {
             self.agreeing_pairs(sides, block)?;
-            self.disagree.push(block);
+            self.earlier.push(Agreement {
+                mask: block,
+                flips: 0,
+            });
         }
-        self.disagree.truncate(known);
+        self.earlier.truncate(known);
         Ok(())
     }
 
@@ -531,15 +516,11 @@ impl Search<'_> {
     }
 
     fn compare_few(&mut self, a: &[u64], b: Option<&[u64]>) -> Result<()> {
-        for (index_a, index_b) in pairs_within(a, b, self.max_distance) {
-            let pair = Pair {
+        for (index_a, index_b) in pairs_within(a, b, self.max_distance, &self.earlier) {
+            (self.each)(Pair {
                 a: a[index_a as usize],
                 b: b.unwrap_or(a)[index_b as usize],
-            };
-            let difference = pair.a ^ pair.b;
-            if self.disagree.iter().all(|block| difference & block != 0) {
-                (self.each)(pair)?;
-            }
+            })?;
         }
         Ok(())
     }
@@ -669,7 +650,7 @@ mod tests {
 
     fn found(sides: Sides<'_>, max_distance: u32) -> BTreeSet<(u64, u64)> {
         let mut found = BTreeSet::new();
-        let ended = sides.near_pairs(max_distance, &mut |Pair { a, b }| {
+        let mut each = |Pair { a, b }| {
             let pair = if sides.b.is_some() {
                 (a, b)
             } else {
@@ -677,7 +658,13 @@ mod tests {
             };
             assert!(found.insert(pair), "{pair:?} comes twice");
             Ok(())
-        });
+        };
+        let mut search = Search {
+            max_distance,
+            earlier: Vec::new(),
+            each: &mut each,
+        };
+        let ended = search.near_pairs(sides);
         assert!(ended.is_ok());
         found
     }

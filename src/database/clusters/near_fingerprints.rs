@@ -140,7 +140,7 @@ impl NearFingerprints {
         // To compare with all near fingerprints takes less time than to find many in the tables.
         let few = snapshot.store.sizes.compared_per_query;
         if self.len() <= few + few / FOUND_PER_QUERY * self.degrees[place] as usize {
-            for (_, near) in pairs_within(&[bits], Some(&self.fingerprints), max_distance) {
+            for (_, near) in pairs_within(&[bits], Some(&self.fingerprints), max_distance, &[]) {
                 if near != index {
                     to.push(near);
                 }

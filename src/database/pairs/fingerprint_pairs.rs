@@ -42,6 +42,14 @@ const TOGETHER: usize = 4096;
 /// So often a unit may find pairs before it hands over however few, to see whether it is to end.
 const MOST_FINDS: usize = 64;
 
+/// The most rows of a part, so that all cores have parts to the end. The work of a part may be many times that of others.
+fn shared_part_rows(documents: u64) -> u64 {
+    const PARTS_PER_CORE: u64 = 8;
+    const FEWEST_ROWS: u64 = 1 << 13;
+    let parts = PARTS_PER_CORE * parallel::cores() as u64;
+    (documents / parts).max(FEWEST_ROWS)
+}
+
 /// The pairs of a unit that wait, and the numbers of its fingerprints.
 struct Numbered {
     numbers: HashMap<Fingerprint, u32, RandomState>,
@@ -102,6 +110,7 @@ impl PairQuery {
         let reader = snapshot.reader()?;
         let scopes = self.scopes_of(reader)?;
         let part_rows = snapshot.store.sizes.part_rows;
+        let part_rows = part_rows.min(shared_part_rows(reader.counters().documents));
         let units = Units::new(reader, None, false, self.max_distance, part_rows, None)?;
         let all = units.len() as u64;
         let mut last = None;
