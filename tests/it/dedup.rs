@@ -73,7 +73,7 @@ fn plain_removed(texts: &[(usize, String)]) -> simdb::Result<BTreeSet<usize>> {
             .sketch()
             .zip(b.sketch())
             .and_then(|(a, b)| a.similarity(b).ok());
-        distance.is_some_and(|it| it <= 8) && similarity.is_some_and(|it| it.jaccard() >= 0.7)
+        distance.is_some_and(|it| it <= 10) && similarity.is_some_and(|it| it.jaccard() >= 0.7)
     };
     let (mut kept, mut removed) = (Vec::<&Document>::new(), BTreeSet::new());
     for (line, document) in &documents {
@@ -131,7 +131,7 @@ fn listed(path: &Path) -> Result<BTreeSet<usize>, Box<dyn std::error::Error>> {
     for line in fs::read_to_string(path)?.lines() {
         let object: Value = serde_json::from_str(line)?;
         assert!(
-            object["distance"].as_u64().is_some_and(|it| it <= 8),
+            object["distance"].as_u64().is_some_and(|it| it <= 10),
             "{object}"
         );
         assert!(
@@ -721,7 +721,7 @@ fn what_cannot_be_done_is_told() -> TestResult {
     )
     .expect(0);
     assert!(
-        ran.out.starts_with("368 records: 139 kept, 229 removed"),
+        ran.out.starts_with("368 records: 138 kept, 230 removed"),
         "{}",
         ran.out
     );
