@@ -11,7 +11,7 @@ use super::output::Output;
 /// measured.
 struct Choice {
     purpose: &'static str,
-    scheme: &'static str,
+    scheme: Scheme,
     sketch_bytes: u32,
     max_distance: u32,
     /// 0 without sketches.
@@ -29,7 +29,7 @@ struct Choice {
 const CHOICES: [Choice; 9] = [
     Choice {
         purpose: "near-duplicates of pages, news and documents",
-        scheme: "minwise-1",
+        scheme: Scheme::Minwise1,
         sketch_bytes: 16,
         max_distance: 8,
         min_similarity: 0.7,
@@ -39,7 +39,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "the same, and hardly one missed; slower",
-        scheme: "minwise-1",
+        scheme: Scheme::Minwise1,
         sketch_bytes: 16,
         max_distance: 10,
         min_similarity: 0.7,
@@ -49,7 +49,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "texts that share half of their words in order",
-        scheme: "minwise-1",
+        scheme: Scheme::Minwise1,
         sketch_bytes: 16,
         max_distance: 12,
         min_similarity: 0.5,
@@ -59,7 +59,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "the smallest file, mostly copies",
-        scheme: "minwise-1",
+        scheme: Scheme::Minwise1,
         sketch_bytes: 0,
         max_distance: 5,
         min_similarity: 0.0,
@@ -69,7 +69,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "the smallest and fastest file, hardly more than copies",
-        scheme: "minwise-1",
+        scheme: Scheme::Minwise1,
         sketch_bytes: 0,
         max_distance: 3,
         min_similarity: 0.0,
@@ -79,7 +79,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "simhash, with sketches",
-        scheme: "simhash-2",
+        scheme: Scheme::Simhash2,
         sketch_bytes: 16,
         max_distance: 10,
         min_similarity: 0.7,
@@ -89,7 +89,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "simhash, in the smallest file",
-        scheme: "simhash-2",
+        scheme: Scheme::Simhash2,
         sketch_bytes: 0,
         max_distance: 5,
         min_similarity: 0.0,
@@ -99,7 +99,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "simhash with votes on all bits, with sketches",
-        scheme: "simhash-1",
+        scheme: Scheme::Simhash1,
         sketch_bytes: 16,
         max_distance: 10,
         min_similarity: 0.7,
@@ -109,7 +109,7 @@ const CHOICES: [Choice; 9] = [
     },
     Choice {
         purpose: "simhash with votes on all bits, as in the papers",
-        scheme: "simhash-1",
+        scheme: Scheme::Simhash1,
         sketch_bytes: 0,
         max_distance: 3,
         min_similarity: 0.0,
@@ -141,8 +141,8 @@ pub(super) fn print_uses(output: &mut Output, options: &CreateOptions, documents
     }
 }
 
-const HEADING: &str = "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  2% words  5% words  10% words  others  \
-                       us/query  use";
+const HEADING: &str = "scheme     sketch  distance  similarity   0.9-1  0.8-0.9  0.7-0.8  0.5-0.7  2% words  \
+                       5% words  10% words  others  us/query  use";
 
 /// The share (%) that is found of the copies of documents in which 2, 5 and 10 % of the words were changed here and
 /// there. `None` if it was not measured for these settings.
@@ -152,7 +152,6 @@ pub(super) fn found_of_changed(
     max_distance: u32,
     min_similarity: f64,
 ) -> Option<[f64; 3]> {
-    let scheme = scheme.to_string();
     for choice in &CHOICES {
         let is_chosen = choice.scheme == scheme
             && choice.max_distance == max_distance
@@ -180,16 +179,19 @@ impl Choice {
             format!("{others:.0}")
         };
         format!(
-            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {two:>8}  {five:>8}  \
-             {ten:>9}  {others:>6}  {query_us:>8.2}  {}",
-            self.scheme, self.sketch_bytes, self.max_distance, self.purpose
+            "{:<9}  {:>6}  {:>8}  {similarity:>10}  {first:>6}  {second:>7}  {third:>7}  {fourth:>7}  {two:>8}  \
+             {five:>8}  {ten:>9}  {others:>6}  {query_us:>8.2}  {}",
+            self.scheme.to_string(),
+            self.sketch_bytes,
+            self.max_distance,
+            self.purpose
         )
     }
 
     fn object(&self, others: f64, query_us: f64) -> Value {
         json!({
             "use": self.purpose,
-            "scheme": self.scheme,
+            "scheme": self.scheme.to_string(),
             "sketch_bytes": self.sketch_bytes,
             "max_distance": self.max_distance,
             "min_similarity": self.min_similarity,
@@ -198,5 +200,44 @@ impl Choice {
             "others": others,
             "query_us": query_us,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::Database;
+
+    /// Whoever changes a default measures what it finds.
+    #[test]
+    fn what_the_defaults_find_was_measured() -> crate::Result<()> {
+        let folder = tempdir().expect("a temporary folder can be made");
+        for (scheme, sketch_size) in [
+            (Scheme::Minwise1, SketchSize::Bytes16),
+            (Scheme::Minwise1, SketchSize::None),
+            (Scheme::Simhash2, SketchSize::Bytes16),
+            (Scheme::Simhash2, SketchSize::None),
+            (Scheme::Simhash1, SketchSize::None),
+        ] {
+            let options = CreateOptions::new().scheme(scheme).sketch_size(sketch_size);
+            let path = folder
+                .path()
+                .join(format!("{scheme}-{}", sketch_size.bytes()));
+            let database = Database::create(path, &options)?;
+            let least = database.min_similarity().unwrap_or(0.0);
+            let distance = database.max_distance();
+            let found = found_of_changed(scheme, sketch_size, distance, least);
+            assert!(
+                found.is_some(),
+                "{scheme}, {sketch_size:?}, {distance}, {least}"
+            );
+        }
+        let of_corpora = found_of_changed(Scheme::Minwise1, SketchSize::Bytes16, 10, 0.7);
+        assert!(of_corpora.is_some());
+        let unknown = found_of_changed(Scheme::Minwise1, SketchSize::Bytes16, 9, 0.7);
+        assert!(unknown.is_none());
+        Ok(())
     }
 }

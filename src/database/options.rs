@@ -196,8 +196,8 @@ impl CreateOptions {
         self.compares_sketches() && self.min_similarity != Some(0.0)
     }
 
-    /// The same for documents that are all compared with each other at once, which costs less than a query for each.
-    /// So where sketches tell candidates apart, the default of the max distance is wider.
+    /// The options of a database whose documents are all compared with each other at once. That costs less than a query
+    /// for each. So where sketches tell candidates apart, the default of the max distance is larger.
     #[cfg(feature = "ingest")]
     pub(crate) fn compared_at_once(self) -> Self {
         const MAX_DISTANCE: u32 = 10;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
 use super::search::PairQuery;
-use super::units::Units;
+use super::units::{PAIRS_TOGETHER, Units};
 use crate::database::snapshot::Snapshot;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -36,13 +37,12 @@ pub(in crate::database) struct PairsOfUnit {
     pub(in crate::database) pairs: Vec<[u32; 2]>,
 }
 
-/// The number of pairs that are handed over together. A unit that hands over a few at a time keeps others waiting, since
-/// few results may wait for their turn.
-const TOGETHER: usize = 4096;
-/// So often a unit may find pairs before it hands over however few, to see whether it is to end.
-const MOST_FINDS: usize = 64;
+/// After this time a unit hands over however few pairs, and so sees whether it is to end. Otherwise it collects them: one
+/// that hands over a few at a time keeps others waiting, since few results may wait for their turn.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// The most rows of a part, so that all cores have parts to the end. The work of a part may be many times that of others.
+/// The most rows of a part, so that all cores have parts to the end. The work of a part may be many times that of
+/// others.
 fn shared_part_rows(documents: u64) -> u64 {
     const PARTS_PER_CORE: u64 = 8;
     const FEWEST_ROWS: u64 = 1 << 13;
@@ -122,16 +122,16 @@ impl PairQuery {
                     return hand_over(FingerprintPairs::Repeated(repeated));
                 }
                 let mut numbered = Numbered::new(enough);
-                let mut finds = 0;
+                let mut looked = Instant::now();
                 units.join(unit, &mut |pairs| {
                     for &pair in pairs {
                         numbered.add(pair);
                     }
-                    finds += 1;
-                    if numbered.waiting.pairs.len() < TOGETHER && finds < MOST_FINDS {
+                    let is_full = numbered.waiting.pairs.len() >= PAIRS_TOGETHER;
+                    if !is_full && looked.elapsed() < BETWEEN_LOOKS {
                         return Ok(());
                     }
-                    finds = 0;
+                    looked = Instant::now();
                     hand_over(FingerprintPairs::Pairs(mem::take(&mut numbered.waiting)))
                 })?;
                 hand_over(FingerprintPairs::Pairs(numbered.waiting))
