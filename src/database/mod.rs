@@ -6,8 +6,6 @@ mod check_sketches_tests;
 #[cfg(test)]
 mod check_tests;
 mod clusters;
-#[cfg(test)]
-mod crash_tests;
 mod crowding;
 #[expect(
     clippy::module_inception,
@@ -32,6 +30,9 @@ mod query;
 mod reopen_tests;
 mod search;
 mod snapshot;
+#[cfg(test)]
+#[path = "../../tests/stand/mod.rs"]
+mod stand;
 mod submissions;
 mod ticket;
 mod verdict;

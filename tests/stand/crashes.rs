@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::{Database, Expiry, WriteTxn};
+use crate::database::{Database, Expiry, WriteTxn};
 use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;

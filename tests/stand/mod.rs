@@ -1,0 +1,6 @@
+//! The stand: it does to a database what disks, systems and power cuts do, and looks at what is left.
+//!
+//! It is part of the unit tests, since it stands at doors that only the inside has: a storage in memory, sizes so small
+//! that every commit merges.
+
+mod crashes;
