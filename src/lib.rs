@@ -22,6 +22,10 @@ pub mod eval;
 mod events;
 mod files;
 mod fingerprint;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[doc(hidden)]
+#[path = "../tests/hostile/mod.rs"]
+pub mod hostile;
 #[cfg(feature = "ingest")]
 pub mod ingest;
 mod memory;

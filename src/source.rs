@@ -256,20 +256,20 @@ pub struct Totals {
 
 #[cfg(feature = "ingest")]
 impl Totals {
-    /// Adds the numbers of other records.
+    /// Adds the numbers of other records. Where a record that is stored has impossible ones, they stay the greatest.
     pub(crate) fn add_all(&mut self, other: &Self) {
-        self.documents += other.documents;
-        self.units += other.units;
-        self.inserted += other.inserted;
-        self.replaced += other.replaced;
-        self.skipped += other.skipped;
-        self.deleted += other.deleted;
-        self.duplicates += other.duplicates;
-        self.too_short += other.too_short;
-        self.rejected += other.rejected;
-        self.passed_over += other.passed_over;
-        self.left += other.left;
-        self.elapsed += other.elapsed;
+        self.documents = self.documents.saturating_add(other.documents);
+        self.units = self.units.saturating_add(other.units);
+        self.inserted = self.inserted.saturating_add(other.inserted);
+        self.replaced = self.replaced.saturating_add(other.replaced);
+        self.skipped = self.skipped.saturating_add(other.skipped);
+        self.deleted = self.deleted.saturating_add(other.deleted);
+        self.duplicates = self.duplicates.saturating_add(other.duplicates);
+        self.too_short = self.too_short.saturating_add(other.too_short);
+        self.rejected = self.rejected.saturating_add(other.rejected);
+        self.passed_over = self.passed_over.saturating_add(other.passed_over);
+        self.left = self.left.saturating_add(other.left);
+        self.elapsed = self.elapsed.saturating_add(other.elapsed);
     }
 
     /// Takes the numbers of some of the records out again. The time stays, since it was taken.
@@ -332,12 +332,12 @@ impl Numbers {
 
     /// Whether the ranges are as they are described, and below `end`.
     pub(crate) fn are_valid(&self, end: u64) -> bool {
-        let mut at = 0;
+        let mut at = Some(0);
         self.0.iter().all(|range| {
-            let valid = range.start >= at && range.start < range.end && range.end <= end;
+            let is_behind = at.is_some_and(|at| range.start >= at);
             // Those that adjoin would be one.
-            at = range.end + 1;
-            valid
+            at = range.end.checked_add(1);
+            is_behind && range.start < range.end && range.end <= end
         })
     }
 }
@@ -421,6 +421,24 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A record whose checksum somebody had made anew ended the program that read it: the time of its totals could not
+    /// be added to that of its last line, and the end of a range had no number behind it.
+    #[test]
+    fn impossible_totals_and_ranges_of_a_stored_record_end_no_program() {
+        let most = Totals {
+            documents: u64::MAX,
+            left: u64::MAX,
+            elapsed: Duration::MAX,
+            ..Totals::default()
+        };
+        let mut all = most;
+        all.add_all(&most);
+        assert_eq!(all, most);
+        let to_the_end = Numbers(vec![7..u64::MAX]);
+        assert!(!to_the_end.are_valid(100) && to_the_end.are_valid(u64::MAX));
+        assert!(!Numbers(vec![7..u64::MAX, 0..1]).are_valid(u64::MAX));
+    }
 
     fn numbers(ranges: impl IntoIterator<Item = Range<u64>>) -> Numbers {
         let mut numbers = Numbers::default();

@@ -25,6 +25,10 @@ use super::stats::stats_object;
 use super::units;
 use super::verbs::{LiveDatabase, Verb};
 
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../tests/hostile/dump.rs"]
+pub(crate) mod hostile;
+
 /// The version of the dump format. It is independent of the version of the file format.
 const DUMP_VERSION: u32 = 2;
 

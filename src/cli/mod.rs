@@ -53,6 +53,8 @@ mod verbs;
 mod verification;
 
 pub use commands::main;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+pub(crate) use load::hostile;
 #[cfg(unix)]
 pub(crate) use remote::run_for_client;
 

@@ -35,6 +35,9 @@ mod encoding;
 mod encoding_tests;
 mod fingerprinting;
 mod format;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../tests/hostile/ingest.rs"]
+pub(crate) mod hostile;
 mod ingestion;
 mod input;
 mod json;

@@ -23,6 +23,10 @@ use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, Process, give_up_inherited};
 use crate::store::Store;
 
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../tests/hostile/socket.rs"]
+pub(crate) mod hostile;
+
 /// The most requests that are answered at once.
 const MOST_SESSIONS: usize = 8;
 /// How long requests have to end when the socket is closed.

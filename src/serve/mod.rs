@@ -14,6 +14,8 @@ mod socket;
 
 #[cfg(unix)]
 pub use admin_socket::AdminSocket;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+pub(crate) use admin_socket::hostile;
 #[cfg(not(unix))]
 pub use no_socket::AdminSocket;
 #[cfg(unix)]

@@ -43,6 +43,18 @@ mod store;
 mod write;
 
 pub(crate) use blocks::FileSeed;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+pub(crate) mod hostile {
+    pub(crate) use super::blocks::hostile::block;
+    pub(crate) use super::file::hostile::{log, record, state};
+    pub(crate) use super::sorted_set::hostile::directory;
+    #[cfg(test)]
+    pub(crate) mod seeds {
+        pub(crate) use crate::store::blocks::hostile::seeds::*;
+        pub(crate) use crate::store::file::hostile::seeds::*;
+        pub(crate) use crate::store::sorted_set::hostile::seeds::*;
+    }
+}
 #[cfg(test)]
 pub(crate) use blocks::{Extent, Lists};
 pub(crate) use checking::check_rows;

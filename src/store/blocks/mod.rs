@@ -10,6 +10,9 @@ mod entry;
 mod envelope;
 mod extent;
 mod filter;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../../tests/hostile/blocks.rs"]
+pub(crate) mod hostile;
 #[cfg(test)]
 mod memory;
 mod packed;
@@ -35,6 +38,6 @@ pub(crate) use filter::{
 };
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
-pub(crate) use packed::{Packed, Packer};
+pub(crate) use packed::{MAX_ROWS, Packed, Packer};
 pub(crate) use row::{Lists, Row};
 pub(crate) use segment::{Block, ROWS_PER_PREFIX, Segment, SegmentBuilder, around};

@@ -57,7 +57,7 @@ const KIND: u8 = 16;
 const VERSION: u8 = 1;
 
 /// The most rows of a list. Without it, lists of equal prefixes and dense columns would have no bound.
-const MAX_ROWS: usize = 4096;
+pub(crate) const MAX_ROWS: usize = 4096;
 
 /// The size of a list that grows row by row.
 #[derive(Clone, Copy)]

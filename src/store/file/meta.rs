@@ -188,7 +188,7 @@ impl Settings {
     }
 }
 
-fn encode_format(file: FileSeed) -> Vec<u8> {
+pub(super) fn encode_format(file: FileSeed) -> Vec<u8> {
     seal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), |bytes| {
         bytes.extend(FORMAT_VERSION.to_le_bytes());
         bytes.extend(KNOWN_FEATURES.to_le_bytes());
@@ -198,7 +198,7 @@ fn encode_format(file: FileSeed) -> Vec<u8> {
 
 /// Refuses files of other formats, and returns the seed of the file. The bytes behind the two numbers depend
 /// on the version. So nothing else of the file may be read before this check.
-fn check_format(bytes: &[u8]) -> Result<FileSeed> {
+pub(super) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
     let body =
         unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged_format)?;
     let mut fields = Fields(body);
@@ -224,7 +224,7 @@ fn damaged_format(problem: Problem) -> Error {
     Error::damaged("meta", FORMAT, problem)
 }
 
-fn encode_settings(settings: &Settings) -> Vec<u8> {
+pub(super) fn encode_settings(settings: &Settings) -> Vec<u8> {
     let tables = settings.plan.tables().iter().map(|table| StoredTable {
         positions: table.positions().to_vec(),
         prefix_bits: table.prefix_bits,
@@ -247,7 +247,7 @@ fn encode_settings(settings: &Settings) -> Vec<u8> {
     )
 }
 
-fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
+pub(super) fn decode_settings(file: FileSeed, bytes: &[u8]) -> Result<Settings> {
     let body =
         unseal(Kind::Settings, file, SETTINGS.as_bytes(), bytes).map_err(damaged_settings)?;
     let stored: StoredSettings = decode(body).map_err(damaged_settings)?;

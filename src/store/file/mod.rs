@@ -1,6 +1,9 @@
 //! All sets of a file at one commit: which sets there are, what is kept in memory, and how it changes.
 
 mod cache_limit;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../../tests/hostile/records.rs"]
+pub(crate) mod hostile;
 mod meta;
 mod names;
 mod operation;

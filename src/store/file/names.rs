@@ -142,7 +142,7 @@ fn decode_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber>
     read_scope(file, name, bytes).map_err(|problem| Error::damaged("scopes", name, problem))
 }
 
-fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
+pub(super) fn read_scope(file: FileSeed, name: &str, bytes: &[u8]) -> Result<ScopeNumber, Problem> {
     let mut fields = Fields(unseal(Kind::Scope, file, name.as_bytes(), bytes)?);
     let number = ScopeNumber(u32::from_le_bytes(fields.take()?));
     fields.finish()?;
@@ -193,13 +193,13 @@ impl SourceRows {
     }
 }
 
-fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
+pub(super) fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) -> Vec<u8> {
     seal(Kind::Source, file, name, |bytes| {
         encode_short(record, bytes);
     })
 }
 
-fn decode_source(
+pub(super) fn decode_source(
     file: FileSeed,
     counters: Counters,
     name: &[u8],

@@ -32,8 +32,11 @@ const OPERATION_BYTES: usize = 25;
 /// The number of operations that fit into a page of the engine. Beside a value of the log, 16 bytes of it are taken.
 const OPERATIONS_PER_PAGE: usize = (PAGE_BYTES - 16 - HEADER_BYTES - 2) / OPERATION_BYTES;
 
+/// More pages and commits than any file has had. Their sum and the numbers behind it are numbers too.
+const MOST_COMMITS: u64 = u64::MAX / 4;
+
 /// The name of the row of the state in the table meta.
-const STATE: &str = "state";
+pub(super) const STATE: &str = "state";
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -88,8 +91,8 @@ struct StoredSet {
 }
 
 /// What the state record says.
-struct StoredState {
-    state: State,
+pub(super) struct StoredState {
+    pub(super) state: State,
     documents: StoredDirectory,
     /// In the order of the sets.
     sets: Vec<StoredSet>,
@@ -143,7 +146,7 @@ impl State {
     }
 
     /// The state record.
-    fn encode(&self, file: FileSeed) -> Vec<u8> {
+    pub(super) fn encode(&self, file: FileSeed) -> Vec<u8> {
         seal(Kind::State, file, STATE.as_bytes(), |bytes| {
             self.counters.encode(bytes);
             let LogSums { frozen, recent } = self.log_sums;
@@ -172,7 +175,11 @@ impl State {
     }
 
     /// Reads the state record back. Levels and runs are still empty.
-    fn decode(file: FileSeed, plan: &Plan, bytes: &[u8]) -> Result<StoredState, Problem> {
+    pub(super) fn decode(
+        file: FileSeed,
+        plan: &Plan,
+        bytes: &[u8],
+    ) -> Result<StoredState, Problem> {
         let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
         let mut state = Self::new(plan);
         state.counters = Counters::decode(&mut fields)?;
@@ -185,9 +192,12 @@ impl State {
         state.scopes_sum = u64::from_le_bytes(fields.take()?);
         state.sources_sum = u64::from_le_bytes(fields.take()?);
         state.source_commits = u64::from_le_bytes(fields.take()?);
-        // The blocks and levels that are made next need numbers too.
+        // The blocks and levels that are made next need numbers too, and so do pages and commits.
         if state.next_block > BlockId::MAX_NUMBER / 2 {
             return Err("its next block has an impossible number");
+        }
+        if state.next_page.max(state.source_commits) > MOST_COMMITS {
+            return Err("its next page has an impossible number");
         }
         if !(state.first_page <= state.frozen_pages && state.frozen_pages <= state.next_page) {
             return Err("its pages are out of order");
@@ -385,7 +395,11 @@ fn trim_frozen<R: Row>(set: &mut SortedSet<R>, stored: &StoredSet) {
 }
 
 /// The pages of a commit. The first page has the number `first`.
-fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn encode_log(
+    file: FileSeed,
+    first: u64,
+    operations: &[Operation],
+) -> Vec<(u64, Vec<u8>)> {
     let mut pages = Vec::new();
     for (number, operations) in (first..).zip(operations.chunks(OPERATIONS_PER_PAGE)) {
         let bytes = seal(Kind::Log, file, &number.to_le_bytes(), |bytes| {
@@ -400,7 +414,7 @@ fn encode_log(file: FileSeed, first: u64, operations: &[Operation]) -> Vec<(u64,
 }
 
 /// Reads a page back, and adds its operations to others.
-fn decode_page(
+pub(super) fn decode_page(
     file: FileSeed,
     number: u64,
     bytes: &[u8],

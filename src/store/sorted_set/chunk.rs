@@ -14,11 +14,15 @@ use std::sync::{Arc, OnceLock};
 use super::summary::{Outline, key_bytes};
 use crate::store::blocks::{
     BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Kind, LINE_BYTES, Line,
-    MAX_BLOCK_LINES, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
+    MAX_BLOCK_LINES, MAX_ROWS, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
     sealed_checksum, unseal,
 };
 use crate::store::engine::LevelName;
 use crate::store::sizes::PAGE_BYTES;
+
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../../tests/hostile/directory.rs"]
+pub(crate) mod hostile;
 
 /// A new block of a level: its entry, and what else the directory says of it.
 #[derive(Clone, Debug)]
@@ -104,6 +108,10 @@ impl<R: Row> Parts<R> {
             puts: u16::from_le_bytes(fields.take()?),
             marks: u16::from_le_bytes(fields.take()?),
         };
+        // So many rows are made room for before the block is read.
+        if usize::from(entry.puts.max(entry.marks)) > MAX_ROWS {
+            return Err("a block claims more rows than a block has");
+        }
         let [filter_lines] = fields.take()?;
         if usize::from(filter_lines) > MAX_BLOCK_LINES {
             return Err("a filter is longer than filters are");

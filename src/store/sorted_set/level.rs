@@ -560,12 +560,13 @@ impl<R: Row> Level<R> {
         older: Option<&Self>,
         blocks: SetBlocks<'_>,
     ) -> Result<Segment<R>> {
-        let slot = &self.slots[chunk];
-        let rows = slot.outline.rows;
+        let rows = self.slots[chunk].outline.rows;
+        // An outline only claims its rows. They are as many once its chunk is read.
+        let entries = &self.chunk(chunk, blocks)?.entries;
         let mut segment = SegmentBuilder::new((rows.puts + rows.marks) as usize);
         let mut lists = Lists::default();
         let guard = Guard::new();
-        for entry in &self.chunk(chunk, blocks)?.entries {
+        for entry in entries {
             if let Some(older) = older
                 && let Some((puts, marks)) = older.resident_rows_of(entry, &guard)
             {

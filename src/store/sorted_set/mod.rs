@@ -20,6 +20,8 @@ mod tests;
 mod times;
 
 pub(crate) use chunk::NewBlock;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+pub(crate) use chunk::hostile;
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;

@@ -16,7 +16,8 @@ use super::chunk::{Chunk, Listed, NewBlock, RowCounts, cut};
 use super::level::{Level, Position};
 use crate::error::Result;
 use crate::store::blocks::{
-    Extent, Fields, FileSeed, Kind, Problem, Row, SetBlocks, seal, share_of_sum, unseal,
+    Extent, Fields, FileSeed, Kind, MAX_BLOCK_LINES, MAX_ROWS, Problem, Row, SetBlocks, seal,
+    share_of_sum, unseal,
 };
 use crate::store::engine::{ChunkKey, LevelChange, LevelName};
 
@@ -44,7 +45,7 @@ fn most_outlines(level: LevelName) -> usize {
 
 impl<R: Row> Outline<R> {
     /// Adds the outline to a stored value. The last row takes `row_bytes` bytes.
-    fn encode(&self, row_bytes: usize, bytes: &mut Vec<u8>) {
+    pub(super) fn encode(&self, row_bytes: usize, bytes: &mut Vec<u8>) {
         bytes.extend(&self.high.number().to_le_bytes()[..row_bytes]);
         bytes.extend(self.checksum.to_le_bytes());
         bytes.extend(self.blocks.to_le_bytes());
@@ -57,7 +58,7 @@ impl<R: Row> Outline<R> {
     }
 
     /// Reads an outline back. `has_extent` tells whether it has an extent.
-    fn decode(
+    pub(super) fn decode(
         row_bytes: usize,
         has_extent: bool,
         fields: &mut Fields<'_>,
@@ -75,8 +76,14 @@ impl<R: Row> Outline<R> {
             },
             extent: has_extent.then(|| Extent::decode(fields)).transpose()?,
         };
-        if outline.blocks == 0 {
+        let blocks = usize::from(outline.blocks);
+        let most_rows = outline.rows.puts.max(outline.rows.marks) as usize;
+        if blocks == 0 {
             Err("a chunk has no blocks")
+        } else if most_rows > blocks * MAX_ROWS
+            || usize::from(outline.lines) > blocks * MAX_BLOCK_LINES
+        {
+            Err("a chunk claims more than its blocks have")
         } else {
             Ok(outline)
         }
@@ -104,7 +111,7 @@ impl<R: Row> Outline<R> {
 }
 
 /// A summary of these outlines: its last row and its stored bytes.
-fn encode_summary<R: Row>(
+pub(super) fn encode_summary<R: Row>(
     level: LevelName,
     file: FileSeed,
     outlines: &[Outline<R>],
@@ -497,7 +504,7 @@ mod tests {
         let outline = |i: u16| Outline {
             high: u128::from(i) << 90,
             checksum: !u64::from(i),
-            blocks: i + 1,
+            blocks: 20 * (i + 1),
             lines: 3 * i,
             rows: RowCounts {
                 puts: 70_000 * u32::from(i),
@@ -523,6 +530,8 @@ mod tests {
             decode_summary::<u128>(level(2), last, file, &bytes).is_err()
         };
         assert!(wrong(&|outlines| outlines[5].blocks = 0));
+        assert!(wrong(&|outlines| outlines[5].blocks = 85));
+        assert!(wrong(&|outlines| outlines[5].rows.marks = u32::MAX));
         assert!(wrong(&|outlines| outlines.swap(5, 6)));
         assert!(wrong(&Vec::clear));
         Ok(())
