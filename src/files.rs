@@ -10,6 +10,10 @@ use tempfile::TempPath;
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess};
 
+#[cfg(all(test, unix))]
+#[path = "../tests/stand/disk.rs"]
+pub(crate) mod disk;
+
 #[cfg(test)]
 thread_local! {
     static DIRECTORY_SYNC_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
@@ -28,10 +32,19 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
         return Err(io::Error::other("a test lets it fail"));
     }
     if cfg!(unix) {
-        File::open(directory)?.sync_all()
-    } else {
-        Ok(())
+        File::open(directory)?.sync_all()?;
     }
+    #[cfg(all(test, unix))]
+    disk::directory_is_synced(directory);
+    Ok(())
+}
+
+/// Makes the content of a new file durable, with its length and its mode.
+pub(crate) fn sync_file(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    #[cfg(all(test, unix))]
+    disk::is_synced(file);
+    Ok(())
 }
 
 /// Makes the name of the file `path` as durable as its content, or that it has gone.
@@ -216,6 +229,10 @@ impl NewFile {
             .truncate(true)
             .open(&name)
             .map_err(Error::io(path))?;
+        #[cfg(all(test, unix))]
+        disk::is_new(folder_of(path), &file);
+        #[cfg(all(test, unix))]
+        disk::is_named(&file, Path::new(&name));
         let name = TempPath::try_from_path(&name).map_err(Error::io(path))?;
         Self::new(file, Some(name)).map_err(Error::io(path))
     }
@@ -242,11 +259,16 @@ impl NewFile {
     }
 
     fn with_mode(directory: &Path, mode: u32) -> io::Result<Self> {
-        if let Some(file) = without_name(directory, mode) {
-            return Self::new(file, None);
-        }
-        let (file, name) = with_name(directory, mode)?;
-        Self::new(file, Some(name))
+        let new = match without_name(directory, mode) {
+            Some(file) => Self::new(file, None)?,
+            None => {
+                let (file, name) = with_name(directory, mode)?;
+                Self::new(file, Some(name))?
+            }
+        };
+        #[cfg(all(test, unix))]
+        disk::is_new(directory, &new.file);
+        Ok(new)
     }
 
     fn new(file: File, name: Option<TempPath>) -> io::Result<Self> {
@@ -263,12 +285,12 @@ impl NewFile {
     #[cfg(any(feature = "ingest", feature = "parquet"))]
     pub(crate) fn finish(self, path: &Path, existing: Existing) -> Result<()> {
         let Self { temporary, file } = self;
-        file.sync_all().map_err(Error::io(path))?;
+        sync_file(&file).map_err(Error::io(path))?;
         match existing {
             Existing::Replace => {
                 temporary.replace(path)?;
                 // Some file systems ask for the first sync too, since the file had no name when it was synced.
-                file.sync_all().map_err(Error::io(path))?;
+                sync_file(&file).map_err(Error::io(path))?;
                 sync_name(path)
             }
             Existing::Refuse => match temporary.keep_as(path) {
@@ -285,6 +307,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write as _;
     let new = NewFile::beside(path)?;
     (&*new.file).write_all(bytes).map_err(Error::io(path))?;
+    #[cfg(all(test, unix))]
+    disk::has_bytes(&new.file, bytes);
     new.finish(path, Existing::Replace)
 }
 
@@ -310,9 +334,10 @@ impl Temporary {
             },
             _ => Error::io(path)(error),
         })?;
+        #[cfg(all(test, unix))]
+        disk::is_named(&file, path);
         // Some file systems ask for the first sync too, since the file had no name when it was synced.
-        let durable = file
-            .sync_all()
+        let durable = sync_file(&file)
             .map_err(Error::io(path))
             .and_then(|()| sync_name(path));
         if durable.is_err() {
@@ -334,7 +359,10 @@ impl Temporary {
                 .into_temp_path(),
         };
         name.persist(path)
-            .map_err(|error| Error::io(path)(error.error))
+            .map_err(|error| Error::io(path)(error.error))?;
+        #[cfg(all(test, unix))]
+        disk::is_named(&file, path);
+        Ok(())
     }
 }
 
@@ -345,6 +373,8 @@ fn take_name_back(file: &File, path: &Path) {
         && is_same_file(&ours, &there)
     {
         _ = fs::remove_file(path);
+        #[cfg(all(test, unix))]
+        disk::is_removed(path);
     }
 }
 

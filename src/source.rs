@@ -136,7 +136,7 @@ pub struct Reached {
 
 impl Reached {
     /// Up to a place in a source of this name, which may be its end.
-    #[cfg(feature = "ingest")]
+    #[cfg(any(feature = "ingest", test))]
     pub(crate) fn new(name: Arc<[u8]>, place: Place, identity: Identity, ended: bool) -> Self {
         Self {
             name,

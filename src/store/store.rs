@@ -20,7 +20,7 @@ use crate::store::checking::{CheckProgress, CheckReport, check_rows};
 use crate::store::dense::{self, CopyProgress};
 use crate::store::engine::{Access, Changes, OpenFile, guarded};
 #[cfg(test)]
-use crate::store::engine::{Engine, Recording};
+use crate::store::engine::{Engine, StorageBackend};
 use crate::store::expiry::{self, Conditions, Removed};
 use crate::store::file::{self, CacheLimit, Patience, Settings, Shared, Turn};
 use crate::store::merging::{Worker, fold_log, wait_until_idle};
@@ -132,10 +132,10 @@ impl Store {
         })
     }
 
-    /// Opens a store on a recorded storage, or creates it if there are settings.
+    /// Opens a store on a storage of a test, or creates it if there are settings.
     #[cfg(test)]
     pub(crate) fn on_backend(
-        backend: Recording,
+        backend: impl StorageBackend,
         settings: Option<&Settings>,
         sizes: Sizes,
     ) -> Result<Self> {

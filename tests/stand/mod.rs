@@ -4,3 +4,8 @@
 //! that every commit merges.
 
 mod crashes;
+mod cuts;
+mod history;
+#[cfg(unix)]
+mod names;
+mod seeded_crashes;

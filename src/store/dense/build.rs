@@ -9,7 +9,7 @@ use super::copy::{self, CopyProgress, Counter};
 use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::files::{NewFile, directory_of, ensure_nothing_at};
+use crate::files::{NewFile, directory_of, ensure_nothing_at, sync_file};
 use crate::store::blocks::BlockCache;
 use crate::store::engine::OpenFile;
 use crate::store::file::{
@@ -43,7 +43,7 @@ pub(crate) fn build(
     let same_hash =
         Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
-    new.file.sync_all().map_err(Error::io(path))?;
+    sync_file(&new.file).map_err(Error::io(path))?;
     let open = Arc::new(OpenFile::new(engine, new.file));
     verify(&open, settings, &same_hash, &mut || counter.go_on())?;
     new.temporary.keep_as(path)

@@ -13,7 +13,7 @@ use super::sort::Sorter;
 use crate::error::{Error, Result};
 use crate::files::{
     NewFile, Temporary, available_bytes, directory_of, ensure_nothing_at, is_same_file, names_of,
-    sync_name,
+    sync_file, sync_name,
 };
 use crate::plan::{Permuted, Plan, Table};
 use crate::store::blocks::{BlockCache, Lists};
@@ -67,7 +67,7 @@ fn copy<'a>(
     let engine = file::create(&new, directory, settings, memory.engine)?;
     copy.write(&engine, sizes, &mut counter)?;
     let engine = engine.trimmed(&new, directory, memory.engine)?;
-    new.file.sync_all().map_err(&failed)?;
+    sync_file(&new.file).map_err(&failed)?;
     Ok(Copied {
         new,
         engine,
@@ -374,7 +374,7 @@ fn put_in_place(shared: &Shared, new: Temporary, open: &Arc<OpenFile>, copied: V
     // From here on the path names the copy, so every handle must use it.
     shared.swap(open.clone(), copied);
     // Some file systems ask for the first sync too, since the file had no name when it was synced.
-    open.file.sync_all().map_err(&failed)?;
+    sync_file(&open.file).map_err(&failed)?;
     sync_name(&shared.target).map_err(|error| match error {
         Error::Io { source, .. } => Error::Io {
             path: shared.path.clone(),

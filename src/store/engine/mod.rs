@@ -20,5 +20,7 @@ pub(crate) use guard::guarded;
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
+#[cfg(test)]
+pub(crate) use redb::StorageBackend;
 pub(crate) use spill::{BlockBytes, SpillFile};
 pub(crate) use tables::{BlockSource, Tables};

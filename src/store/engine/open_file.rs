@@ -10,8 +10,6 @@ use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};
 use super::guard::{Guarded, engine_error, guarded};
-#[cfg(test)]
-use super::recording::Recording;
 use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
@@ -225,14 +223,14 @@ impl Engine {
         Self::on_storage(storage, directory, page_cache_bytes)
     }
 
-    /// Works on a recorded storage. If there are first rows, creates the tables.
+    /// Works on a storage of a test. If there are first rows, creates the tables.
     #[cfg(test)]
     pub(crate) fn on_backend(
-        backend: Recording,
+        backend: impl redb::StorageBackend,
         page_cache_bytes: usize,
         first: Option<(&[BlockTable], &[MetaRow])>,
     ) -> Result<Self> {
-        let engine = Self::on_storage(Lent::recorded(backend), Path::new(""), page_cache_bytes)?;
+        let engine = Self::on_storage(Lent::of_test(backend), Path::new(""), page_cache_bytes)?;
         match first {
             Some((block_tables, meta)) => {
                 engine.with_first_rows(block_tables, meta, Durability::Immediate)

@@ -4,9 +4,19 @@
 //! torn at a sector, independently of the others.
 
 use std::io;
+#[cfg(unix)]
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+#[cfg(unix)]
+use redb::BackendError;
+use redb::StorageBackend;
+#[cfg(unix)]
+use redb::backends::FileBackend;
+
+#[cfg(unix)]
+use crate::files::disk::{DiskEvent, FileNumber, Journal};
 
 /// Something that reached the storage, or that a test noted.
 #[derive(Clone, Debug)]
@@ -17,6 +27,8 @@ pub(crate) enum Event {
     },
     SetLength(u64),
     Sync,
+    /// The number of commits that may be there from now on, since the caller has begun them.
+    Begun(usize),
     /// The number of commits that have been acknowledged to the caller.
     Acknowledged(usize),
 }
@@ -26,12 +38,16 @@ pub(crate) enum Event {
 pub(crate) struct Image(Vec<u8>);
 
 impl Image {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Does to the file what an event says.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Write { offset, data } => self.write(*offset as usize, data),
             Event::SetLength(length) => self.0.resize(*length as usize, 0),
-            Event::Sync | Event::Acknowledged(_) => {}
+            Event::Sync | Event::Begun(_) | Event::Acknowledged(_) => {}
         }
     }
 
@@ -95,7 +111,7 @@ impl Recording {
     }
 }
 
-impl redb::StorageBackend for Recording {
+impl StorageBackend for Recording {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().0.0.len() as u64)
     }
@@ -123,5 +139,91 @@ impl redb::StorageBackend for Recording {
             data: data.to_vec(),
         });
         Ok(())
+    }
+}
+
+/// The storage of a file whose folder a test watches. What is done with it is noted in the journal of the folder, and
+/// is not really synced.
+#[cfg(unix)]
+#[derive(Debug)]
+pub(super) struct Noted {
+    storage: FileBackend,
+    journal: Journal,
+    file: FileNumber,
+}
+
+#[cfg(unix)]
+impl Noted {
+    pub(super) fn new(storage: FileBackend, journal: Journal, file: FileNumber) -> Self {
+        Self {
+            storage,
+            journal,
+            file,
+        }
+    }
+}
+
+#[cfg(unix)]
+impl StorageBackend for Noted {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.storage.read(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.storage.set_len(length)?;
+        let file = self.file;
+        self.journal.note(DiskEvent::SetLength { file, length });
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.journal.note(DiskEvent::Sync(self.file));
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.storage.write(offset, data)?;
+        self.journal.note(DiskEvent::Write {
+            file: self.file,
+            offset,
+            data: data.to_vec(),
+        });
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.storage.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.storage.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        start: Bound<u64>,
+        end: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.storage.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.storage.query_lock_range(start, end)
     }
 }

@@ -94,14 +94,12 @@ impl LoanState {
 impl Lent {
     /// The storage of a file. If `is_new`, the engine begins a database in it.
     pub(super) fn new(file: File, is_new: bool) -> Result<Self, DatabaseError> {
-        let storage = Kept::new(file).try_map(|file| {
-            FileBackend::new(file).map(|storage| Box::new(storage) as Box<dyn StorageBackend>)
-        })?;
+        let storage = Kept::new(file).try_map(storage_of)?;
         Ok(Self::first_loan(storage, is_new))
     }
 
     #[cfg(test)]
-    pub(super) fn recorded(storage: super::recording::Recording) -> Self {
+    pub(super) fn of_test(storage: impl StorageBackend) -> Self {
         Self::first_loan(Kept::without_descriptor(Box::new(storage)), false)
     }
 
@@ -256,6 +254,18 @@ impl StorageBackend for Lent {
         self.ensure_mine()?;
         self.owned.storage.query_lock_range(start, end)
     }
+}
+
+/// The storage that a file is. If a test watches the folder of the file, what is done with it is noted.
+fn storage_of(file: File) -> Result<Box<dyn StorageBackend>, DatabaseError> {
+    #[cfg(all(test, unix))]
+    if let Some((journal, number)) = crate::files::disk::journal_of(&file) {
+        let storage = FileBackend::new(file)?;
+        return Ok(Box::new(super::recording::Noted::new(
+            storage, journal, number,
+        )));
+    }
+    Ok(Box::new(FileBackend::new(file)?))
 }
 
 /// The pages of a region: 256 MiB. Every commit stores the state of each region. With regions of 64 MiB, a

@@ -20,7 +20,7 @@ use super::turns::Turns;
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::events;
-use crate::files::{is_same_file, names_of};
+use crate::files::{folder_of, is_same_file, names_of, sync_directory};
 use crate::memory::Cache;
 use crate::metrics::{Count, Meters, Metrics, Tallies};
 use crate::process::Process;
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     open: Mutex<Option<Arc<OpenFile>>>,
     /// Compaction may change the plan.
     settings: Mutex<Arc<Settings>>,
+    /// Whether it is known that the name of the file is as durable as its content.
+    is_name_durable: AtomicBool,
     pub(crate) sizes: Sizes,
     cache: Arc<BlockCache>,
     pub(crate) limit: CacheLimit,
@@ -97,6 +99,7 @@ impl Shared {
             target,
             open: Mutex::new(Some(open)),
             settings: Mutex::new(settings),
+            is_name_durable: AtomicBool::new(false),
             sizes,
             cache,
             limit,
@@ -246,6 +249,7 @@ impl Shared {
         change: impl FnOnce(&mut Edit, &Blocks) -> Result<(), E>,
     ) -> Result<(), E> {
         self.ensure_named()?;
+        self.make_name_durable()?;
         self.committing.fetch_add(1, Ordering::AcqRel);
         let committed = self.commit(change);
         self.committing.fetch_sub(1, Ordering::AcqRel);
@@ -271,6 +275,21 @@ impl Shared {
         })
     }
 
+    /// Makes the name of the file durable before the first commit to it. Whoever gave it the name may have been killed
+    /// before that, and after a power cut the file would be gone, or an older one would be back.
+    pub(crate) fn make_name_durable(&self) -> Result<()> {
+        if self.target.as_os_str().is_empty() || self.is_name_durable.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match sync_directory(folder_of(&self.target)) {
+            // Who may not read the directory cannot sync it, and has not given the file its name.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(Error::io(&self.path))?,
+        }
+        self.is_name_durable.store(true, Ordering::Release);
+        Ok(())
+    }
+
     /// Whether a transaction commits or waits to commit.
     pub(crate) fn is_transaction_waiting(&self) -> bool {
         self.committing.load(Ordering::Acquire) > 0
@@ -279,6 +298,7 @@ impl Shared {
     /// Replaces the file by a copy of the database, and the settings by those of the copy. `view` is what
     /// the copy holds. The caller makes sure that nobody commits.
     pub(crate) fn swap(&self, open: Arc<OpenFile>, view: View) {
+        self.is_name_durable.store(false, Ordering::Release);
         let old = self.open.lock().replace(open);
         *self.settings.lock() = view.settings().clone();
         self.replace_current(view, 0);
@@ -370,8 +390,12 @@ impl Shared {
         drop((current, open));
         // Snapshots of before can read nothing, and keep nothing.
         self.pins.forget_all();
-        // The merging thread waits for this.
-        self.progress.lock().commits += 1;
+        // The merging thread waits for this. What failed before the file was opened again says nothing of it.
+        let mut progress = self.progress.lock();
+        progress.failure.take_if(|failure| !failure.is_final);
+        progress.reopenings += 1;
+        progress.commits += 1;
+        drop(progress);
         self.changed.notify_all();
         Ok(true)
     }
@@ -518,6 +542,8 @@ fn innermost(error: &Error) -> String {
 pub(crate) struct Progress {
     /// The number of commits. A thread that waits for a commit compares it, and so misses none.
     pub(crate) commits: u64,
+    /// How often the file was opened again after a failure.
+    pub(crate) reopenings: u64,
     /// Whether the thread is to end.
     pub(crate) stop: bool,
     /// Why the last merge failed.
@@ -528,6 +554,8 @@ pub(crate) struct Progress {
 pub(crate) struct MergeFailure {
     /// Whether the file is damaged. Otherwise the disk may be full, for example.
     damage: bool,
+    /// Whether nothing will be merged any more.
+    is_final: bool,
     reason: String,
 }
 
@@ -539,6 +567,7 @@ impl From<&Error> for MergeFailure {
         };
         Self {
             damage: matches!(error, Error::Damaged { .. } | Error::Corrupted(_)),
+            is_final: false,
             reason,
         }
     }
@@ -549,6 +578,7 @@ impl From<&io::Error> for MergeFailure {
     fn from(error: &io::Error) -> Self {
         Self {
             damage: false,
+            is_final: true,
             reason: error.to_string(),
         }
     }

@@ -106,13 +106,13 @@ impl Merger {
         let mut pause = Pause::None;
         let mut seen = 0;
         loop {
-            let commits = {
-                let progress = self.shared.progress.lock();
-                if progress.stop {
-                    return;
-                }
-                progress.commits
-            };
+            let progress = self.shared.progress.lock();
+            if progress.stop {
+                return;
+            }
+            let commits = progress.commits;
+            let reopenings = progress.reopenings;
+            drop(progress);
             if commits != seen {
                 pause = Pause::None;
                 seen = commits;
@@ -131,22 +131,29 @@ impl Merger {
                         Pause::Short | Pause::Long => Pause::Long,
                     };
                 }
-                Err(error) => self.wait_after(&error, commits),
+                Err(error) => self.wait_after(&error, commits, reopenings),
             }
         }
     }
 
-    /// Waits after a merge has failed.
-    fn wait_after(&self, error: &Error, commits: u64) {
+    /// Waits after a merge has failed, unless the file was opened again since the merge began.
+    fn wait_after(&self, error: &Error, commits: u64, reopenings: u64) {
         let shared = &self.shared;
         shared.meters.add(Count::FailedMerges, 1);
-        shared.progress.lock().failure = Some(MergeFailure::from(error));
+        let mut progress = shared.progress.lock();
+        if progress.reopenings != reopenings {
+            return;
+        }
+        progress.failure = Some(MergeFailure::from(error));
+        drop(progress);
         shared.changed.notify_all();
         let is_certain = shared.ensure_certain().is_ok();
         let progress = &mut shared.progress.lock();
         if is_certain {
+            let waits =
+                |progress: &mut Progress| !progress.stop && progress.reopenings == reopenings;
             let changed = &shared.changed;
-            changed.wait_while_for(progress, |progress| !progress.stop, PAUSE_AFTER_FAILURE);
+            changed.wait_while_for(progress, waits, PAUSE_AFTER_FAILURE);
         } else {
             // Nothing is committed until the file is opened again.
             shared

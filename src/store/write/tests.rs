@@ -229,3 +229,24 @@ fn documents_are_found_in_memory_and_where_they_were_spilled() -> Result<()> {
     assert_eq!(in_memory.last(), Some(&99));
     Ok(())
 }
+
+/// A merge had failed because the disk did. The disk was repaired and the file opened again, but for a second commits
+/// were still refused because of that merge.
+#[test]
+fn a_merge_that_failed_before_the_file_was_opened_again_stops_no_commit() -> Result<()> {
+    let store = Store::on_backend(
+        Recording::default(),
+        Some(&Settings::for_tests()),
+        Sizes::default(),
+    )?;
+    put_all(&store, 0..3)?.commit()?;
+    store.shared.set_broken(true);
+    let failed = put_all(&store, 3..5).and_then(Transaction::commit);
+    assert!(failed.is_err(), "the disk is broken");
+    let failure = MergeFailure::from(&Error::storage("the disk is broken"));
+    store.shared.progress.lock().failure = Some(failure);
+    store.shared.set_broken(false);
+    store.reopen()?;
+    assert!(store.shared.progress.lock().failure.is_none());
+    put_all(&store, 3..5)?.commit()
+}

@@ -1,0 +1,1104 @@
+//! Histories: what a database is asked to do, made from one number, and what each prefix of that leaves.
+//!
+//! A history runs wherever its [`Home`] is: in a storage in memory, in one that fails, in a folder. The same number
+//! always gives the same history. The model beside it knows nothing of the code that it is compared with: it is a map of
+//! documents, and it finds near-duplicates by looking at all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::database::{
+    Change, Database, Expiry, Near, OnMatch, Policy, Query, Snapshot, Submission, Ticket, Verdict,
+    WriteTxn, Writer, WriterOptions,
+};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::sketch::Sketch;
+use crate::source::{Identity, Place, Reached};
+use crate::store::{Event, Recording, Settings, Sizes, Store};
+
+/// So small that every commit is followed by merges of several steps.
+pub(super) const SIZES: Sizes = Sizes {
+    recent_operations: 3,
+    short_rows: 1,
+    block_bytes: 128,
+    document_block_bytes: 128,
+    chunk_entries: 3,
+    step_blocks: 2,
+    part_rows: 50,
+    compared_per_query: 0,
+    spill_bytes: 200,
+};
+
+/// The plans that a history chooses from.
+const PLANS: [&str; 3] = ["4x16", "6x21", "3x3"];
+
+/// Numbers that one number gives.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number, by the method called splitmix64.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True once in so many times.
+    pub(super) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(super) fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// The seed that the caller has chosen by `SIMDB_SEED`, or this one.
+pub(super) fn seed_or(usual: u64) -> u64 {
+    match std::env::var("SIMDB_SEED") {
+        Ok(text) => text.parse().expect("SIMDB_SEED is a number"),
+        Err(_) => usual,
+    }
+}
+
+/// How much a test does: as much as the caller has chosen by an environment variable of this name, or in a long run of
+/// the stand, or as usual.
+pub(super) fn amount(name: &str, usual: usize, long: usize) -> usize {
+    let is_long = std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long");
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+        Err(_) if is_long => long,
+        Err(_) => usual,
+    }
+}
+
+/// Says how to repeat what has failed, if a panic passes by.
+pub(super) struct Repeat {
+    pub(super) seed: u64,
+    /// The name of the test.
+    pub(super) test: &'static str,
+}
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let Self { seed, test } = self;
+            eprintln!("to repeat: SIMDB_SEED={seed} cargo test --lib {test}");
+        }
+    }
+}
+
+/// What counts as a near-duplicate, and what becomes of the document that has one.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    on_match: OnMatch,
+    touch: bool,
+    max_distance: u32,
+    since: Option<i64>,
+    scopes: Option<Vec<&'static str>>,
+}
+
+impl Rule {
+    fn near(&self) -> Near {
+        let mut near = Near::within(self.max_distance);
+        if let Some(since) = self.since {
+            near = near.since(since);
+        }
+        if let Some(scopes) = &self.scopes {
+            near = near.scopes(scopes.iter().copied());
+        }
+        near
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::new(self.on_match)
+            .touch(self.touch)
+            .near(self.near())
+    }
+
+    /// The distance of a stored document, if it is near.
+    fn distance(&self, fingerprint: Fingerprint, stored: &Document) -> Option<u32> {
+        let distance = (fingerprint.bits() ^ stored.fingerprint()?.bits()).count_ones();
+        let is_recent = self.since.is_none_or(|since| stored.seen() >= since);
+        let is_of_scope = match &self.scopes {
+            Some(scopes) => scopes.contains(&stored.scope()),
+            None => true,
+        };
+        (distance <= self.max_distance && is_recent && is_of_scope).then_some(distance)
+    }
+}
+
+/// A change within a transaction, or a submission to a writer.
+#[derive(Clone, Debug)]
+pub(super) enum Write {
+    Put(Document),
+    Delete(Vec<u8>),
+    Touch(Vec<u8>, i64),
+    /// Inserts a document if it is new, and notes the place behind it.
+    PutIfNew(Document, Rule, Option<Reached>),
+    PutBatch(Vec<Document>, Rule),
+    Reach(Reached),
+    Forget(Vec<u8>),
+}
+
+/// What a write is to answer.
+#[derive(Clone, Debug, PartialEq)]
+enum Answer {
+    /// The document that was there before.
+    Before(Option<Document>),
+    /// Whether there was such a document or source.
+    Known(bool),
+    Decided(Vec<Decided>),
+    Done,
+}
+
+/// What a verdict is to say.
+#[derive(Clone, Debug, PartialEq)]
+struct Decided {
+    change: Change,
+    is_duplicate: bool,
+    /// In the order of keys.
+    deleted: Vec<Document>,
+}
+
+impl From<&Verdict> for Decided {
+    fn from(verdict: &Verdict) -> Self {
+        let mut deleted = verdict.deleted().to_vec();
+        deleted.sort_by(|a, b| a.key().cmp(b.key()));
+        Self {
+            change: verdict.change().clone(),
+            is_duplicate: verdict.is_duplicate(),
+            deleted,
+        }
+    }
+}
+
+/// One thing that a database is asked to do.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    /// One transaction.
+    Commit(Vec<Write>),
+    /// A transaction that is dropped.
+    Abandon(Vec<Write>),
+    /// Submits to a writer, from several threads in turn. So many submissions are committed together.
+    Submit {
+        writes: Vec<Write>,
+        threads: usize,
+        batch: usize,
+    },
+    Expire {
+        before: Option<i64>,
+        scopes: Option<Vec<&'static str>>,
+    },
+    /// Asks for what is near to these, and compares with a look at all documents.
+    Ask(Vec<(Fingerprint, Rule)>),
+    /// Takes a snapshot, which lives on until `LetGo`.
+    Hold,
+    /// Looks whether the snapshot is still as it was, and ends it.
+    LetGo,
+    /// Waits until all merges are done.
+    Settle,
+    /// Everything fails for the time of a commit. Then the handle is opened again.
+    Reopen(Vec<Write>),
+    /// Closes the database in order, and opens it.
+    Close,
+    /// Drops the handle, and opens the database.
+    Drop,
+    Compact,
+    Replan(&'static str),
+    /// Makes a copy, compares it, and removes it.
+    Backup,
+}
+
+/// Which operations a history may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// Those that a storage in memory can do.
+    Memory,
+    /// Those that need a file too: compaction, another plan, a backup.
+    Folder,
+}
+
+/// What a database is asked to do, in order.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) operations: Vec<Operation>,
+}
+
+impl History {
+    /// The history of a seed. It has so many operations.
+    pub(super) fn new(seed: u64, length: usize, ground: Ground) -> Self {
+        let mut maker = Maker {
+            random: Random::new(seed),
+            ground,
+            clock: 100,
+            records: [0; 3],
+            is_held: false,
+        };
+        let operations = (0..length).map(|_| maker.operation()).collect();
+        Self { operations }
+    }
+}
+
+const SCOPES: [&str; 4] = ["", "en", "de", "a scope with a longer name"];
+
+/// Makes the operations of a history, one after the other.
+struct Maker {
+    random: Random,
+    ground: Ground,
+    /// Documents are seen about now.
+    clock: i64,
+    /// How many records of each source have been read.
+    records: [u64; 3],
+    is_held: bool,
+}
+
+impl Maker {
+    fn operation(&mut self) -> Operation {
+        self.clock += 5;
+        match self.random.below(100) {
+            0..42 => Operation::Commit(self.writes()),
+            42..46 => Operation::Abandon(self.writes()),
+            46..58 => self.submissions(),
+            58..66 => self.expiry(),
+            66..72 => Operation::Ask((0..4).map(|_| self.question()).collect()),
+            72..76 => self.hold_or_let_go(),
+            76..80 => Operation::Settle,
+            80..83 => Operation::Reopen(vec![Write::Put(self.document())]),
+            83..86 => Operation::Close,
+            86..90 => Operation::Drop,
+            90.. if self.ground == Ground::Memory => Operation::Commit(self.writes()),
+            90..93 => Operation::Compact,
+            93..96 => Operation::Replan(*self.random.pick(&PLANS)),
+            _ => Operation::Backup,
+        }
+    }
+
+    fn hold_or_let_go(&mut self) -> Operation {
+        self.is_held = !self.is_held;
+        if self.is_held {
+            Operation::Hold
+        } else {
+            Operation::LetGo
+        }
+    }
+
+    /// The writes of a transaction. Every third is too long for the log.
+    fn writes(&mut self) -> Vec<Write> {
+        let length = match self.random.one_in(3) {
+            true => 7 + self.random.below(6),
+            false => 1 + self.random.below(4),
+        };
+        let mut writes: Vec<_> = (0..length).map(|_| self.write()).collect();
+        // So that no two prefixes of a history are the same.
+        writes.push(Write::Put(self.document()));
+        writes
+    }
+
+    fn write(&mut self) -> Write {
+        match self.random.below(20) {
+            0..8 => Write::Put(self.document()),
+            8..11 => Write::Delete(self.key()),
+            11..12 => Write::Touch(self.key(), self.clock),
+            12..15 => self.put_if_new(),
+            15..17 => {
+                let documents = 2 + self.random.below(3);
+                let documents = (0..documents).map(|_| self.document()).collect();
+                Write::PutBatch(documents, self.rule())
+            }
+            17..19 => Write::Reach(self.reached()),
+            _ => Write::Forget(format!("source {}", self.random.below(3)).into_bytes()),
+        }
+    }
+
+    fn put_if_new(&mut self) -> Write {
+        let document = self.document();
+        let rule = self.rule();
+        let reached = self.random.one_in(2).then(|| self.reached());
+        Write::PutIfNew(document, rule, reached)
+    }
+
+    fn submissions(&mut self) -> Operation {
+        let length = 2 + self.random.below(9);
+        let mut writes = Vec::new();
+        for _ in 0..length {
+            writes.push(match self.random.below(10) {
+                0..7 => self.put_if_new(),
+                7..9 => Write::Delete(self.key()),
+                _ => Write::Reach(self.reached()),
+            });
+        }
+        Operation::Submit {
+            writes,
+            threads: 1 + self.random.below(3) as usize,
+            batch: 1 + self.random.below(5) as usize,
+        }
+    }
+
+    fn expiry(&mut self) -> Operation {
+        let before = self.clock - 20 - self.random.below(60) as i64;
+        let by_time = !self.random.one_in(4);
+        let by_scope = !by_time || self.random.one_in(4);
+        Operation::Expire {
+            before: by_time.then_some(before),
+            scopes: by_scope.then(|| vec![*self.random.pick(&SCOPES)]),
+        }
+    }
+
+    fn question(&mut self) -> (Fingerprint, Rule) {
+        (self.fingerprint(), self.rule())
+    }
+
+    fn rule(&mut self) -> Rule {
+        let on_match = *self
+            .random
+            .pick(&[OnMatch::Link, OnMatch::Skip, OnMatch::Replace]);
+        let since = self.clock - self.random.below(80) as i64;
+        Rule {
+            on_match,
+            touch: self.random.one_in(3),
+            max_distance: *self.random.pick(&[0, 1, 3, 3, 5, 12]),
+            since: self.random.one_in(4).then_some(since),
+            scopes: self
+                .random
+                .one_in(4)
+                .then(|| vec!["", *self.random.pick(&SCOPES)]),
+        }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key {}", self.random.below(40)).into_bytes()
+    }
+
+    /// One of twenty, or near to one of them.
+    fn fingerprint(&mut self) -> Fingerprint {
+        let mut bits = (self.random.below(20) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..self.random.below(4) {
+            bits ^= 1 << self.random.below(64);
+        }
+        Fingerprint::from_bits(bits)
+    }
+
+    fn document(&mut self) -> Document {
+        let has_fingerprint = !self.random.one_in(10);
+        let fingerprint = has_fingerprint.then(|| self.fingerprint());
+        let sketch = [self.random.below(256) as u8; 16];
+        let sketch = Sketch::new(&sketch, 1 + self.random.below(500) as u32).ok();
+        // A few do not fit into a block.
+        let payload = match self.random.below(12) {
+            0 => 300 + self.random.below(200),
+            1..5 => self.random.below(30),
+            _ => 0,
+        };
+        let payload: Vec<u8> = (0..payload).map(|_| self.random.next() as u8).collect();
+        let rank = self.random.below(4) as i64;
+        Document::new(self.key(), fingerprint)
+            .with_payload(payload)
+            .with_sketch(sketch.filter(|_| has_fingerprint && !self.random.one_in(4)))
+            .with_seen(self.clock + self.random.below(10) as i64)
+            .with_rank(if rank > 0 { vec![rank] } else { Vec::new() })
+            .with_scope(*self.random.pick(&SCOPES))
+    }
+
+    fn reached(&mut self) -> Reached {
+        let source = self.random.below(3);
+        let records = &mut self.records[source as usize];
+        *records += 1;
+        let place = Place {
+            raw_offset: *records * 100,
+            line: *records,
+            records: *records,
+            ..Place::default()
+        };
+        let name = format!("source {source}").into_bytes();
+        let is_end = self.random.one_in(8);
+        Reached::new(name.into(), place, Identity::default(), is_end)
+    }
+}
+
+/// What a database holds, as far as anybody can see it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Content {
+    /// In the order in which they were written.
+    pub(super) documents: Vec<Document>,
+    /// Each with its place, and whether it has ended.
+    pub(super) sources: BTreeMap<Vec<u8>, (Place, bool)>,
+    /// The documents that are counted, and those of them that are too short.
+    counted: (u64, u64),
+    next_document: u64,
+}
+
+impl Content {
+    pub(super) fn of(database: &Database) -> Result<Self> {
+        Self::of_snapshot(&database.snapshot()?)
+    }
+
+    pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Self> {
+        let counters = snapshot.reader()?.counters();
+        let sources = snapshot.sources()?.into_iter();
+        let sources =
+            sources.map(|source| (source.name().to_vec(), (source.place(), source.has_ended())));
+        Ok(Self {
+            documents: snapshot.documents().collect::<Result<_>>()?,
+            sources: sources.collect(),
+            counted: (counters.documents, counters.too_short),
+            next_document: counters.next_document,
+        })
+    }
+}
+
+/// What a prefix of a history leaves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    /// By their numbers.
+    documents: BTreeMap<u64, Document>,
+    numbers: BTreeMap<Vec<u8>, u64>,
+    sources: BTreeMap<Vec<u8>, (Place, bool)>,
+    /// The number of documents that were ever written.
+    written: u64,
+}
+
+impl Model {
+    /// Whether a database has just this.
+    pub(super) fn is(&self, content: &Content) -> bool {
+        let too_short = self.documents.values();
+        let too_short = too_short.filter(|document| document.fingerprint().is_none());
+        self.documents.values().eq(&content.documents)
+            && self.sources == content.sources
+            && content.counted == (self.documents.len() as u64, too_short.count() as u64)
+            && content.next_document == self.written + 1
+    }
+
+    fn of_key(&self, key: &[u8]) -> Option<&Document> {
+        self.documents.get(self.numbers.get(key)?)
+    }
+
+    pub(super) fn put(&mut self, document: &Document) -> Option<Document> {
+        let old = self.delete(document.key());
+        self.written += 1;
+        self.documents.insert(self.written, document.clone());
+        self.numbers.insert(document.key().to_vec(), self.written);
+        old
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Option<Document> {
+        self.documents.remove(&self.numbers.remove(key)?)
+    }
+
+    fn touch(&mut self, key: &[u8], seen: i64) -> bool {
+        let Some(document) = self.of_key(key).cloned() else {
+            return false;
+        };
+        if document.seen() < seen {
+            self.put(&document.with_seen(seen));
+        }
+        true
+    }
+
+    fn reach(&mut self, reached: &Reached) {
+        let place = (reached.place(), reached.is_end());
+        self.sources.insert(reached.name().to_vec(), place);
+    }
+
+    /// The documents near to a fingerprint, in the order of answers.
+    fn near(&self, fingerprint: Fingerprint, rule: &Rule) -> Vec<(u32, &Document)> {
+        let mut found = Vec::new();
+        for (number, document) in &self.documents {
+            if let Some(distance) = rule.distance(fingerprint, document) {
+                let bits = document.fingerprint().map(Fingerprint::bits);
+                found.push((distance, bits, u64::MAX - number, document));
+            }
+        }
+        found.sort_by_key(|(distance, bits, age, _)| (*distance, *bits, *age));
+        let answers = found.into_iter();
+        answers
+            .map(|(distance, .., document)| (distance, document))
+            .collect()
+    }
+
+    fn put_if_new(&mut self, document: &Document, rule: &Rule) -> Decided {
+        let mut near: Vec<Document> = Vec::new();
+        if let Some(fingerprint) = document.fingerprint() {
+            let found = self.near(fingerprint, rule).into_iter();
+            let others = found.filter(|(_, other)| other.key() != document.key());
+            near.extend(others.map(|(_, other)| other.clone()));
+        }
+        let mut decided = Decided {
+            change: Change::Skipped,
+            is_duplicate: !near.is_empty(),
+            deleted: Vec::new(),
+        };
+        let is_best = near.iter().all(|other| document.outranks(other));
+        if near.is_empty() || rule.on_match == OnMatch::Link {
+            decided.change = self.put_for_verdict(document);
+        } else if rule.on_match == OnMatch::Replace && is_best {
+            near.sort_by(|a, b| a.key().cmp(b.key()));
+            for other in &near {
+                self.delete(other.key());
+            }
+            decided.deleted = near;
+            decided.change = self.put_for_verdict(document);
+        } else if rule.touch {
+            self.touch(near[0].key(), document.seen());
+        }
+        decided
+    }
+
+    fn put_for_verdict(&mut self, document: &Document) -> Change {
+        self.put(document)
+            .map_or(Change::Inserted, Change::Replaced)
+    }
+
+    /// Makes a write, and says what it is to answer.
+    fn write(&mut self, write: &Write) -> Answer {
+        match write {
+            Write::Put(document) => Answer::Before(self.put(document)),
+            Write::Delete(key) => Answer::Before(self.delete(key)),
+            Write::Touch(key, seen) => Answer::Known(self.touch(key, *seen)),
+            Write::PutIfNew(document, rule, reached) => {
+                let decided = self.put_if_new(document, rule);
+                if let Some(reached) = reached {
+                    self.reach(reached);
+                }
+                Answer::Decided(vec![decided])
+            }
+            Write::PutBatch(documents, rule) => {
+                let decided = documents.iter();
+                let decided = decided.map(|document| self.put_if_new(document, rule));
+                Answer::Decided(decided.collect())
+            }
+            Write::Reach(reached) => {
+                self.reach(reached);
+                Answer::Done
+            }
+            Write::Forget(name) => Answer::Known(self.sources.remove(name).is_some()),
+        }
+    }
+
+    /// The keys of the documents that an expiry names.
+    fn expired(&self, before: Option<i64>, scopes: Option<&[&'static str]>) -> BTreeSet<Vec<u8>> {
+        let mut keys = BTreeSet::new();
+        for document in self.documents.values() {
+            let is_old = before.is_none_or(|before| document.seen() < before);
+            let is_of_scope = scopes.is_none_or(|scopes| scopes.contains(&document.scope()));
+            if is_old && is_of_scope {
+                keys.insert(document.key().to_vec());
+            }
+        }
+        keys
+    }
+
+    /// What an expiry of these keys has left, if it has come as far as `content`. `None` if it cannot leave that.
+    fn partly_expired(&self, content: &Content, expired: &BTreeSet<Vec<u8>>) -> Option<Self> {
+        let left: BTreeSet<&[u8]> = content.documents.iter().map(Document::key).collect();
+        let mut model = self.clone();
+        for key in expired {
+            if !left.contains(&key[..]) {
+                model.delete(key);
+            }
+        }
+        model.is(content).then_some(model)
+    }
+}
+
+/// Asks a database what is near to a fingerprint, and compares with a look at all documents.
+pub(super) fn ask(
+    snapshot: &Snapshot,
+    model: &Model,
+    fingerprint: Fingerprint,
+    rule: &Rule,
+) -> Result<()> {
+    let query = Query::new(fingerprint).near(rule.near()).limit(1_000);
+    let answer = snapshot.query(&query)?;
+    let found = answer.iter().map(|found| (found.distance, &found.document));
+    let near = model.near(fingerprint, rule);
+    assert!(
+        found.clone().eq(near.iter().copied()),
+        "{query:?} finds {:?}, not {near:?}",
+        found.collect::<Vec<_>>()
+    );
+    assert_eq!(answer.total(), near.len() as u64, "{query:?}");
+    assert_eq!(snapshot.any_match(&query)?, !near.is_empty(), "{query:?}");
+    Ok(())
+}
+
+/// Compares what a snapshot answers with what is stored: each key, and what is near to some of the documents.
+pub(super) fn ask_for_all(snapshot: &Snapshot, model: &Model, random: &mut Random) -> Result<()> {
+    for number in 0..40 {
+        let key = format!("key {number}").into_bytes();
+        assert_eq!(snapshot.get(&key)?.as_ref(), model.of_key(&key));
+    }
+    let mut maker = Maker {
+        random: random.clone(),
+        ground: Ground::Memory,
+        clock: 200,
+        records: [0; 3],
+        is_held: false,
+    };
+    for _ in 0..3 {
+        let (fingerprint, rule) = maker.question();
+        ask(snapshot, model, fingerprint, &rule)?;
+    }
+    *random = maker.random;
+    Ok(())
+}
+
+/// Where the database of a history is.
+pub(super) trait Home {
+    /// Opens the database, or creates it if there are settings.
+    fn open(&self, settings: Option<&Settings>) -> Result<Database>;
+
+    /// Lets everything that is done with the storage fail for a moment, or no longer.
+    fn set_broken(&self, database: &Database, is_broken: bool) {
+        database.store.set_broken(is_broken);
+    }
+
+    /// A path for a copy. `None` if the home has no files.
+    fn path_of_copy(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Removes such a copy.
+    fn remove_copy(&self, path: &Path) -> Result<()> {
+        std::fs::remove_file(path).map_err(Error::io(path))
+    }
+
+    /// Hears which commits have been begun and acknowledged.
+    fn note(&self, _event: Event) {}
+}
+
+/// A home that is a recorded storage.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded(pub(super) Recording);
+
+impl Home for Recorded {
+    fn open(&self, settings: Option<&Settings>) -> Result<Database> {
+        let store = Store::on_backend(self.0.clone(), settings, SIZES)?;
+        Ok(Database::of_store(store.into()))
+    }
+
+    fn note(&self, event: Event) {
+        self.0.note(event);
+    }
+}
+
+/// Runs a history, one operation after the other, and compares the answers with the model.
+pub(super) struct Runner<H> {
+    pub(super) home: H,
+    /// `None` while no handle is open.
+    pub(super) database: Option<Database>,
+    /// What each commit leaves. The first is empty.
+    pub(super) models: Vec<Model>,
+    /// The number of commits that have been acknowledged.
+    pub(super) acknowledged: usize,
+    /// The keys that an expiry is about to remove, in steps that it chooses itself.
+    expired: BTreeSet<Vec<u8>>,
+    held: Option<(Snapshot, Model)>,
+}
+
+impl<H: Home> Runner<H> {
+    /// Creates the database.
+    pub(super) fn new(home: H, settings: &Settings) -> Result<Self> {
+        Ok(Self {
+            database: Some(home.open(Some(settings))?),
+            home,
+            models: vec![Model::default()],
+            acknowledged: 0,
+            expired: BTreeSet::new(),
+            held: None,
+        })
+    }
+
+    /// Opens a database that was left in some state. What it holds is to be pushed to the models.
+    pub(super) fn recovered(home: H) -> Result<Self> {
+        Ok(Self {
+            database: Some(home.open(None)?),
+            home,
+            models: Vec::new(),
+            acknowledged: 0,
+            expired: BTreeSet::new(),
+            held: None,
+        })
+    }
+
+    /// Drops the handle. Returns what each commit has left.
+    pub(super) fn end(self) -> Vec<Model> {
+        let Self { models, held, .. } = self;
+        drop(held);
+        models
+    }
+
+    /// The open database.
+    pub(super) fn database(&self) -> &Database {
+        self.database.as_ref().expect("the database is open")
+    }
+
+    /// What the last commit leaves, if it is there.
+    pub(super) fn model(&self) -> &Model {
+        &self.models[self.models.len() - 1]
+    }
+
+    /// Makes one operation. After an error, [`settle_on`](Self::settle_on) has to be told what is there.
+    ///
+    /// # Panics
+    ///
+    /// If an answer is wrong.
+    pub(super) fn run(&mut self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Commit(writes) => self.commit(writes),
+            Operation::Abandon(writes) => self.abandon(writes),
+            Operation::Submit {
+                writes,
+                threads,
+                batch,
+            } => self.submit(writes, *threads, *batch),
+            Operation::Expire { before, scopes } => self.expire(*before, scopes.as_deref()),
+            Operation::Ask(questions) => self.ask(questions),
+            Operation::Hold => {
+                self.held = Some((self.database().snapshot()?, self.model().clone()));
+                Ok(())
+            }
+            Operation::LetGo => self.let_go(),
+            Operation::Settle => self.database().settle(),
+            Operation::Reopen(writes) => self.reopen(writes),
+            Operation::Close => {
+                self.held = None;
+                let database = self.database.take().expect("the database is open");
+                let closed = database.close();
+                drop(database);
+                closed?;
+                self.open()
+            }
+            Operation::Drop => {
+                self.held = None;
+                self.database = None;
+                self.open()
+            }
+            Operation::Compact => self.database().compact(|_, _| ControlFlow::Continue(())),
+            Operation::Replan(plan) => self
+                .database()
+                .compact_with_plan(plan, |_, _| ControlFlow::Continue(())),
+            Operation::Backup => self.backup(),
+        }
+    }
+
+    /// Opens the database again, after its handle is gone.
+    pub(super) fn open(&mut self) -> Result<()> {
+        self.database = Some(self.home.open(None)?);
+        Ok(())
+    }
+
+    /// Goes on from what is there after a failure. `None` if no prefix of the history leaves that, or one that is older
+    /// than the last that was acknowledged.
+    pub(super) fn settle_on(&mut self, content: &Content) -> Option<()> {
+        let last = self.models.len() - 1;
+        let mut candidates = self.acknowledged..=last;
+        let found = candidates.find(|&index| self.models[index].is(content));
+        let expired = std::mem::take(&mut self.expired);
+        match found {
+            Some(index) => self.models.truncate(index + 1),
+            None => {
+                let model = self.model().partly_expired(content, &expired)?;
+                self.models.push(model);
+            }
+        }
+        self.acknowledge(self.models.len() - 1);
+        self.held = None;
+        Some(())
+    }
+
+    fn begin(&self, commits: usize) {
+        self.home.note(Event::Begun(commits));
+    }
+
+    fn acknowledge(&mut self, commits: usize) {
+        self.acknowledged = commits;
+        self.home.note(Event::Acknowledged(commits));
+    }
+
+    fn commit(&mut self, writes: &[Write]) -> Result<()> {
+        let mut model = self.model().clone();
+        let txn = write_all(self.database(), &mut model, writes)?;
+        self.models.push(model);
+        let commits = self.models.len() - 1;
+        self.begin(commits);
+        txn.commit()?;
+        self.acknowledge(commits);
+        Ok(())
+    }
+
+    fn abandon(&self, writes: &[Write]) -> Result<()> {
+        let mut model = self.model().clone();
+        write_all(self.database(), &mut model, writes).map(drop)
+    }
+
+    fn submit(&mut self, writes: &[Write], threads: usize, batch: usize) -> Result<()> {
+        let before = self.models.len();
+        self.begin(before - 1 + writes.len());
+        let options = WriterOptions::new()
+            .batch(batch)
+            .max_age(Duration::from_millis(1));
+        let writer = self.database().writer(options)?;
+        let answers = answers(&writer, writes, threads);
+        let closed = writer.close();
+        // A group that failed before its commit has changed nothing, and the next one may have gone on.
+        let durable = answers
+            .iter()
+            .rposition(Result::is_ok)
+            .map_or(0, |at| at + 1);
+        for (index, (write, answer)) in writes.iter().zip(&answers).enumerate() {
+            if answer.is_err() && index < durable {
+                continue;
+            }
+            let mut model = self.model().clone();
+            let expected = model.write(write);
+            self.models.push(model);
+            if let Ok(answer) = answer {
+                assert_eq!(*answer, expected, "{write:?}");
+                self.acknowledge(self.models.len() - 1);
+            }
+        }
+        for answer in answers {
+            answer?;
+        }
+        closed
+    }
+
+    fn expire(&mut self, before: Option<i64>, scopes: Option<&[&'static str]>) -> Result<()> {
+        let mut expiry = Expiry::new();
+        if let Some(before) = before {
+            expiry = expiry.before(before);
+        }
+        if let Some(scopes) = scopes {
+            expiry = expiry.scopes(scopes.iter().copied());
+        }
+        self.expired = self.model().expired(before, scopes);
+        let expected = self.expired.len() as u64;
+        let database = self.database.take().expect("the database is open");
+        let mut failed = None;
+        let removed = database.expire(&expiry, |removed| {
+            match self.note_step(&database, expected - removed) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        self.database = Some(database);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        assert_eq!(removed?, expected, "{expiry:?}");
+        self.expired.clear();
+        let left = self.model().expired(before, scopes);
+        assert!(left.is_empty(), "{expiry:?} leaves {left:?}");
+        Ok(())
+    }
+
+    /// Notes what a step of an expiry has left. So many of the documents that it names are still there.
+    fn note_step(&mut self, database: &Database, left: u64) -> Result<()> {
+        let content = Content::of(database)?;
+        let model = self.model().partly_expired(&content, &self.expired);
+        let model = model.expect("an expiry removes what it names, and nothing else");
+        let still = self.expired.iter();
+        let still = still.filter(|key| model.of_key(key).is_some()).count();
+        assert_eq!(still as u64, left, "an expiry counts what it removes");
+        self.models.push(model);
+        self.acknowledge(self.models.len() - 1);
+        Ok(())
+    }
+
+    fn ask(&self, questions: &[(Fingerprint, Rule)]) -> Result<()> {
+        let snapshot = self.database().snapshot()?;
+        for (fingerprint, rule) in questions {
+            ask(&snapshot, self.model(), *fingerprint, rule)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether the snapshot that is held is still as it was, and ends it.
+    pub(super) fn let_go(&mut self) -> Result<()> {
+        let Some((snapshot, model)) = self.held.take() else {
+            return Ok(());
+        };
+        let content = Content::of_snapshot(&snapshot)?;
+        assert!(model.is(&content), "a snapshot has changed: {content:?}");
+        Ok(())
+    }
+
+    fn reopen(&mut self, writes: &[Write]) -> Result<()> {
+        self.held = None;
+        self.home.set_broken(self.database(), true);
+        let mut model = self.model().clone();
+        let failed = write_all(self.database(), &mut model, writes).and_then(WriteTxn::commit);
+        assert!(failed.is_err(), "a broken storage has taken a commit");
+        self.home.set_broken(self.database(), false);
+        self.database().reopen()?;
+        let content = Content::of(self.database())?;
+        let settled = self.settle_on(&content);
+        assert!(settled.is_some(), "a reopened file has {content:?}");
+        Ok(())
+    }
+
+    fn backup(&self) -> Result<()> {
+        let path = self.home.path_of_copy();
+        let path = path.expect("a history with a backup runs in a folder");
+        self.database().snapshot()?.backup(&path)?;
+        let copy = Database::open(&path, &crate::OpenOptions::new());
+        let content = copy.and_then(|copy| Content::of(&copy));
+        self.home.remove_copy(&path)?;
+        let content = content?;
+        assert!(self.model().is(&content), "a copy has {content:?}");
+        Ok(())
+    }
+}
+
+/// Makes writes in a transaction and in the model, and compares the answers.
+fn write_all(database: &Database, model: &mut Model, writes: &[Write]) -> Result<WriteTxn> {
+    let mut txn = database.begin_write()?;
+    for write in writes {
+        let expected = model.write(write);
+        let answer = write_one(&mut txn, write)?;
+        assert_eq!(answer, expected, "{write:?}");
+    }
+    Ok(txn)
+}
+
+fn write_one(txn: &mut WriteTxn, write: &Write) -> Result<Answer> {
+    Ok(match write {
+        Write::Put(document) => Answer::Before(txn.insert(document)?),
+        Write::Delete(key) => Answer::Before(txn.delete(key)?),
+        Write::Touch(key, seen) => Answer::Known(txn.touch(key, *seen)?),
+        Write::PutIfNew(document, rule, reached) => {
+            let verdict = txn.insert_if_new(document, &rule.policy())?;
+            if let Some(reached) = reached {
+                txn.reach(reached)?;
+            }
+            Answer::Decided(vec![(&verdict).into()])
+        }
+        Write::PutBatch(documents, rule) => {
+            let verdicts = txn.insert_batch_if_new(documents, &rule.policy())?;
+            Answer::Decided(verdicts.iter().map(Decided::from).collect())
+        }
+        Write::Reach(reached) => {
+            txn.reach(reached)?;
+            Answer::Done
+        }
+        Write::Forget(name) => Answer::Known(txn.forget_source(name)?),
+    })
+}
+
+/// What a writer was asked and has not answered yet.
+enum Asked {
+    Verdict(Ticket),
+    Deletion(Ticket<Option<Document>>),
+    Place(Ticket<()>),
+}
+
+impl Asked {
+    fn wait(self) -> Result<Answer> {
+        Ok(match self {
+            Self::Verdict(ticket) => Answer::Decided(vec![(&ticket.wait()?).into()]),
+            Self::Deletion(ticket) => Answer::Before(ticket.wait()?),
+            Self::Place(ticket) => {
+                ticket.wait()?;
+                Answer::Done
+            }
+        })
+    }
+}
+
+/// Submits writes in their order, from threads that take turns, and waits for the answers.
+fn answers(writer: &Writer, writes: &[Write], threads: usize) -> Vec<Result<Answer>> {
+    let turn = AtomicUsize::new(0);
+    let mut answers: Vec<(usize, Result<Answer>)> = thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for thread in 0..threads {
+            let turn = &turn;
+            workers
+                .push(scope.spawn(move || answers_of_one(writer, writes, (thread, threads), turn)));
+        }
+        let answers = workers.into_iter();
+        answers
+            .flat_map(|worker| worker.join().expect("a thread that submits does not panic"))
+            .collect()
+    });
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Submits the writes of one of the threads, each in its turn.
+fn answers_of_one(
+    writer: &Writer,
+    writes: &[Write],
+    (thread, threads): (usize, usize),
+    turn: &AtomicUsize,
+) -> Vec<(usize, Result<Answer>)> {
+    let mut asked = Vec::new();
+    for (index, write) in writes.iter().enumerate().skip(thread).step_by(threads) {
+        while turn.load(Ordering::Acquire) != index {
+            thread::yield_now();
+        }
+        asked.push((index, submit(writer, write)));
+        turn.store(index + 1, Ordering::Release);
+    }
+    let answers = asked.into_iter();
+    answers
+        .map(|(index, asked)| (index, asked.and_then(Asked::wait)))
+        .collect()
+}
+
+fn submit(writer: &Writer, write: &Write) -> Result<Asked> {
+    Ok(match write {
+        Write::PutIfNew(document, rule, reached) => {
+            let submission = Submission::from((document.clone(), reached.clone()));
+            Asked::Verdict(writer.submit(submission, &rule.policy())?)
+        }
+        Write::Delete(key) => Asked::Deletion(writer.submit_delete(key.clone())?),
+        Write::Reach(reached) => Asked::Place(writer.submit_reached(reached.clone())?),
+        other => unreachable!("a writer does not take {other:?}"),
+    })
+}
+
+/// Every answer of a history is that of a look at all documents, and what it leaves is whole.
+#[test]
+fn histories_leave_what_the_model_says() -> Result<()> {
+    const TEST: &str = "histories_leave_what_the_model_says";
+    let first = seed_or(1);
+    for seed in first..first + 20 {
+        let _repeat = Repeat { seed, test: TEST };
+        let history = History::new(seed, 60, Ground::Memory);
+        let mut runner = Runner::new(Recorded::default(), &Settings::for_tests())?;
+        for operation in &history.operations {
+            runner.run(operation)?;
+        }
+        let mut random = Random::new(seed);
+        ask_for_all(&runner.database().snapshot()?, runner.model(), &mut random)?;
+        let content = Content::of(runner.database())?;
+        assert!(runner.model().is(&content), "{content:?}");
+        runner.let_go()?;
+        let report = runner.database().check()?;
+        assert!(report.is_sound(), "{:?}", report.problems);
+    }
+    Ok(())
+}

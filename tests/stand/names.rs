@@ -1,0 +1,369 @@
+//! Power cuts of what gets a name: creation, compaction, another plan, a backup, a file that is built, a small file that
+//! is written whole. Under each name there is the old file or the new one, and it is whole.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::cuts::{Commits, Unsynced};
+use super::history::{
+    Ground, History, Home, Model, Operation, Random, Repeat, Runner, SIZES, Write, amount, seed_or,
+};
+use super::seeded_crashes::examine;
+use crate::database::{CreateOptions, Database};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::files::disk::{DiskEvent, FileNumber, Journal};
+use crate::files::fail_directory_syncs;
+use crate::fingerprint::Fingerprint;
+use crate::store::{Access, CacheLimit, Event, Image, Settings, Store};
+
+/// A home that is a folder of files. What reaches the file system is in the journal.
+struct InFolder {
+    folder: tempfile::TempDir,
+    journal: Journal,
+}
+
+const NAME: &str = "d.simdb";
+const COPY: &str = "copy.simdb";
+
+impl InFolder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let journal = Journal::of(folder.path());
+        Self { folder, journal }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(NAME)
+    }
+}
+
+impl Home for InFolder {
+    fn open(&self, settings: Option<&Settings>) -> Result<Database> {
+        let limit = CacheLimit::for_tests();
+        let path = self.path();
+        let store = match settings {
+            Some(settings) => Store::create(&path, settings, limit, SIZES)?,
+            None => Store::open(&path, Access::ReadWrite, limit, SIZES)?,
+        };
+        Ok(Database::of_store(store.into()))
+    }
+
+    fn path_of_copy(&self) -> Option<PathBuf> {
+        Some(self.folder.path().join(COPY))
+    }
+
+    fn remove_copy(&self, path: &Path) -> Result<()> {
+        std::fs::remove_file(path).map_err(Error::io(path))?;
+        self.journal.note(DiskEvent::Removed(path.to_owned()));
+        Ok(())
+    }
+
+    fn note(&self, event: Event) {
+        self.journal.note(match event {
+            Event::Begun(commits) => DiskEvent::Begun(commits),
+            Event::Acknowledged(commits) => DiskEvent::Acknowledged(commits),
+            other => unreachable!("a runner does not note {other:?}"),
+        });
+    }
+}
+
+/// The events of a folder, read from the beginning to a moment.
+struct FolderMoment<'e> {
+    events: &'e [DiskEvent],
+    at: usize,
+    files: BTreeMap<FileNumber, Unsynced>,
+    /// The names as far as they are synced.
+    names: BTreeMap<String, FileNumber>,
+    /// The names that were given and taken since then.
+    unsynced: Vec<(String, Option<FileNumber>)>,
+    commits: Commits,
+}
+
+impl<'e> FolderMoment<'e> {
+    fn new(events: &'e [DiskEvent]) -> Self {
+        Self {
+            events,
+            at: 0,
+            files: BTreeMap::new(),
+            names: BTreeMap::new(),
+            unsynced: Vec::new(),
+            commits: Commits::default(),
+        }
+    }
+
+    /// Goes on to the moment before the event of this number.
+    fn go_to(&mut self, at: usize) {
+        for event in &self.events[self.at..at] {
+            self.add(event);
+        }
+        self.at = at;
+    }
+
+    fn add(&mut self, event: &DiskEvent) {
+        match event {
+            DiskEvent::Created(file) => _ = self.files.insert(*file, Unsynced::default()),
+            DiskEvent::Write { file, offset, data } => {
+                let offset = *offset;
+                let data = data.clone();
+                self.file(*file).add(&Event::Write { offset, data });
+            }
+            DiskEvent::SetLength { file, length } => {
+                self.file(*file).add(&Event::SetLength(*length));
+            }
+            DiskEvent::Sync(file) => self.file(*file).add(&Event::Sync),
+            DiskEvent::Named(file, path) => self.unsynced.push((name_of(path), Some(*file))),
+            DiskEvent::Removed(path) => self.unsynced.push((name_of(path), None)),
+            DiskEvent::SyncDirectory => {
+                for (name, file) in self.unsynced.drain(..) {
+                    set_name(&mut self.names, name, file);
+                }
+            }
+            DiskEvent::Begun(commits) => self.commits.begun = *commits,
+            DiskEvent::Acknowledged(commits) => self.commits.acknowledged = *commits,
+        }
+    }
+
+    fn file(&mut self, file: FileNumber) -> &mut Unsynced {
+        self.files.get_mut(&file).expect("the file was created")
+    }
+
+    /// Which commits the file may have as the last one.
+    fn commits(&self) -> Range<usize> {
+        let mut later = self.events[self.at..].iter();
+        let next = later.find_map(|event| match event {
+            DiskEvent::Acknowledged(commits) => Some(*commits),
+            _ => None,
+        });
+        self.commits.allowed(next)
+    }
+
+    /// The files that a power cut could leave at this moment, by their names, and what has happened.
+    fn cut(&self, random: &mut Random) -> (BTreeMap<String, Image>, String) {
+        let mut names = self.names.clone();
+        let mut what = String::from("names:");
+        let is_in_order = random.one_in(2);
+        let first = random.below(self.unsynced.len() as u64 + 1) as usize;
+        for (index, (name, file)) in self.unsynced.iter().enumerate() {
+            let has_come = if is_in_order {
+                index < first
+            } else {
+                random.one_in(2)
+            };
+            if has_come {
+                what += &format!(" {name} is {file:?}");
+                set_name(&mut names, name.clone(), *file);
+            }
+        }
+        let mut files = BTreeMap::new();
+        for (name, file) in names {
+            let (image, cut) = self.files[&file].cut(random);
+            what += &format!("; {name}: {cut}");
+            files.insert(name, image);
+        }
+        (files, what)
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().expect("it is a file");
+    name.to_string_lossy().into_owned()
+}
+
+fn set_name(names: &mut BTreeMap<String, FileNumber>, name: String, file: Option<FileNumber>) {
+    match file {
+        Some(file) => _ = names.insert(name, file),
+        None => _ = names.remove(&name),
+    }
+}
+
+/// Moments of a history for power cuts, in order. Half of them are close to a change of names.
+fn moments(events: &[DiskEvent], count: usize, random: &mut Random) -> Vec<usize> {
+    let mut of_names = vec![0];
+    for (index, event) in events.iter().enumerate() {
+        if matches!(event, DiskEvent::Named(..) | DiskEvent::SyncDirectory) {
+            of_names.push(index);
+        }
+    }
+    let mut moments = Vec::new();
+    for index in 0..count as u64 {
+        let anywhere = random.below(events.len() as u64 + 1) as usize;
+        let close = *random.pick(&of_names) + random.below(4) as usize;
+        let at = if index % 2 == 0 { anywhere } else { close };
+        moments.push(at.min(events.len()));
+    }
+    moments.sort_unstable();
+    moments
+}
+
+/// Looks at a folder as a power cut at a moment leaves it. Returns the number of files in it that were examined.
+fn examine_folder(
+    moment: &FolderMoment<'_>,
+    models: &[Model],
+    created: usize,
+    random: &mut Random,
+    what: &str,
+) -> Result<usize> {
+    let (mut files, cut) = moment.cut(random);
+    let what = format!("{what}, event {}: {cut}", moment.at);
+    let allowed = &models[moment.commits()];
+    let database = files.remove(NAME);
+    assert!(
+        database.is_some() || moment.at < created,
+        "{what}: the database is gone"
+    );
+    let mut examined = 0;
+    for image in database.into_iter().chain(files.remove(COPY)) {
+        examined += 1 + examine(image, allowed, random, 1, &what)?;
+    }
+    Ok(examined)
+}
+
+/// A history with compactions, other plans and backups, in a folder.
+fn cut_folder(seed: u64, cuts: usize) -> Result<usize> {
+    let home = InFolder::new();
+    let journal = home.journal.clone();
+    let mut runner = Runner::new(home, &Settings::for_tests())?;
+    let created = journal.events().len();
+    let mut operations = History::new(seed, 16, Ground::Folder).operations;
+    // So that each history has all kinds of files that get a name.
+    operations.insert(6, Operation::Backup);
+    operations.insert(9, Operation::Compact);
+    operations.insert(12, Operation::Replan("6x21"));
+    for operation in &operations {
+        runner.run(operation)?;
+    }
+    let models = runner.end();
+    let events = journal.events();
+    let mut random = Random::new(!seed);
+    let mut moment = FolderMoment::new(&events);
+    let mut examined = 0;
+    for at in moments(&events, cuts, &mut random) {
+        moment.go_to(at);
+        let what = format!("seed {seed}");
+        examined += examine_folder(&moment, &models, created, &mut random, &what)?;
+    }
+    Ok(examined)
+}
+
+/// A file that is made beside the old one, and gets its name when it is whole: it may be there before its name is
+/// durable, or its name before all that was done since. There is the old file or the new one, with all commits.
+#[test]
+fn a_power_cut_leaves_the_old_file_or_the_new_one_under_each_name() -> Result<()> {
+    const TEST: &str = "a_power_cut_leaves_the_old_file_or_the_new_one_under_each_name";
+    const CUTS: usize = 30;
+    let wanted = amount("SIMDB_FOLDERS", 300, 5_000);
+    let first = seed_or(1);
+    let mut examined = 0;
+    for seed in first..first + wanted.div_ceil(CUTS) as u64 {
+        let _repeat = Repeat { seed, test: TEST };
+        examined += cut_folder(seed, CUTS)?;
+    }
+    println!("{examined} files");
+    assert!(examined >= wanted * 3 / 4, "{examined} files");
+    Ok(())
+}
+
+/// A file that is built gets its name when all of it is there.
+#[test]
+fn a_power_cut_leaves_a_file_that_is_built_whole_or_not_at_all() -> Result<()> {
+    let home = InFolder::new();
+    let options = CreateOptions::new().scheme(crate::Scheme::External);
+    let mut model = Model::default();
+    let mut documents = Vec::new();
+    for number in 0..200u64 {
+        let fingerprint = Fingerprint::from_bits(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let document = Document::new(format!("key {number}"), fingerprint).with_seen(5);
+        model.put(&document);
+        documents.push(Ok(document));
+    }
+    let options = options.tiny_blocks();
+    drop(Database::build(home.path(), &options, documents, 1 << 16)?);
+    let events = home.journal.events();
+    let mut random = Random::new(seed_or(1));
+    let mut moment = FolderMoment::new(&events);
+    let mut examined = 0;
+    for at in moments(&events, 80, &mut random) {
+        moment.go_to(at);
+        let (mut files, cut) = moment.cut(&mut random);
+        if let Some(image) = files.remove(NAME) {
+            examined += 1;
+            examine(image, &[model.clone()], &mut random, 1, &cut)?;
+        }
+        let is_done = at == events.len();
+        assert!(files.is_empty() && (!is_done || examined > 0), "{cut}");
+    }
+    assert!(examined > 10, "{examined} files");
+    Ok(())
+}
+
+/// The state of a cleaning is a small file that is written again and again.
+#[cfg(feature = "ingest")]
+#[test]
+fn a_power_cut_leaves_a_small_file_as_it_was_or_as_it_is_to_be() -> Result<()> {
+    let home = InFolder::new();
+    let path = home.folder.path().join("state.json");
+    let mut contents = Vec::new();
+    for number in 0..20usize {
+        let bytes = vec![b'a' + number as u8; 300 + number * 97];
+        home.journal.note(DiskEvent::Begun(number + 1));
+        crate::files::replace(&path, &bytes)?;
+        contents.push(bytes);
+        home.journal.note(DiskEvent::Acknowledged(number + 1));
+    }
+    let events = home.journal.events();
+    let mut random = Random::new(seed_or(1));
+    let mut moment = FolderMoment::new(&events);
+    for at in 0..=events.len() {
+        moment.go_to(at);
+        for _ in 0..20 {
+            let (files, cut) = moment.cut(&mut random);
+            let allowed = moment.commits();
+            let is_right = match files.get("state.json") {
+                None => allowed.start == 0,
+                Some(image) => allowed
+                    .clone()
+                    .any(|commits| commits > 0 && image.as_bytes() == &contents[commits - 1][..]),
+            };
+            assert!(is_right, "event {at}, {allowed:?}: {cut}");
+        }
+    }
+    Ok(())
+}
+
+/// A compaction had replaced the file, and its process was killed, or the directory could not be synced. Whoever opened
+/// the copy then could commit to it, and was told that it was durable. But after a power cut the old file was back
+/// under the name, without those commits.
+#[test]
+fn a_commit_makes_the_name_of_its_file_durable_too() -> Result<()> {
+    for reopens in [false, true] {
+        let home = InFolder::new();
+        let journal = home.journal.clone();
+        let mut runner = Runner::new(home, &Settings::for_tests())?;
+        runner.run(&put("a"))?;
+        fail_directory_syncs(true);
+        let failed = runner.run(&Operation::Compact);
+        fail_directory_syncs(false);
+        assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+        if reopens {
+            runner.run(&Operation::Drop)?;
+        }
+        runner.run(&put("b"))?;
+        let models = runner.end();
+        let events = journal.events();
+        let mut moment = FolderMoment::new(&events);
+        moment.go_to(events.len());
+        let mut random = Random::new(seed_or(1));
+        for _ in 0..20 {
+            examine_folder(&moment, &models, 0, &mut random, "after a compaction")?;
+        }
+    }
+    Ok(())
+}
+
+/// A transaction of one document.
+fn put(key: &str) -> Operation {
+    let document = Document::new(key, Fingerprint::from_bits(7)).with_seen(0);
+    Operation::Commit(vec![Write::Put(document)])
+}
