@@ -1,12 +1,14 @@
-//! Tells the program which commit it is built from, for `simdb --version`.
+//! Tells the program which commit it is built from, for `simdb --version`, and the tests which data are at hand.
 //!
-//! Only a release build asks. Otherwise each commit would build the whole library once more.
+//! Only a release build asks for the commit. Otherwise each commit would build the whole library once more.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
+    tell_of_data("SIMDB_DATA", "simdb_data");
+    tell_of_data("SIMDB_HTML5LIB_TESTS", "simdb_html5lib_tests");
     let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
     let is_release = std::env::var("PROFILE").as_deref() == Ok("release");
     if !is_of_program || !is_release {
@@ -14,6 +16,16 @@ fn main() {
     }
     if let Some(commit) = commit_of_package().or_else(commit_of_checkout) {
         println!("cargo::rustc-env=SIMDB_COMMIT={commit}");
+    }
+}
+
+/// Sets `name` if a variable says where the data of some tests are. Tests without their data are ignored, and whether a
+/// test is ignored is known when it is built.
+fn tell_of_data(variable: &str, name: &str) {
+    println!("cargo::rerun-if-env-changed={variable}");
+    println!("cargo::rustc-check-cfg=cfg({name})");
+    if std::env::var_os(variable).is_some() {
+        println!("cargo::rustc-cfg={name}");
     }
 }
 

@@ -432,12 +432,17 @@ mod tests {
     /// Once standard input that did not come kept a process from ending.
     #[test]
     fn who_closes_the_socket_does_not_wait_long_for_a_client() -> io::Result<()> {
-        let (sessions, client, _there) = connected()?;
-        sessions.drain();
-        let begun = Instant::now();
-        let waited = client.line(MOST_LINE_BYTES, None);
-        assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-        Ok(())
+        // On a busy machine, one try may take longer.
+        for _ in 0..5 {
+            let (sessions, client, _there) = connected()?;
+            sessions.drain();
+            let begun = Instant::now();
+            let waited = client.line(MOST_LINE_BYTES, None);
+            assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
+            if begun.elapsed() < PATIENCE {
+                return Ok(());
+            }
+        }
+        panic!("it took more than {PATIENCE:?} five times")
     }
 }

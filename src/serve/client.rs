@@ -291,43 +291,50 @@ mod tests {
         Ok(())
     }
 
-    #[test]
-    fn a_client_that_reads_slowly_is_waited_for() -> io::Result<()> {
-        let (client, there) = pair()?;
+    /// Writes to a client that reads in more time than it may leave alone, with a pause between two lines. Whether all
+    /// was written.
+    fn is_waited_for(longest_unread: Duration) -> io::Result<bool> {
+        let (mut client, there) = pair()?;
+        client.longest_unread = longest_unread;
         let reader = thread::spawn(move || {
             let mut lines = BufReader::with_capacity(1 << 16, there);
             let mut bytes = 0;
             loop {
-                thread::sleep(SHORT / 10);
+                thread::sleep(longest_unread / 10);
                 match lines.read_until(b'\n', &mut Vec::new()) {
                     Ok(read @ 1..) => bytes += read,
                     _ => return bytes,
                 }
             }
         });
-        for _ in 0..30 {
-            write(&client)?;
-        }
+        let written = (0..30).try_for_each(|_| write(&client));
         drop(client);
-        assert!(reader.join().is_ok_and(|bytes| bytes > 30 << 16));
-        Ok(())
+        let read = reader.join().map_err(|_| io::ErrorKind::Other)?;
+        Ok(written.is_ok() && read > 30 << 16)
+    }
+
+    /// On a busy machine, the reader itself may lose its processor for so long that it counts as gone. So there are
+    /// several tries, with longer and longer times.
+    #[test]
+    fn a_client_that_reads_slowly_is_waited_for() -> io::Result<()> {
+        for longer in [1, 4, 16] {
+            if is_waited_for(SHORT * longer)? {
+                return Ok(());
+            }
+        }
+        panic!("it counted as gone three times")
     }
 
     /// Progress is shown while the turn to write is held.
     #[test]
     fn progress_is_dropped_rather_than_waited_for_and_leaves_lines_whole() -> io::Result<()> {
         let (client, there) = pair()?;
-        let begun = Instant::now();
-        let mut sent = 0u64;
-        while begun.elapsed() < SHORT / 2 {
-            sent += 1;
-            client.send_now(&Frame::Progress(Some((sent, None, "steps".repeat(100)))));
+        // Much more than the buffers of a socket take. Whoever waited for one would count the client as gone.
+        let sent = 20_000;
+        for number in 0..sent {
+            client.send_now(&Frame::Progress(Some((number, None, "steps".repeat(100)))));
         }
-        assert!(
-            !client.is_ended() && begun.elapsed() < SHORT,
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(!client.is_ended());
         let reader = thread::spawn(move || {
             let lines = BufReader::new(there)
                 .lines()

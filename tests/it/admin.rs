@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use simdb::{CreateOptions, Database, Error, OpenOptions, Scheme};
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, document, insert_all, run, run_with_input, simdb, within,
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, in_one_of_five_tries, insert_all, run,
+    run_with_input, simdb, wait_until, within,
 };
 
 /// An ingestion that waits for more input, and so has its database open.
@@ -150,12 +151,21 @@ fn assert_refused(answers: &[Value], message: &str) {
     assert_eq!(answers.last(), Some(&json!({"exit": 2})), "{answers:?}");
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what} takes too long");
-        thread::sleep(Duration::from_millis(10));
+/// Waits until a process has connected to the socket of a database. Others that have done so are given up by then.
+fn wait_for_client(database: &Path) {
+    let sockets = Path::new("/proc/net/unix");
+    if !sockets.exists() {
+        // Nothing tells. So long it takes a program to begin and to ask, unless the machine is very busy.
+        return thread::sleep(Duration::from_millis(500));
     }
+    let folder = database.parent().unwrap_or(database);
+    // The system knows the socket by the name that it had before it got its own.
+    let name = format!("{}/.simdb-", folder.display());
+    // The socket that listens, and the one that is connected.
+    wait_until("a client", || {
+        let told = fs::read_to_string(sockets).unwrap_or_default();
+        told.lines().filter(|line| line.contains(&name)).count() > 1
+    });
 }
 
 #[test]
@@ -479,10 +489,7 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     let half = UnixStream::connect(socket_of(&path))?;
     (&half).write_all(b"{\"simdb_admin\":1,")?;
     run!("stats", &path).expect(0);
-    assert_refused(
-        &within(Duration::from_secs(20), move || answers(&half))?,
-        "within 5 seconds",
-    );
+    assert_refused(&within(LIMIT, move || answers(&half))?, "within 5 seconds");
     // Standard input that is not what it says.
     let mut with_input = request(&path, &["query", "d.simdb", "--input", "-"])?;
     with_input["input"] = true.into();
@@ -497,31 +504,36 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
 
 #[test]
 fn eight_requests_are_answered_at_once_and_more_are_told_so() -> TestResult {
-    let folder = Folder::new()?;
-    let path = folder.path("d.simdb");
-    let database = answering(&folder, "d.simdb")?;
-    let clients = (0..40)
-        .map(|_| UnixStream::connect(socket_of(&path)))
-        .collect::<Result<Vec<_>, _>>()?;
-    let answers = clients[8..]
-        .iter()
-        .map(answers)
-        .collect::<Result<Vec<_>, _>>()?;
-    answers
-        .iter()
-        .for_each(|it| assert_refused(it, "8 requests"));
-    run!("stats", &path).expect(2).says("8 requests");
-    // Who waits in silence keeps nobody from closing the database.
-    let begun = Instant::now();
-    drop(database);
-    assert!(
-        begun.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        begun.elapsed()
-    );
-    Database::open(&path, &OpenOptions::new())?;
-    drop(clients);
-    Ok(())
+    // Who says nothing is waited for, five seconds after it came. So what is looked at here has to be done by then.
+    in_one_of_five_tries(|_| {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        let database = answering(&folder, "d.simdb")?;
+        let begun = Instant::now();
+        let clients = (0..40)
+            .map(|_| UnixStream::connect(socket_of(&path)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let answers = clients[8..]
+            .iter()
+            .map(answers)
+            .collect::<Result<Vec<_>, _>>()?;
+        let ran = run!("stats", &path);
+        if begun.elapsed() > Duration::from_secs(4) {
+            return Ok(Some(format!("it took {:?} to ask", begun.elapsed())));
+        }
+        answers
+            .iter()
+            .for_each(|it| assert_refused(it, "8 requests"));
+        ran.expect(2).says("8 requests");
+        // Who waits in silence keeps nobody from closing the database.
+        let begun = Instant::now();
+        drop(database);
+        let took = begun.elapsed();
+        Database::open(&path, &OpenOptions::new())?;
+        drop(clients);
+        let is_soon = took < Duration::from_secs(4);
+        Ok((!is_soon).then(|| format!("it took {took:?} to close")))
+    })
 }
 
 #[test]
@@ -624,9 +636,7 @@ fn an_owner_that_is_killed_leaves_clients_with_a_word_and_a_file_that_opens() ->
     BufReader::new(child.stdout.as_mut().ok_or("standard output is a pipe")?)
         .read_line(&mut line)?;
     ingesting.kill()?;
-    let ran = Ran::from(within(Duration::from_secs(20), || {
-        child.wait_with_output()
-    })?);
+    let ran = Ran::from(within(LIMIT, || child.wait_with_output())?);
     ran.expect(2)
         .says("ended before it had answered")
         .says("d.simdb");
@@ -737,38 +747,43 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
         .spawn()?;
     // Reading does not wait.
     run!("get", &path, "k1").expect(0);
+    wait_for_client(&path);
     thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait()?.is_none(), "it did not wait");
     txn.commit()?;
     Ran::from(child.wait_with_output()?).expect(0);
     assert_eq!(database.snapshot()?.get("later")?, None);
-    // This thread writes. If it waited for the request, the two would wait for each other.
-    let txn = database.begin_write()?;
-    let mut child = simdb()
-        .arg("delete")
-        .arg(&path)
-        .arg("k1")
-        .stderr(Stdio::piped())
-        .spawn()?;
-    thread::sleep(Duration::from_millis(500));
-    let begun = Instant::now();
     drop(database);
-    assert!(
-        begun.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
-    );
-    drop(txn);
-    assert_eq!(child.wait()?.code(), Some(2));
-    wait_until("the end of the request", || {
-        Database::open(&path, &OpenOptions::new()).is_ok()
-    });
-    let database = Database::open(&path, &OpenOptions::new())?;
-    assert!(
-        database.snapshot()?.get("k1")?.is_some(),
-        "nobody wanted the request any more"
-    );
-    Ok(())
+    let options = OpenOptions::new().admin(true);
+    in_one_of_five_tries(|_| {
+        let database = Database::open(&path, &options)?;
+        // This thread writes. If it waited for the request, the two would wait for each other.
+        let txn = database.begin_write()?;
+        let child = simdb()
+            .arg("delete")
+            .arg(&path)
+            .arg("k1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        wait_for_client(&path);
+        thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        drop(database);
+        let took = begun.elapsed();
+        drop(txn);
+        Ran::from(within(LIMIT, move || child.wait_with_output())?).expect(2);
+        wait_until("the end of the request", || {
+            Database::open(&path, &options).is_ok()
+        });
+        let database = Database::open(&path, &options)?;
+        assert!(
+            database.snapshot()?.get("k1")?.is_some(),
+            "nobody wanted the request any more"
+        );
+        let is_soon = took < Duration::from_secs(3);
+        Ok((!is_soon).then(|| format!("it took {took:?} to drop the database")))
+    })
 }
 
 #[test]
@@ -828,14 +843,15 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
     let mut stdin = ingest.stdin.take().ok_or("no standard input")?;
     stdin.write_all(b"a\t0000000000000007\n")?;
     // The batch waits a second for more, and has the right to write meanwhile.
-    thread::sleep(Duration::from_millis(400));
+    wait_until("the ingestion", || socket_of(&path).exists());
+    thread::sleep(Duration::from_millis(200));
     let mut delete = simdb();
     delete.arg("delete").arg(&path).arg("nothing");
     let delete = delete
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    thread::sleep(Duration::from_millis(200));
+    wait_for_client(&path);
     drop(stdin);
     let deleted = Ran::from(delete.wait_with_output()?);
     Ran::from(ingest.wait_with_output()?).expect(0);

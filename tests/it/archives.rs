@@ -530,10 +530,12 @@ fn what_is_too_long_is_not_held_packed_or_not() -> TestResult {
 
 /// Files of several crawlers, some of which are odd. The numbers of responses are those of another reader.
 #[test]
+#[cfg_attr(
+    not(simdb_data),
+    ignore = "SIMDB_DATA does not name the folder of the data"
+)]
 fn real_archives_are_read() -> TestResult {
-    let Some(data) = real_data("real_archives_are_read") else {
-        return Ok(());
-    };
+    let data = real_data()?;
     let folder = Folder::new()?;
     for (name, documents, records) in [
         ("example.warc.gz", 181, 822),

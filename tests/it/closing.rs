@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use simdb::{CreateOptions, Database, Error, OpenOptions, Policy, Query, Scheme, WriterOptions};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all, tiny, within};
+use crate::support::{
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, tiny, within,
+};
 
 fn spread(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -126,7 +128,7 @@ fn who_would_wait_for_itself_is_told_and_the_database_stays_open() -> TestResult
     writer.flush()?;
     assert!(matches!(receive.recv()?, Err(Error::WouldDeadlock)));
     writer.insert_if_new(&document("c", 3), &Policy::link())?;
-    within(Duration::from_secs(20), move || database.close())?;
+    within(LIMIT, move || database.close())?;
     assert_eq!(
         Database::open(folder.path("d.simdb"), &tiny())?
             .snapshot()?

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, OpenOptions};
 
-use crate::support::{Folder, TestResult, bench, document, insert_all, run, run_with_input, simdb};
+use crate::support::{
+    Folder, LIMIT, TestResult, bench, document, in_one_of_five_tries, insert_all, run,
+    run_with_input, simdb, wait_until, wait_until_it_ends_in_order, within,
+};
 
 fn signal(child: &Child, name: &str) -> std::io::Result<()> {
     let status = Command::new("kill")
@@ -38,17 +41,13 @@ fn assert_ended(output: &Output, signal: i32, told: &str) {
     assert!(err.contains(told), "{err}");
 }
 
-/// Waits until a file or folder is there.
-fn wait_for(path: &Path, is_there: impl Fn(&Path) -> bool) {
-    let begun = Instant::now();
-    while !is_there(path) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "{} does not come",
-            path.display()
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// The output of a process that ends by itself.
+fn ended(child: Child) -> std::io::Result<Output> {
+    within(LIMIT, move || child.wait_with_output())
+}
+
+fn is_filled(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 #[test]
@@ -68,10 +67,9 @@ fn a_load_that_waits_for_its_input_ends_and_leaves_no_file() -> TestResult {
             .spawn()?;
         let mut stdin = child.stdin.take().ok_or("no standard input")?;
         stdin.write_all(dump.as_bytes())?;
-        // It is ready for signals once it reads.
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_it_ends_in_order(&child);
         signal(&child, name)?;
-        let output = child.wait_with_output()?;
+        let output = ended(child)?;
         assert_ended(&output, number, "no database was made");
         drop(stdin);
         assert_eq!(names(&folder)?, ["d.simdb"]);
@@ -90,12 +88,10 @@ fn a_bench_removes_its_folder_when_it_is_ended() -> TestResult {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    wait_for(&folder.path(""), |path| {
-        std::fs::read_dir(path).is_ok_and(|it| it.count() > 0)
-    });
-    std::thread::sleep(Duration::from_millis(200));
+    wait_until("the folder", || is_filled(&folder.path("")));
+    wait_until_it_ends_in_order(&child);
     signal(&child, "INT")?;
-    assert_ended(&child.wait_with_output()?, 2, "nothing is left behind");
+    assert_ended(&ended(child)?, 2, "nothing is left behind");
     assert_eq!(names(&folder)?, Vec::<String>::new());
     Ok(())
 }
@@ -124,7 +120,7 @@ fn an_expiry_says_how_much_it_has_removed() -> TestResult {
         .spawn()?;
     std::thread::sleep(Duration::from_millis(150));
     signal(&child, "INT")?;
-    let output = child.wait_with_output()?;
+    let output = ended(child)?;
     let out = String::from_utf8_lossy(&output.stdout);
     let removed: u64 = out.split_whitespace().nth(1).unwrap_or("0").parse()?;
     if output.status.signal().is_some() && removed > 0 {
@@ -151,14 +147,13 @@ fn a_second_signal_ends_the_program_at_once() -> TestResult {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    wait_for(&folder.path(""), |path| {
-        std::fs::read_dir(path).is_ok_and(|it| it.count() > 0)
-    });
+    wait_until("the folder", || is_filled(&folder.path("")));
+    wait_until_it_ends_in_order(&child);
     signal(&child, "TERM")?;
     signal(&child, "TERM")?;
     let mut first = String::new();
     BufReader::new(child.stderr.take().ok_or("no standard error")?).read_line(&mut first)?;
-    assert_eq!(child.wait()?.signal(), Some(15), "{first}");
+    assert_eq!(ended(child)?.status.signal(), Some(15), "{first}");
     Ok(())
 }
 
@@ -177,7 +172,7 @@ fn what_only_reads_ends_at_once() -> TestResult {
     let stdin = child.stdin.take();
     std::thread::sleep(Duration::from_millis(200));
     signal(&child, "INT")?;
-    assert_eq!(child.wait()?.signal(), Some(2));
+    assert_eq!(ended(child)?.status.signal(), Some(2));
     drop(stdin);
     Ok(())
 }
@@ -211,9 +206,9 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
         run_with_input(simdb().arg("get").arg(&path).arg("b"), b"")
             .is_ok_and(|it| it.code == Some(0))
     };
-    wait_for(&path, |path| path.exists() && is_stored());
+    wait_until("what was written", || path.exists() && is_stored());
     signal(&child, "INT")?;
-    let output = child.wait_with_output()?;
+    let output = ended(child)?;
     assert_ended(
         &output,
         2,
@@ -250,28 +245,43 @@ fn an_ingestion_that_is_ended_stores_what_it_has_read() -> TestResult {
     Ok(())
 }
 
-/// Writes equal records into a pipe, ten a second, each with the beginning of the next, since that is how programs with
-/// a buffer write. Returns how many were whole a moment before the end.
-fn write_steadily(mut pipe: impl std::io::Write, for_so_long: Duration) -> std::io::Result<u64> {
-    const LATE: Duration = Duration::from_millis(1_300);
-    let (begun, mut early, mut rest) = (Instant::now(), 0, String::new());
+/// What was printed of a stream when it was killed.
+struct Printed {
+    lines: u64,
+    /// How many lines came together, each time that some came.
+    steps: Vec<u64>,
+}
+
+/// Writes equal records into a pipe, at most ten a second, each with the beginning of the next, since that is how
+/// programs with a buffer write. Ends when the reader has printed three times without a pause in what it reads.
+fn write_until_printed(mut pipe: impl std::io::Write, printed: &Path) -> std::io::Result<Printed> {
+    let begun = Instant::now();
+    let mut seen = Printed {
+        lines: 0,
+        steps: Vec::new(),
+    };
+    let mut rest = String::new();
     for number in 1.. {
         let line = format!("key-{number}\t00000000000000ff\n");
         pipe.write_all(format!("{rest}{}", &line[..5]).as_bytes())?;
         rest = line[5..].to_owned();
         pipe.flush()?;
-        if begun.elapsed() + LATE < for_so_long {
-            early = number - 1;
+        let lines = std::fs::read_to_string(printed)?.lines().count() as u64;
+        if lines > seen.lines {
+            seen.steps.push(lines - seen.lines);
+            seen.lines = lines;
         }
-        if begun.elapsed() >= for_so_long {
+        if seen.steps.len() == 3 || begun.elapsed() >= LIMIT {
             break;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    Ok(early)
+    Ok(seen)
 }
 
 /// A stream that never pauses for a second was neither stored nor printed before its batch was full.
+///
+/// A busy machine makes the second longer, but not each time. So the least of three counts.
 #[test]
 fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kill() -> TestResult {
     for extra in [&[][..], &["--source", "crawl"], &["--batch", "3"]] {
@@ -295,19 +305,18 @@ fn of_a_steady_stream_all_but_the_last_second_is_stored_and_printed_before_a_kil
             .stderr(Stdio::null());
         let mut child = ingest.stdin(Stdio::piped()).spawn()?;
         let pipe = child.stdin.take().ok_or("standard input is a pipe")?;
-        let written = write_steadily(pipe, Duration::from_secs(4))?;
+        let seen = write_until_printed(pipe, &printed)?;
         child.kill()?;
         child.wait()?;
+        let least = seen.steps.iter().min().ok_or("nothing was printed")?;
+        assert!(seen.steps.len() == 3 && *least <= 13, "{:?}", seen.steps);
         let stored = Database::open(&path, &OpenOptions::new())?
             .snapshot()?
             .stats()?
             .documents;
-        assert!(
-            written > 15 && stored >= written,
-            "{written} written, {stored} stored"
-        );
-        let lines = std::fs::read_to_string(&printed)?.lines().count() as u64;
-        assert!(lines + 1 >= written, "{written} written, {lines} printed");
+        // What is printed last may not be committed yet.
+        let committed = seen.lines - seen.steps[2];
+        assert!(stored >= committed, "{:?}, {stored} stored", seen.steps);
     }
     Ok(())
 }
@@ -394,7 +403,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     found.extend(lines.next().transpose()?);
     signal(&child, "INT")?;
     found.extend(lines.collect::<Result<Vec<_>, _>>()?);
-    let output = child.wait_with_output()?;
+    let output = ended(child)?;
     assert_ended(&output, 2, "ended before all pairs were found");
     let err = String::from_utf8_lossy(&output.stderr);
     let from = err
@@ -411,39 +420,51 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     Ok(())
 }
 
+/// Fills a database with documents that an expiry would remove.
+fn fill(database: &Database) -> simdb::Result<()> {
+    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    insert_all(
+        database,
+        (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),
+    )
+}
+
 /// Of a database that another process has open, everything was done to its end, whatever the user wanted.
 #[test]
 fn a_command_that_another_process_answers_ends_too() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let options = OpenOptions::new().admin(true);
-    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    insert_all(
-        &folder.database("d.simdb")?,
-        (0..200_000).map(|i| document(i.to_string(), spread(i)).with_seen(1)),
-    )?;
-    let held = Database::open(&path, &options)?;
+    let backup = folder.path("b.simdb");
+    fill(&folder.database("d.simdb")?)?;
+    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
     for command in [&["backup"][..], &["expire", "--before", "2020-01-01"]] {
-        let mut asking = simdb();
-        asking.arg(command[0]).arg(&path).args(&command[1..]);
-        if command[0] == "backup" {
-            asking.arg(folder.path("b.simdb"));
-        }
-        let child = asking
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        std::thread::sleep(Duration::from_millis(60));
-        signal(&child, "INT")?;
-        let output = child.wait_with_output()?;
-        assert_eq!(output.status.signal(), Some(2), "{command:?}: {output:?}");
+        // If the machine has other work, a command may be done before the signal comes.
+        in_one_of_five_tries(|number| {
+            _ = std::fs::remove_file(&backup);
+            if held.snapshot()?.stats()?.documents == 0 {
+                fill(&held)?;
+            }
+            let mut asking = simdb();
+            asking.arg(command[0]).arg(&path).args(&command[1..]);
+            if command[0] == "backup" {
+                asking.arg(&backup);
+            }
+            let child = asking
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()?;
+            std::thread::sleep(Duration::from_millis(60) / (1 + number));
+            signal(&child, "INT")?;
+            let output = ended(child)?;
+            if output.status.success() {
+                return Ok(Some(format!("{command:?} came to its end")));
+            }
+            assert_eq!(output.status.signal(), Some(2), "{command:?}: {output:?}");
+            Ok(None)
+        })?;
+        // What the process still does ends soon.
+        wait_until("the end of the copy", || !backup.exists());
     }
-    // What the process still does ends soon.
-    let begun = Instant::now();
-    while folder.path("b.simdb").exists() && begun.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(!folder.path("b.simdb").exists(), "the copy is left");
     assert!(held.snapshot()?.stats()?.documents > 0, "all were removed");
     Ok(())
 }

@@ -1,10 +1,8 @@
 //! `simdb eval`: measures methods on labelled documents.
 
-use std::io::Write as _;
-
 use simdb::Scheme;
 
-use crate::support::{Folder, TestResult, bundled, run};
+use crate::support::{Folder, TestResult, bundled, real_data, run};
 
 /// Five documents in three groups. `a` and `b` have the same text, `c` is the same without the last of its 25
 /// words: 21 of 22 shingles. `d` and `e` have nothing in common with these or with each other.
@@ -248,15 +246,12 @@ fn what_cannot_be_measured_is_refused() -> TestResult {
 
 /// The row of the manual pages in docs/benchmarks.md, `minwise-1`: 84/44 at distance 3, none false at distance 5.
 #[test]
+#[cfg_attr(
+    not(simdb_data),
+    ignore = "SIMDB_DATA does not name the folder of the data"
+)]
 fn minwise_finds_what_the_benchmarks_say() -> TestResult {
-    let Some(data) = std::env::var_os("SIMDB_DATA") else {
-        writeln!(
-            std::io::stderr(),
-            "skipped without SIMDB_DATA: the recall of minwise-1"
-        )?;
-        return Ok(());
-    };
-    let folder = std::path::Path::new(&data).join("manpages");
+    let folder = real_data()?.join("manpages");
     let (documents, pairs) = (folder.join("docs.jsonl.gz"), folder.join("pairs.tsv"));
     let ran = run!(
         "eval",

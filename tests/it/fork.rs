@@ -23,11 +23,14 @@ use simdb::{
     Policy, Query, Scheme, Snapshot, TrySubmit, WriterOptions,
 };
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all, run, within};
+use crate::support::{
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, run, wait_until, within,
+};
 
-/// So long a call of a child may take, and so long a child may live.
-const CALL: Duration = Duration::from_secs(1);
-const CHILD: Duration = Duration::from_secs(30);
+/// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine: what
+/// they must not do is to wait for a thread that they do not have, and that has no end.
+const CALL: Duration = Duration::from_secs(20);
+const CHILD: Duration = LIMIT;
 
 /// Runs a test in a process of its own. So its children inherit nothing from other tests.
 fn alone(test: &str, body: impl FnOnce() -> TestResult) -> TestResult {
@@ -328,7 +331,9 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
             // The thread of the writer waits for its turn with the first, another is in the queue, and a third before it.
             let txn = database.begin_write()?;
             let first = writer.submit(document("b", 2), &policy)?;
-            thread::sleep(Duration::from_millis(200));
+            wait_until("the thread of the writer", || {
+                database.metrics().queue_length == 0
+            });
             let mut to_parent = pipe.take().expect("a pipe");
             writer.submit_with(document("c", 3), &policy, move |_| {
                 _ = to_parent.write_all(b"!");

@@ -80,7 +80,11 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
         // The signals are spread over the shortest time that the command has taken so far.
         let mut takes = Duration::MAX;
         let mut stopped = 0;
-        for round in 0..20 {
+        // On a busy machine, signals come late.
+        for round in 0..200 {
+            if round >= 20 && stopped > 2 {
+                break;
+            }
             let begun = Instant::now();
             let mut child = command(&folder, &arguments).spawn()?;
             if round > 0 {
@@ -97,7 +101,7 @@ fn a_command_that_a_signal_stops_leaves_no_file() -> TestResult {
         }
         assert!(
             stopped > 2,
-            "{arguments:?}: only {stopped} of 20 signals came before the end"
+            "{arguments:?}: only {stopped} of 200 signals came before the end"
         );
         assert_whole(&folder.path("d.simdb"))?;
     }

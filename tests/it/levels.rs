@@ -1,11 +1,15 @@
 //! The levels after a history of changes: every order of insertion, deletion and insertion again at every
 //! depth, replaced documents, hot fingerprints.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Scheme};
+use simdb::{CreateOptions, Database, Fingerprint, OpenOptions, Policy, Query, Scheme, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all, listed, tiny};
+use crate::support::{
+    Folder, TestResult, assert_sound, document, go_on, in_one_of_five_tries, insert_all, listed,
+    tiny, wait_until,
+};
 
 /// How deep a row is pushed before its next change.
 #[derive(Clone, Copy)]
@@ -185,14 +189,12 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
     // Tests run at the same time, and how far merges are behind depends on that. So these are coarse bounds, and what
     // others do may be over when the time is measured again. docs/benchmarks.md has the measured ratios.
     assert!(large <= small * 2, "{large} bytes, fresh {small}");
-    let mut times = (Duration::ZERO, Duration::MAX);
-    for _ in 0..5 {
-        times = (query_time(&fresh)?, query_time(&replaced)?);
-        if times.1 <= times.0 * 3 {
-            return Ok(());
-        }
-    }
-    Err(format!("{:?}, fresh {:?}", times.1, times.0).into())
+    in_one_of_five_tries(|_| {
+        let of_fresh = query_time(&fresh)?;
+        let of_replaced = query_time(&replaced)?;
+        let takes_more = of_replaced > of_fresh * 3;
+        Ok(takes_more.then(|| format!("{of_replaced:?}, fresh {of_fresh:?}")))
+    })
 }
 
 /// With fewer documents than recent rows may be, the log held four replacements of every document before any
@@ -250,6 +252,25 @@ fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
     Ok(())
 }
 
+/// The first quartiles of the times of two works. They are done in turn, so what the machine has to do besides disturbs
+/// both.
+fn in_turn(
+    mut one: impl FnMut(u64) -> simdb::Result<()>,
+    mut other: impl FnMut(u64) -> simdb::Result<()>,
+) -> simdb::Result<(Duration, Duration)> {
+    let mut times = [Vec::new(), Vec::new()];
+    for i in 0..300 {
+        let begun = Instant::now();
+        one(i)?;
+        times[0].push(begun.elapsed());
+        let begun = Instant::now();
+        other(i)?;
+        times[1].push(begun.elapsed());
+    }
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    Ok((times[0][75], times[1][75]))
+}
+
 #[test]
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
@@ -271,52 +292,44 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
         )?;
     }
     database.settle()?;
-    // The first quartile of many times, which other tests disturb little.
-    let time =
-        |mut work: Box<dyn FnMut(u64) -> simdb::Result<()> + '_>| -> simdb::Result<Duration> {
-            let mut times = Vec::new();
-            for i in 0..300 {
-                let begun = Instant::now();
-                work(i)?;
-                times.push(begun.elapsed());
-            }
-            times.sort_unstable();
-            Ok(times[times.len() / 4])
-        };
-    let snapshot = database.snapshot()?;
-    let total = |bits: u64, expected: u64| -> simdb::Result<()> {
+    let total = |snapshot: &Snapshot, bits: u64, expected: u64| -> simdb::Result<()> {
         let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).near(0).limit(3))?;
         assert_eq!(found.total(), expected);
         Ok(())
     };
-    let queries = (
-        time(Box::new(|_| total(hot, HOT)))?,
-        time(Box::new(|i| total(cold(i + 7), 1)))?,
-    );
-    let txn = std::cell::RefCell::new(database.begin_write()?);
-    let insert = |key: String, bits: u64| -> simdb::Result<()> {
-        txn.borrow_mut()
-            .insert_if_new(&document(key, bits), &Policy::link().near(0).limit(1))
-            .map(drop)
-    };
-    let inserts = (
-        time(Box::new(|i| insert(format!("new hot {i}"), hot)))?,
-        time(Box::new(|i| insert(format!("new cold {i}"), cold(i + 900))))?,
-    );
-    let delete = |key: String| -> simdb::Result<()> { txn.borrow_mut().delete(key).map(drop) };
-    let deletes = (
-        time(Box::new(|i| delete(format!("hot {}", i * 7))))?,
-        time(Box::new(|i| delete(format!("cold {}", i * 7))))?,
-    );
-    txn.into_inner().commit()?;
-    drop(snapshot);
-    // A coarse bound. docs/benchmarks.md has the measured ratios.
-    for (what, (hot, cold)) in [("query", queries), ("insert", inserts), ("delete", deletes)] {
-        assert!(
-            hot <= cold * 3 + Duration::from_micros(20),
-            "{what}: hot {hot:?}, cold {cold:?}"
-        );
-    }
+    // What was inserted and deleted is dropped with its transaction, so each try finds the same.
+    in_one_of_five_tries(|_| {
+        let snapshot = database.snapshot()?;
+        let queries = in_turn(
+            |_| total(&snapshot, hot, HOT),
+            |i| total(&snapshot, cold(i + 7), 1),
+        )?;
+        let txn = RefCell::new(database.begin_write()?);
+        let policy = Policy::link().near(0).limit(1);
+        let insert = |key: String, bits: u64| -> simdb::Result<()> {
+            let document = document(key, bits);
+            txn.borrow_mut().insert_if_new(&document, &policy).map(drop)
+        };
+        let inserts = in_turn(
+            |i| insert(format!("new hot {i}"), hot),
+            |i| insert(format!("new cold {i}"), cold(i + 900)),
+        )?;
+        let delete = |key: String| -> simdb::Result<()> { txn.borrow_mut().delete(key).map(drop) };
+        let deletes = in_turn(
+            |i| delete(format!("hot {}", i * 7)),
+            |i| delete(format!("cold {}", i * 7)),
+        )?;
+        let times = [queries, inserts, deletes];
+        // A coarse bound. docs/benchmarks.md has the measured ratios.
+        let costs_more = times
+            .iter()
+            .any(|(hot, cold)| *hot > *cold * 3 + Duration::from_micros(20));
+        if costs_more {
+            return Ok(Some(format!("query, insert, delete: {times:?}")));
+        }
+        txn.into_inner().commit()?;
+        Ok(None)
+    })?;
     assert_sound(&database)?;
     Ok(())
 }
@@ -358,19 +371,16 @@ fn recent_documents_are_merged_in_a_pause() -> TestResult {
         .recent_documents(1_000);
     let database = Database::create(folder.path("d.simdb"), &options)?;
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let begun = Instant::now();
     insert_all(
         &database,
         (0..400).map(|i| document(i.to_string(), bits(i))),
     )?;
-    assert_eq!(database.snapshot()?.stats()?.levels, 0);
-    let begun = Instant::now();
-    while database.snapshot()?.stats()?.levels == 0 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "nothing is merged"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let levels = || database.snapshot()?.stats().map(|stats| stats.levels);
+    // This thread may have lost its processor for as long as a pause is, which is a second.
+    let is_merged = levels()? > 0;
+    assert!(!is_merged || begun.elapsed() >= Duration::from_secs(1));
+    wait_until("a merge", || levels().is_ok_and(|levels| levels > 0));
     assert_sound(&database)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use simdb::{
     Change, Database, Document, Error, Fingerprint, Near, OpenOptions, Policy, Query, Sketch,
@@ -248,28 +249,44 @@ fn a_large_group_of_one_fingerprint_is_counted_and_listed_newest_first() -> Test
 /// A page that every site has: no query may go through all scopes.
 #[test]
 fn a_group_of_many_scopes_costs_no_more_than_one_of_a_single_scope() -> TestResult {
+    /// A fingerprint that is as frequent as that of the page, and on one site.
+    const ON_ONE_SITE: u64 = u64::MAX;
     let folder = Folder::new()?;
     let database = folder.database("d.simdb")?;
     insert_all(
         &database,
         (0..5_000).map(|i| document(format!("{i:04}"), 7).with_scope(format!("site {i}"))),
     )?;
+    insert_all(
+        &database,
+        (0..5_000).map(|i| document(format!("one {i:04}"), ON_ONE_SITE).with_scope("site 1")),
+    )?;
     let snapshot = database.snapshot()?;
-    let began = std::time::Instant::now();
+    let ask = |bits: u64, second: &str| -> simdb::Result<Duration> {
+        let begun = Instant::now();
+        let found = snapshot.query(&Query::new(Fingerprint::from_bits(bits)).limit(2))?;
+        let took = begun.elapsed();
+        assert_eq!((found.total(), &listed(&found)[1].0[..]), (5_000, second));
+        Ok(took)
+    };
+    // The shortest times, and in turn, since the machine may have other work.
+    let mut many = Duration::MAX;
+    let mut single = Duration::MAX;
     for _ in 0..200 {
-        let found = snapshot.query(&Query::new(Fingerprint::from_bits(7)).limit(2))?;
-        assert_eq!((found.total(), &listed(&found)[1].0[..]), (5_000, "4998"));
+        many = many.min(ask(7, "4998")?);
+        single = single.min(ask(ON_ONE_SITE, "one 4998")?);
     }
     let one = snapshot.query(
         &Query::new(Fingerprint::from_bits(7))
             .near(Near::new().scopes(["site 17", "site 18", "site 17"])),
     )?;
     assert_eq!((one.total(), &listed(&one)[0].0[..]), (2, "0018"));
-    // When every scope was read, a query took 7 ms. Now it takes about a hundredth of that.
-    assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
+    // When every scope was read, a query took a hundred times as long.
+    assert!(many < 10 * single, "{many:?}, of a single scope {single:?}");
     let mut txn = database.begin_write()?;
     for i in 0..5_000 {
         txn.delete(format!("{i:04}"))?;
+        txn.delete(format!("one {i:04}"))?;
     }
     txn.commit()?;
     drop(snapshot);

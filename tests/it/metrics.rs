@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use simdb::inspect::Metrics;
 use simdb::{
     CreateOptions, Database, Expiry, Fingerprint, OpenOptions, Policy, Query, Scheme, WriterOptions,
 };
 
-use crate::support::{Folder, TestResult, document, insert_all};
+use crate::support::{Folder, TestResult, document, insert_all, wait_until};
 
 /// Fingerprints that are spread evenly.
 fn bits(number: u64) -> u64 {
@@ -22,15 +22,7 @@ fn query(bits: u64) -> Query {
 
 /// Waits until the metrics are as they should be. For what others do in their own time.
 fn eventually(database: &Database, what: &str, is_right: impl Fn(&Metrics) -> bool) {
-    let begun = Instant::now();
-    while !is_right(&database.metrics()) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "{what}: {:?}",
-            database.metrics()
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(what, || is_right(&database.metrics()));
 }
 
 #[test]

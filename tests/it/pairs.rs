@@ -752,10 +752,12 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
 
 /// The million real fingerprints, against the pairs that brute force has found.
 #[test]
+#[cfg_attr(
+    not(simdb_data),
+    ignore = "SIMDB_DATA does not name the folder of the data"
+)]
 fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
-    let Some(data) = real_data("all pairs of a million real fingerprints") else {
-        return Ok(());
-    };
+    let data = real_data()?;
     let folder = Folder::new()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Document, OpenOptions, Query, Snapshot};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on};
+use crate::support::{Folder, LIMIT, TestResult, assert_sound, document, go_on};
 
 /// The documents after a commit: fingerprints by key.
 type Documents = BTreeMap<u16, u64>;
@@ -45,11 +45,15 @@ fn stored(key: u16, bits: u64) -> Document {
     document(key.to_le_bytes(), bits).with_scope(if key.is_multiple_of(3) { "third" } else { "" })
 }
 
-/// Commits random changes, and keeps snapshots of the last commits. Returns the number of commits.
-fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Result<u64> {
+/// Commits random changes, and keeps snapshots of the last commits. Counts the commits.
+fn write(
+    database: &Database,
+    commits: &Commits,
+    done: &AtomicBool,
+    count: &AtomicU64,
+) -> simdb::Result<()> {
     let mut random = Random(1);
     let mut documents = Documents::new();
-    let mut count = 0;
     while !done.load(Ordering::Relaxed) {
         let mut txn = database.begin_write()?;
         let mut next = documents.clone();
@@ -71,7 +75,7 @@ fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Re
         if random.below(8) > 0 {
             txn.commit()?;
             documents = next;
-            count += 1;
+            count.fetch_add(1, Ordering::Relaxed);
             let mut commits = commits.lock().expect("no other thread panics");
             if commits.len() == 20 {
                 // A random one is removed, but never the oldest, which stays to the end.
@@ -80,13 +84,12 @@ fn write(database: &Database, commits: &Commits, done: &AtomicBool) -> simdb::Re
             commits.push(Arc::new((database.snapshot()?, documents.clone())));
         }
     }
-    Ok(count)
+    Ok(())
 }
 
-/// Compares snapshots with the documents they have to hold. Returns the number of comparisons.
-fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
+/// Compares snapshots with the documents they have to hold. Counts the comparisons.
+fn read(commits: &Commits, seed: u64, done: &AtomicBool, count: &AtomicU64) -> simdb::Result<()> {
     let mut random = Random(seed);
-    let mut compared = 0;
     while !done.load(Ordering::Relaxed) {
         let chosen = {
             let commits = commits.lock().expect("no other thread panics");
@@ -113,14 +116,18 @@ fn read(commits: &Commits, seed: u64, done: &AtomicBool) -> simdb::Result<u64> {
         let mut right: Vec<_> = right.collect();
         right.sort_unstable();
         assert_eq!(keys, right);
-        compared += 1;
+        count.fetch_add(1, Ordering::Relaxed);
     }
-    Ok(compared)
+    Ok(())
 }
 
-/// Compacts the database and makes backups, again and again. Returns the number of rounds.
-fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u64> {
-    let mut rounds = 0;
+/// Compacts the database and makes backups, again and again. Counts the rounds.
+fn keep(
+    database: &Database,
+    copy: &Path,
+    done: &AtomicBool,
+    count: &AtomicU64,
+) -> simdb::Result<()> {
     while !done.load(Ordering::Relaxed) {
         let snapshot = database.snapshot()?;
         let documents = snapshot.stats()?.documents;
@@ -131,10 +138,10 @@ fn keep(database: &Database, copy: &Path, done: &AtomicBool) -> simdb::Result<u6
         drop((copied, snapshot));
         std::fs::remove_file(copy).expect("the copy is there");
         database.compact(go_on)?;
-        rounds += 1;
+        count.fetch_add(1, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(20));
     }
-    Ok(rounds)
+    Ok(())
 }
 
 #[test]
@@ -144,23 +151,25 @@ fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestRe
     let (commits, done) = (Commits::default(), AtomicBool::new(false));
     let counts = [const { AtomicU64::new(0) }; 4];
     thread::scope(|scope| {
-        let work: [Box<dyn Fn() -> simdb::Result<u64> + Send>; 4] = [
-            Box::new(|| write(&database, &commits, &done)),
-            Box::new(|| read(&commits, 2, &done)),
-            Box::new(|| read(&commits, 3, &done)),
-            Box::new(|| keep(&database, &folder.path("copy.simdb"), &done)),
+        let work: [Box<dyn Fn(&AtomicU64) -> simdb::Result<()> + Send>; 4] = [
+            Box::new(|count| write(&database, &commits, &done, count)),
+            Box::new(|count| read(&commits, 2, &done, count)),
+            Box::new(|count| read(&commits, 3, &done, count)),
+            Box::new(|count| keep(&database, &folder.path("copy.simdb"), &done, count)),
         ];
         for (work, count) in work.into_iter().zip(&counts) {
             let done = &done;
             scope.spawn(move || {
-                let result = work();
+                let result = work(count);
                 // If one fails, the others end too.
                 done.store(true, Ordering::Relaxed);
-                count.store(result.expect("nothing fails"), Ordering::Relaxed);
+                result.expect("nothing fails");
             });
         }
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(4) && !done.load(Ordering::Relaxed) {
+        let has_enough = || counts.iter().all(|count| count.load(Ordering::Relaxed) > 2);
+        let is_over = || begun.elapsed() >= Duration::from_secs(4) && has_enough();
+        while !is_over() && begun.elapsed() < LIMIT && !done.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(10));
         }
         done.store(true, Ordering::Relaxed);

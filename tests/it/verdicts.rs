@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use simdb::{CreateOptions, Database, Document, Near, OnMatch, Policy, Query, Scheme, Verdict};
 
-use crate::support::{Folder, TestResult, assert_sound, document, go_on, insert_all};
+use crate::support::{
+    Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, within,
+};
 
 /// A number for each number. They look random.
 fn random(number: u64) -> u64 {
@@ -144,15 +144,6 @@ fn a_document_out_of_bounds_fails_alone() -> TestResult {
     Ok(())
 }
 
-/// Runs `work` on another thread. A hang is a failure after a minute.
-fn within_a_minute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(work()));
-    receiver
-        .recv_timeout(Duration::from_secs(60))
-        .expect("the work neither hangs nor panics")
-}
-
 /// Inserts documents in a transaction, and asks for others.
 fn insert_and_ask(database: &Database, task: u64) -> simdb::Result<usize> {
     let documents: Vec<Document> = (task * 600..(task + 1) * 600).map(mixed).collect();
@@ -174,7 +165,7 @@ fn tasks_of_a_thread_pool_write_in_turn() -> TestResult {
     const TASKS: u64 = 24;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let verdicts = within_a_minute(move || {
+    let verdicts = within(LIMIT, move || {
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(path, &options).expect("a new database");
         let (sender, receiver) = mpsc::channel();
@@ -214,7 +205,7 @@ fn a_parallel_iterator_writes_in_turn() -> TestResult {
     use rayon::prelude::*;
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let verdicts = within_a_minute(move || {
+    let verdicts = within(LIMIT, move || {
         let options = CreateOptions::new().scheme(Scheme::External);
         let database = Database::create(path, &options).expect("a new database");
         (0..24u64)

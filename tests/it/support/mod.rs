@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use simdb::{
@@ -18,6 +18,9 @@ use simdb::{
 use tempfile::TempDir;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+
+/// The longest that a test waits. It only ends what hangs: nothing takes so long, however busy the machine is.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// A folder for one test, which is removed at its end, and the paths in it.
 pub(crate) struct Folder(TempDir);
@@ -122,6 +125,33 @@ pub(crate) fn within<T: Send + 'static>(
     }
 }
 
+/// Waits until something is so. For what others do in their own time.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "{what} does not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tries until all is well, five times at most. An attempt gets its number, and returns what was wrong with it.
+///
+/// For what a busy machine can spoil now and then: a time, or who comes first. What a defect spoils, it spoils each
+/// time.
+pub(crate) fn in_one_of_five_tries(
+    mut attempt: impl FnMut(u32) -> Result<Option<String>, Box<dyn Error>>,
+) -> TestResult {
+    let mut wrong = Vec::new();
+    for number in 0..5 {
+        match attempt(number)? {
+            Some(told) => wrong.push(told),
+            None => return Ok(()),
+        }
+    }
+    Err(format!("wrong five times: {wrong:#?}").into())
+}
+
 /// Drops a database as a panic does. So it is not closed in order, and its log stays in the file.
 pub(crate) fn leave_log(database: Database) {
     let dropped = panic::catch_unwind(AssertUnwindSafe(move || {
@@ -154,15 +184,11 @@ pub(crate) fn bundled(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The folder of real data that SIMDB_DATA names. If it is not set, says so on standard error and returns
-/// `None`.
-pub(crate) fn real_data(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("SIMDB_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        // Not with `eprintln!`, which the test harness captures, so the skipped test is seen.
-        _ = writeln!(std::io::stderr(), "skipped without SIMDB_DATA: {test}");
-    }
-    folder
+/// The folder of real data that SIMDB_DATA names. A test that needs it is ignored if the tests were built without.
+pub(crate) fn real_data() -> Result<PathBuf, Box<dyn Error>> {
+    let folder =
+        std::env::var_os("SIMDB_DATA").ok_or("SIMDB_DATA does not name the folder of the data")?;
+    Ok(folder.into())
 }
 
 /// The little-endian fingerprints of a file.
@@ -194,17 +220,82 @@ pub(crate) fn rows(path: &Path) -> std::io::Result<Vec<Vec<String>>> {
 
 /// The program under test.
 pub(crate) fn simdb() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_simdb"))
+    with_default_signals(Command::new(env!("CARGO_BIN_EXE_simdb")))
+}
+
+/// What ends a program in order.
+#[cfg(unix)]
+const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Lets a program heed the signals that end it, whoever started the tests: what `nohup` starts, or a script in the
+/// background, ignores some of them, and so do all that it starts. Tests of Ctrl-C then waited for ever.
+#[cfg(unix)]
+#[expect(
+    unsafe_code,
+    reason = "a child changes its signals before it is the program"
+)]
+fn with_default_signals(mut command: Command) -> Command {
+    use std::os::unix::process::CommandExt as _;
+
+    if SIGNALS.into_iter().any(is_ignored) {
+        // SAFETY: it does nothing that a forked process may not do.
+        unsafe { command.pre_exec(heed_signals) };
+    }
+    command
+}
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library leaves signals alone")]
+fn heed_signals() -> std::io::Result<()> {
+    for signal in SIGNALS {
+        // SAFETY: no handler is set, and a forked process may call it.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn with_default_signals(command: Command) -> Command {
+    command
+}
+
+/// Whether this process ignores a signal.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library does not tell")]
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: all zero is a value of it, and nothing is changed with a null pointer for the new action.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Waits until a process has its own way of ending when SIGINT comes. Before that, it ends as any other does.
+#[cfg(unix)]
+pub(crate) fn wait_until_it_ends_in_order(process: &std::process::Child) {
+    let status = format!("/proc/{}/status", process.id());
+    if !Path::new("/proc/self/status").exists() {
+        // Nothing tells. So long a program takes to begin, unless the machine is very busy.
+        return thread::sleep(Duration::from_secs(1));
+    }
+    // The last of the signals that it registers.
+    wait_until("a handler of signals", || {
+        let told = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = told.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & 1 << (libc::SIGHUP - 1) != 0)
+    });
 }
 
 /// The program that measures. `cargo test` builds it with all examples; so does `cargo build --example bench`.
 pub(crate) fn bench() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_simdb")).with_file_name("examples");
-    Command::new(
-        program
-            .join("bench")
-            .with_extension(std::env::consts::EXE_EXTENSION),
-    )
+    let program = program.join("bench");
+    with_default_signals(Command::new(
+        program.with_extension(std::env::consts::EXE_EXTENSION),
+    ))
 }
 
 /// The exit code and the output of a run of the program.
