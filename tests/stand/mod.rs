@@ -3,8 +3,12 @@
 //! It is part of the unit tests, since it stands at doors that only the inside has: a storage in memory, sizes so small
 //! that every commit merges.
 
+mod allocations;
+mod answers;
 mod crashes;
 mod cuts;
+mod failing;
+mod flips;
 mod history;
 #[cfg(unix)]
 mod names;

@@ -50,6 +50,12 @@ impl FileSeed {
         Self(RandomState::new().hash_one(0))
     }
 
+    /// A seed that is the same in each run.
+    #[cfg(test)]
+    pub(crate) const fn fixed(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// The checksum of a block.
     pub(crate) fn checksum(self, block: &[u8]) -> u64 {
         xxh3_64_with_seed(block, self.0)

@@ -38,6 +38,11 @@ pub(crate) enum Event {
 pub(crate) struct Image(Vec<u8>);
 
 impl Image {
+    /// A file with these bytes.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -87,6 +92,11 @@ impl Recording {
     /// A storage that holds a file.
     pub(crate) fn new(image: Image) -> Self {
         Self(Arc::new(Mutex::new((image, Vec::new()))))
+    }
+
+    /// The file as it is now.
+    pub(crate) fn image(&self) -> Image {
+        self.0.lock().0.clone()
     }
 
     /// Records an event of the caller.
