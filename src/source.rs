@@ -435,7 +435,8 @@ mod tests {
         let mut all = most;
         all.add_all(&most);
         assert_eq!(all, most);
-        let to_the_end = Numbers(vec![7..u64::MAX]);
+        let mut to_the_end = Numbers::default();
+        to_the_end.add(7..u64::MAX);
         assert!(!to_the_end.are_valid(100) && to_the_end.are_valid(u64::MAX));
         assert!(!Numbers(vec![7..u64::MAX, 0..1]).are_valid(u64::MAX));
     }

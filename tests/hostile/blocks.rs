@@ -25,7 +25,8 @@ fn rows<R: Row>(bytes: &[u8]) {
     let mut whole = Lists::<R>::default();
     let decoded = packed::decode(bytes, &mut whole);
     assert!(whole.puts.len() <= MOST_ROWS && whole.marks.len() <= MOST_ROWS);
-    for prefixes in [0..=u64::MAX, 1..=u64::MAX / 2, u64::MAX..=0] {
+    let none = u64::MAX;
+    for prefixes in [0..=u64::MAX, 1..=u64::MAX / 2, none..=0] {
         let mut part = Lists::<R>::default();
         let counts = decode_part(bytes, &prefixes, &mut part);
         assert!(part.puts.len() <= MOST_ROWS && part.marks.len() <= MOST_ROWS);

@@ -85,7 +85,7 @@ fn source(bytes: &[u8]) {
     let again = decode_source(FILE, counters, b"source", &again);
     assert!(again.is_ok_and(|again| again == record));
     // What ingestion does with it.
-    let mut totals = record.totals.clone();
+    let mut totals = record.totals;
     totals.add_all(&record.last_line);
     totals.take_out(&record.last_line);
     let mut numbers = record.numbers.clone();

@@ -155,7 +155,7 @@ fn encodings() -> Vec<Vec<u8>> {
             wide.extend(if mark[0] == 0xff {
                 unit.to_le_bytes()
             } else {
-                unit.to_be_bytes()
+                unit.swap_bytes().to_le_bytes()
             });
         }
         seeds.push(wide);

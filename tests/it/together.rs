@@ -144,6 +144,9 @@ fn keep(
     Ok(())
 }
 
+/// What a thread does over and over, and counts.
+type Work<'w> = Box<dyn Fn(&AtomicU64) -> simdb::Result<()> + Send + 'w>;
+
 #[test]
 fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestResult {
     let folder = Folder::new()?;
@@ -151,7 +154,7 @@ fn a_writer_readers_compaction_and_backups_do_not_disturb_each_other() -> TestRe
     let (commits, done) = (Commits::default(), AtomicBool::new(false));
     let counts = [const { AtomicU64::new(0) }; 4];
     thread::scope(|scope| {
-        let work: [Box<dyn Fn(&AtomicU64) -> simdb::Result<()> + Send>; 4] = [
+        let work: [Work<'_>; 4] = [
             Box::new(|count| write(&database, &commits, &done, count)),
             Box::new(|count| read(&commits, 2, &done, count)),
             Box::new(|count| read(&commits, 3, &done, count)),

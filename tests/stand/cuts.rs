@@ -222,7 +222,7 @@ impl Part {
     /// The bytes of a write of this length that arrive.
     fn ranges(&self, length: usize) -> Vec<Range<usize>> {
         match self {
-            Self::Whole => vec![0..length],
+            Self::Whole => std::iter::once(0..length).collect(),
             Self::Bytes(part) => vec![part.clone()],
             Self::Sectors(sectors) => {
                 let starts = (0..length).step_by(SECTOR).enumerate();

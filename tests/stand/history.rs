@@ -288,7 +288,7 @@ impl Maker {
             86..90 => Operation::Drop,
             90.. if self.ground == Ground::Memory => Operation::Commit(self.writes()),
             90..93 => Operation::Compact,
-            93..96 => Operation::Replan(*self.random.pick(&PLANS)),
+            93..96 => Operation::Replan(PLANS[self.random.below(3) as usize]),
             _ => Operation::Backup,
         }
     }

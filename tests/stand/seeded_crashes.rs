@@ -33,7 +33,7 @@ fn cut_history(seed: u64) -> Result<Examined> {
     for operation in History::new(seed, 40, Ground::Memory).operations {
         runner.run(&operation)?;
         // Then the same seed makes the same writes. With odd seeds, merges go on meanwhile.
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             runner.database().settle()?;
         }
     }
