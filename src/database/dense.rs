@@ -109,7 +109,7 @@ impl Database {
     /// * [`Error::Damaged`], [`Error::Corrupted`], [`Error::Io`] and [`Error::Storage`], which leave the
     ///   file as it was. There is one exception: if only the directory cannot be synced in the end, that
     ///   is an [`Error::Io`] too. The copy has then replaced the file, but after a loss of power the old
-    ///   file may be back.
+    ///   file may be back, with the same documents. The next commit fails unless the directory can be synced.
     ///
     /// # Cost
     ///

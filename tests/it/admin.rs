@@ -852,6 +852,8 @@ fn an_ingestion_that_ends_answers_those_who_wait() -> TestResult {
         .stderr(Stdio::piped())
         .spawn()?;
     wait_for_client(&path);
+    // The request is taken up meanwhile. One that was not is told that the process has ended.
+    thread::sleep(Duration::from_millis(200));
     drop(stdin);
     let deleted = Ran::from(delete.wait_with_output()?);
     Ran::from(ingest.wait_with_output()?).expect(0);
