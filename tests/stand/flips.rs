@@ -1,7 +1,7 @@
 //! Damage: whatever bytes of a file are changed, each call gives an error or the right answer, in bounded memory.
 //!
 //! The right answer is that of the last commit. If the page is damaged that says which of two commits is the newest,
-//! the engine may show the commit before. With such a page of an older commit in its place, it may show that commit.
+//! the engine may show the commit before, and so it may where the whole end of a file is another's. With such a page of an older commit in its place, it may show that commit.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -698,7 +698,7 @@ fn of_other_lengths<'a>(
                 &victim.whole,
                 &other.whole,
                 "this file, then of another",
-                Shown::Last,
+                Shown::LastOrBefore,
             ),
             (
                 &other.whole,
@@ -710,7 +710,7 @@ fn of_other_lengths<'a>(
                 &victim.whole,
                 &victim.older[commit],
                 "this file, then of an older",
-                Shown::Last,
+                Shown::LastOrBefore,
             ),
             (
                 &victim.older[commit],
