@@ -36,6 +36,7 @@ mod html_standard;
 mod input;
 mod interrupted;
 mod kill;
+mod kills;
 mod large;
 mod leftovers;
 mod levels;

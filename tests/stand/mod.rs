@@ -12,4 +12,5 @@ mod flips;
 mod history;
 #[cfg(unix)]
 mod names;
+mod schedules;
 mod seeded_crashes;

@@ -170,3 +170,66 @@ impl Drop for Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Waits until so many stand in the line.
+    fn wait_for_line(turns: &Turns, length: usize) {
+        while turns.line.lock().waiting.len() != length {
+            thread::yield_now();
+        }
+    }
+
+    /// The test of the whole database can only guess when a thread stands in the line.
+    #[test]
+    fn the_turn_goes_to_the_first_in_the_line_whoever_asks_meanwhile() -> Result<()> {
+        let turns = Turns::default();
+        assert!(turns.take(Patience::Endless)?);
+        let (served, order) = mpsc::channel();
+        thread::scope(|scope| {
+            for number in 0..6 {
+                let (turns, served) = (&turns, served.clone());
+                scope.spawn(move || {
+                    assert!(turns.take(Patience::Endless).is_ok_and(|taken| taken));
+                    assert!(turns.is_used_here());
+                    _ = served.send(number);
+                    turns.give_back();
+                });
+                wait_for_line(turns, number + 1);
+            }
+            // Nobody gets in before those who wait, not even a thread that gives the turn back and asks at once.
+            assert!(!turns.take(Patience::None)?);
+            turns.give_back();
+            assert!(turns.take(Patience::Endless)?);
+            assert_eq!(order.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+            turns.give_back();
+            assert!(!turns.is_taken() && !turns.is_used_here());
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn who_leaves_the_line_gets_no_turn_and_keeps_nobody_from_it() -> Result<()> {
+        let turns = Turns::default();
+        assert!(turns.take(Patience::Endless)?);
+        let soon = Instant::now() + Duration::from_millis(20);
+        thread::scope(|scope| {
+            let impatient = scope.spawn(|| turns.take(Patience::Until(soon)));
+            assert!(matches!(impatient.join(), Ok(Ok(false))));
+            assert_eq!(turns.line.lock().waiting.len(), 0);
+            let patient = scope.spawn(|| turns.take(Patience::Endless));
+            wait_for_line(&turns, 1);
+            turns.give_back();
+            assert!(matches!(patient.join(), Ok(Ok(true))));
+            assert!(turns.is_taken());
+            turns.give_back();
+            Ok(())
+        })
+    }
+}
