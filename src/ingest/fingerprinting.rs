@@ -86,6 +86,24 @@ impl Fingerprinting {
         Some(Cow::Owned(text))
     }
 
+    /// As [`judge`](Self::judge), of a content that nobody else needs. A page is gone before its text is read, and a text
+    /// before its features are compared.
+    pub(super) fn judge_owned(
+        self,
+        content: Content,
+    ) -> Result<Option<(Fingerprint, Option<Sketch>)>, Reason> {
+        let Some(made) = self.fingerprinter else {
+            return self.judge(&content);
+        };
+        let text = match content {
+            Content::Text(text) => text,
+            Content::Html(html) => made.text_of_html(&html),
+            Content::Xhtml(page) => made.text_of_xhtml(&page),
+            other => return self.judge(&other),
+        };
+        Ok(made.fingerprint_and_sketch_of(text))
+    }
+
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
     pub(super) fn judge(
         self,

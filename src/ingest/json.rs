@@ -20,10 +20,12 @@ const HALF_A_PAIR: &str = "an escape is half of a surrogate pair, which is no ch
 pub(super) fn parse_json(line: &[u8], options: &ReadOptions) -> Result<Parsed, Reason> {
     let text = utf8(line)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let fields = FieldsOf(options)
+    let mut fields = FieldsOf(options)
         .deserialize(&mut deserializer)
         .map_err(|error| not_json(text, &error))?;
     deserializer.end().map_err(|error| not_json(text, &error))?;
+    // It holds a text with escapes once more.
+    drop(deserializer);
     let Some(content) = fields.content()? else {
         return Err(Reason::NoContent {
             fields: names_of(text),
@@ -204,7 +206,7 @@ impl Fields {
     }
 
     /// What a fingerprint is made from. `None` if there is nothing.
-    fn content(&self) -> Result<Option<Content>, Reason> {
+    fn content(&mut self) -> Result<Option<Content>, Reason> {
         match self.ready() {
             // A fingerprint of another form is that of another program, where there is a text to make one from.
             Err(_) if self.has_text() => {}
@@ -215,17 +217,23 @@ impl Fields {
         if let Some(features) = &self.features {
             return features_of(features).map(Content::Features).map(Some);
         }
-        let html = self.named_html.as_ref().or(self.html.as_ref());
-        let text = self.named_text.as_ref().or(self.text.as_ref());
-        match text_of("text", text)? {
+        // They can be large, and are not copied.
+        let html = self.named_html.take().or(self.html.take());
+        match self.named_text.take().or(self.text.take()) {
             // If the text is empty and there is HTML, the HTML counts.
-            Some(text) if !text.is_empty() || html.is_none() => {
-                return Ok(Some(Content::Text(text.to_owned())));
+            Some(Value::String(text)) if !text.is_empty() || html.is_none() => {
+                return Ok(Some(Content::Text(text)));
             }
-            _ => {}
+            None | Some(Value::String(_)) => {}
+            Some(_) => {
+                return Err(Reason::Field {
+                    name: "text",
+                    expected: "a text",
+                });
+            }
         }
         match html {
-            Some(Value::String(html)) => Ok(Some(Content::Html(html.clone()))),
+            Some(Value::String(html)) => Ok(Some(Content::Html(html))),
             Some(_) => Err(Reason::Field {
                 name: "html",
                 expected: "a text",

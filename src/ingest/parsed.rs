@@ -119,8 +119,10 @@ fn key_of(path: &Path) -> Vec<u8> {
 
 fn parse_tsv(line: &[u8]) -> Result<Parsed, Reason> {
     let (key, text) = split_at_tab(line)?;
-    let text = unescape(text);
-    let content = Content::Text(utf8(&text)?.to_owned());
+    let text = String::from_utf8(unescape(text)).map_err(|error| Reason::NotUtf8 {
+        valid_bytes: error.utf8_error().valid_up_to(),
+    })?;
+    let content = Content::Text(text);
     Ok(Parsed::new(Some(unescape(key)), content))
 }
 

@@ -2,11 +2,11 @@
 //! place.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::iter::Enumerate;
 use std::ops::Range;
 use std::sync::Arc;
 use std::vec::IntoIter;
+use std::{fmt, mem};
 
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -103,7 +103,7 @@ impl Record {
     /// Whether the record brings a ready fingerprint. `None` if that cannot be told: the record is
     /// marked as too short, or it would be rejected.
     pub(super) fn brings_fingerprint(&self) -> Option<bool> {
-        self.document_with(None).ok()?;
+        self.document_with(None, self.hash_for_key()).ok()?;
         match self.parsed.content {
             Content::Fingerprint(..) => Some(true),
             Content::Features(_) | Content::Text(_) | Content::Html(_) | Content::Xhtml(_) => {
@@ -148,14 +148,20 @@ impl Record {
     ///
     /// Those of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch); [`Reason::NoKey`];
     /// [`Reason::Document`] if a part of the document exceeds its limit.
-    pub fn into_document(self, rule: Fingerprinting) -> Result<Document, Rejected> {
-        self.document(rule)
+    pub fn into_document(mut self, rule: Fingerprinting) -> Result<Document, Rejected> {
+        let hash = self.hash_for_key();
+        // A text can be large. It is not kept beside its features.
+        let content = mem::replace(&mut self.parsed.content, Content::TooShort);
+        let made = rule
+            .judge_owned(content)
+            .and_then(|judged| self.document_with(judged, hash));
+        made.map_err(|reason| self.rejected(reason))
     }
 
     fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule
             .judge(&self.parsed.content)
-            .and_then(|judged| self.document_with(judged));
+            .and_then(|judged| self.document_with(judged, self.hash_for_key()));
         made.map_err(|reason| self.rejected(reason))
     }
 
@@ -182,14 +188,12 @@ impl Record {
     fn document_with(
         &self,
         judged: Option<(Fingerprint, Option<Sketch>)>,
+        hash: Option<u128>,
     ) -> Result<Document, Reason> {
         let key = match self.id {
             None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let text = match judged {
-                    Some(_) => None,
-                    None => self.hash_of_text(),
-                };
+                let text = hash.filter(|_| judged.is_none());
                 let key = self.parsed.key.as_deref();
                 let numbered = NumberedKey { id, text, key };
                 Cow::Owned(numbered.into())
@@ -212,6 +216,11 @@ impl Record {
         }
         document.validate().map_err(Reason::Document)?;
         Ok(document)
+    }
+
+    /// The hash of the text, if a place names the document. It tells texts apart that have no fingerprint.
+    fn hash_for_key(&self) -> Option<u128> {
+        self.id.and_then(|_| self.hash_of_text())
     }
 
     /// The hash of a text as it came.
@@ -259,7 +268,7 @@ impl Record {
             return Ok(Units(State::Whole(Some(Box::new(self)))));
         }
         // The text is not copied for each unit.
-        let text = match std::mem::replace(&mut self.parsed.content, Content::TooShort) {
+        let text = match mem::replace(&mut self.parsed.content, Content::TooShort) {
             Content::Text(text) => text,
             Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
             Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
@@ -409,7 +418,7 @@ impl Documents {
         }
         // Checks the payload too, and finds the time that all units have.
         let whole = record
-            .document_with(None)
+            .document_with(None, record.hash_for_key())
             .map_err(|reason| record.rejected(reason))?;
         record.parsed.seen = Some(whole.seen());
         record.parsed.payload.clear();

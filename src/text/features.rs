@@ -76,7 +76,12 @@ impl Features {
 
     /// The sketch of the shingles.
     pub(super) fn sketch(self, size: SketchSize) -> Option<Sketch> {
-        minwise::sketch(self.shingles, size)
+        let Self {
+            hashes, shingles, ..
+        } = self;
+        // A sketch needs none of them, and may need as much memory again.
+        drop(hashes);
+        minwise::sketch(shingles, size)
     }
 
     /// The features of this kind of a normalised text, hashed with `seed`, and the shingles, hashed with
@@ -148,8 +153,15 @@ impl Features {
     }
 }
 
-/// Keeps the first of equal hashes.
+/// Keeps one of equal hashes. In what order they are then means nothing.
 pub(super) fn keep_distinct(hashes: &mut Vec<u64>) {
+    // A set of so many does not fit into the cache of a processor, and takes more than twice the memory of the list.
+    const MANY: usize = 1 << 22;
+    if hashes.len() > MANY {
+        hashes.sort_unstable();
+        hashes.dedup();
+        return;
+    }
     // Faster than to sort them. Its hash has a seed that nobody knows, since pages can be hostile.
     let mut seen =
         HashSet::with_capacity_and_hasher(hashes.len(), foldhash::fast::RandomState::default());

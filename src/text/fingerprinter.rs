@@ -1,9 +1,13 @@
 //! Fingerprinter: text in, fingerprint out. Joins the steps of a scheme.
 
+use std::borrow::Cow;
+
 use super::features::{Features, Weighted};
 use super::html::{self, Syntax};
 use super::scheme::Scheme;
 use super::unicode::normalize;
+#[cfg(feature = "ingest")]
+use super::unicode::normalize_owned;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -287,8 +291,23 @@ impl Fingerprinter {
     ///
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
-        let text = normalize(text);
+        self.judge(normalize(text))
+    }
+
+    /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of a text that nobody else needs. Its memory is free
+    /// before more is taken.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn fingerprint_and_sketch_of(
+        &self,
+        text: String,
+    ) -> Option<(Fingerprint, Option<Sketch>)> {
+        self.judge(Cow::Owned(normalize_owned(text)))
+    }
+
+    /// The fingerprint and the sketch of a normalised text.
+    fn judge(&self, text: Cow<'_, str>) -> Option<(Fingerprint, Option<Sketch>)> {
         let mut features = Features::new(&text, self.scheme, self.sketch_size);
+        drop(text);
         if !features.are_enough(self.min_tokens()) {
             return None;
         }

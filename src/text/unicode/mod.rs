@@ -5,5 +5,7 @@ mod properties;
 mod ranges;
 mod words;
 
+#[cfg(feature = "ingest")]
+pub(crate) use normalize::normalize_owned;
 pub(super) use words::is_unspaced;
 pub(crate) use {normalize::normalize, words::tokens};

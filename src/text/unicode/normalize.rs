@@ -71,6 +71,19 @@ pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
+/// As [`normalize`], of a text that nobody else needs: one of ASCII is changed in its place.
+#[cfg(feature = "ingest")]
+pub(crate) fn normalize_owned(mut text: String) -> String {
+    if text.is_ascii() {
+        text.make_ascii_lowercase();
+        return text;
+    }
+    match normalize(&text) {
+        Cow::Owned(normalized) => normalized,
+        Cow::Borrowed(_) => text,
+    }
+}
+
 /// Normalises and folds a piece that is mostly not ASCII.
 ///
 /// Two kinds of characters stay the same and compose with nothing. Han characters do so by their nature. The
