@@ -34,6 +34,7 @@ mod parallel;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod plan;
+mod planted;
 mod process;
 #[cfg(feature = "serve")]
 mod serve;

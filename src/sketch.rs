@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::error::{Error, Result};
+use crate::planted::planted;
 
 /// The size of the sketches of a database, or that there are none. It is chosen when the database is created.
 ///
@@ -217,8 +218,13 @@ pub struct Similarity {
 impl Similarity {
     fn new(a: &Sketch, b: &Sketch) -> Self {
         let mut differing = 0;
+        let compared = match planted("the last byte of each eight of a sketch is not compared") {
+            true => u64::MAX >> 8,
+            false => u64::MAX,
+        };
         for (a, b) in a.bytes.as_chunks().0.iter().zip(b.bytes.as_chunks().0) {
-            differing += (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).count_ones();
+            let differs = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+            differing += (differs & compared).count_ones();
         }
         Self {
             differing,

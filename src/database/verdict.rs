@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Verdicts;
 use crate::parallel;
 use crate::plan::{NearFingerprint, ProbeSet};
+use crate::planted::planted;
 use crate::store::{Numbered, Reader, Transaction};
 
 /// The fewest documents that are searched for together, by one thread. With fewer, threads wait for each other more
@@ -324,7 +325,9 @@ impl WriteTxn {
             OnMatch::Replace => {
                 if let Some(outranked) = outranked(&self.writer, document, search)? {
                     for found in outranked {
-                        self.writer.remove(&found)?;
+                        if !planted("a replaced document stays") {
+                            self.writer.remove(&found)?;
+                        }
                         verdict.deleted.push(found.1);
                     }
                     return Ok(Outcome::Store);
@@ -373,7 +376,10 @@ impl WriteTxn {
             fingerprint,
             max_distance,
         };
-        let written = self.near_written.find(&mut self.writer, query)?;
+        let mut written = self.near_written.find(&mut self.writer, query)?;
+        if planted("a batch does not find its own documents") {
+            written = &[];
+        }
         let reader = self.writer.reader();
         let target = SearchTarget::from_document(document, fingerprint, policy);
         let most = policy.most_listed();
@@ -422,7 +428,7 @@ impl<'a> NearNow<'a> {
         };
         let removed = writer.removed_fingerprints();
         let has_removed = match &committed.fingerprints {
-            _ if removed.is_empty() => false,
+            _ if removed.is_empty() || planted("a batch finds what it has removed") => false,
             Some(near) => near.iter().any(|near| removed.contains(&near.fingerprint)),
             None => true,
         };

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 
 use super::read::Reader;
 use crate::error::Result;
+use crate::planted::planted;
 use crate::store::file::KnownNames;
 use crate::store::numbers::ScopeNumber;
 
@@ -71,6 +72,9 @@ impl ScopeNames {
             numbers.extend(reader.scope_number(name)?);
         }
         let all = numbers.len() == self.0.names.len();
+        if numbers.len() > 1 && planted("a scope of a question is left out") {
+            numbers.pop();
+        }
         numbers.sort_unstable();
         numbers.dedup();
         let numbers: Arc<[ScopeNumber]> = numbers.into();

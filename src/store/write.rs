@@ -16,6 +16,7 @@ use crate::files::directory_of;
 use crate::fingerprint::Fingerprint;
 use crate::metrics::{Count, Timed};
 use crate::plan::Candidates;
+use crate::planted::planted;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
     Blocks, DocumentBlock, DocumentRef, Entry, FileSeed, Packed, pack_documents,
@@ -187,9 +188,12 @@ impl Transaction {
             ..
         } = self;
         let shared = &turn;
-        let Some(operations) = operations else {
+        let Some(mut operations) = operations else {
             return commit_as_levels(shared, view, written);
         };
+        if planted("the log loses its tail") {
+            operations.pop();
+        }
         throttle(shared, operations.len())?;
         shared.ensure_certain()?;
         let appended = Appended::new(
@@ -201,13 +205,21 @@ impl Transaction {
         let sources = SourceRows::new(written.sources, &view)?;
         // The view keeps pages that this commit can then use again.
         drop(view);
+        let mut sources = Some(sources);
+        if planted("a position of a source is committed before its documents") {
+            put_sources_alone(shared, &mut sources)?;
+        }
+        let comes_late = planted("a position of a source is committed late");
         shared.commit_transaction(|edit, of| {
             edit.state.counters = written.counters;
             edit.append(&operations, runs);
             edit.add_scopes(written.scopes);
-            edit.put_sources(sources);
+            if !comes_late && let Some(sources) = sources.take() {
+                edit.put_sources(sources);
+            }
             appended.apply(edit, of)
-        })
+        })?;
+        put_sources_alone(shared, &mut sources)
     }
 
     /// Commits a change that was prepared elsewhere. This transaction must have changed nothing itself.
@@ -251,6 +263,10 @@ impl Transaction {
             .spill_if_long(&shared.target, &shared.sizes)?;
         let scope = self.scope_number_or_new(document.scope())?;
         let settings = self.view.settings();
+        let scope = match planted("a document is listed in the wrong scope") {
+            true => ScopeNumber::EMPTY,
+            false => scope,
+        };
         let put = Operation::new(Change::Put, number, document, scope, settings);
         self.apply(put);
         Ok(())
@@ -263,7 +279,13 @@ impl Transaction {
         document: &Document,
         successor: Option<Fingerprint>,
     ) -> Result<()> {
-        self.written.counters.uncount(document);
+        if !planted("a removal is not counted") {
+            self.written.counters.uncount(document);
+        }
+        let next = &mut self.written.counters.next_document;
+        if number.0 + 1 == *next && planted("a number is given twice") {
+            *next -= 1;
+        }
         self.removed.extend(document.fingerprint());
         let fingerprint_gone = match document.fingerprint() {
             fingerprint if fingerprint == successor => false,
@@ -306,6 +328,17 @@ impl Transaction {
         self.written.scopes.insert(name.to_owned(), number);
         Ok(number)
     }
+}
+
+/// Commits rows of sources without the documents that they belong to. Only planted bugs leave any.
+fn put_sources_alone(shared: &Shared, sources: &mut Option<SourceRows>) -> Result<()> {
+    let Some(sources) = sources.take() else {
+        return Ok(());
+    };
+    shared.commit_transaction(|edit, _| {
+        edit.put_sources(sources);
+        Ok(())
+    })
 }
 
 /// Commits a transaction that is too long for the log: as a new first level of each set. Rows of the log

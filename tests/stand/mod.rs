@@ -5,12 +5,16 @@
 
 mod allocations;
 mod answers;
+mod child;
 mod crashes;
 mod cuts;
+mod expiring;
 mod failing;
 mod flips;
 mod history;
 #[cfg(unix)]
 mod names;
+mod planted;
+mod reopening;
 mod schedules;
 mod seeded_crashes;

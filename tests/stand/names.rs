@@ -376,6 +376,56 @@ fn a_commit_makes_the_name_of_its_file_durable_too() -> Result<()> {
     Ok(())
 }
 
+/// What a folder of files promises when something that gave a file its name has returned: the file was synced again
+/// under its name, since some file systems ask for that, and so was the folder.
+fn assert_name_is_durable(journal: &Journal, name: &str, what: &str) {
+    let events = journal.events();
+    let is_named =
+        |event: &DiskEvent| matches!(event, DiskEvent::Named(_, path) if name_of(path) == name);
+    let named = events.iter().rposition(is_named);
+    let named = named.unwrap_or_else(|| panic!("{what} gives no file the name {name}"));
+    let DiskEvent::Named(file, _) = events[named] else {
+        unreachable!("it is the event of a name");
+    };
+    let later = &events[named..];
+    let is_synced = |event: &DiskEvent| matches!(event, DiskEvent::Sync(synced) if *synced == file);
+    assert!(
+        later.iter().any(is_synced),
+        "{what} does not sync the file under its name"
+    );
+    let is_folder = |event: &DiskEvent| matches!(event, DiskEvent::SyncDirectory);
+    assert!(
+        later.iter().any(is_folder),
+        "{what} does not sync the folder"
+    );
+}
+
+/// A commit makes the name of its file durable too. So without a commit behind it, a compaction that synced nothing
+/// lost nothing, and no power cut showed it. But it had told that the copy was there, and the old plan was back.
+#[test]
+fn what_gives_a_file_its_name_makes_it_durable_before_it_returns() -> Result<()> {
+    let home = InFolder::new();
+    let journal = home.journal.clone();
+    let copy = home.folder.path().join(COPY);
+    let built = home.folder.path().join("built.simdb");
+    let mut runner = Runner::new(home, &Settings::for_tests())?;
+    assert_name_is_durable(&journal, NAME, "creation");
+    runner.run(&put("a"))?;
+    // No merge may sync the file by chance.
+    runner.run(&Operation::Settle)?;
+    runner.run(&Operation::Compact)?;
+    assert_name_is_durable(&journal, NAME, "compaction");
+    runner.run(&Operation::Replan("6x21"))?;
+    assert_name_is_durable(&journal, NAME, "another plan");
+    runner.database().snapshot()?.backup(&copy)?;
+    assert_name_is_durable(&journal, COPY, "a backup");
+    let options = CreateOptions::new().scheme(crate::Scheme::External);
+    let one = Document::new("a", Fingerprint::from_bits(1));
+    drop(Database::build(&built, &options, [Ok(one)], 1 << 16)?);
+    assert_name_is_durable(&journal, "built.simdb", "building");
+    Ok(())
+}
+
 /// A transaction of one document.
 fn put(key: &str) -> Operation {
     let document = Document::new(key, Fingerprint::from_bits(7)).with_seen(0);

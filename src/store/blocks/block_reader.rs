@@ -10,6 +10,7 @@ use super::row::{Lists, Row};
 use super::{packed, packed_part};
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
+use crate::planted::planted;
 use crate::store::engine::{BlockSource, BlockTable, LevelName};
 
 /// The blocks of one commit.
@@ -166,7 +167,9 @@ impl<'a> SetBlocks<'a> {
             .blocks
             .source
             .read_block(level, entry.high.number(), &mut |bytes| {
-                if self.blocks.file.checksum(bytes) != entry.checksum {
+                if self.blocks.file.checksum(bytes) != entry.checksum
+                    && !planted("the checksum of a block is not compared")
+                {
                     return Err(damaged("its checksum is not the one in the directory"));
                 }
                 let tallies = &self.cache().tallies;

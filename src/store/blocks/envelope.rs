@@ -10,6 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::planted::planted;
+
 /// The kind of a stored value. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -106,7 +108,8 @@ pub(crate) fn unseal<'a>(
         .split_at_checked(HEADER_BYTES)
         .ok_or("shorter than its header")?;
     let (checksum, header) = header.split_at(CHECKSUM_BYTES);
-    if xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], file.of_row(row)).to_le_bytes() != checksum {
+    let found = xxh3_64_with_seed(&bytes[CHECKSUM_BYTES..], file.of_row(row));
+    if found.to_le_bytes() != checksum && !planted("the checksum of a record is not compared") {
         return Err("its checksum is wrong");
     }
     match header {

@@ -14,6 +14,7 @@ use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
 use crate::files::{NewFile, is_same_file};
+use crate::planted::planted;
 use crate::process::{Kept, PerProcess, Process};
 
 /// What a store may do with its file.
@@ -288,9 +289,14 @@ impl Engine {
         };
         guarded(|| {
             let mut txn = engine.enter()?.begin_write().map_err(engine_error)?;
+            let durability = match planted("a commit is not synced") {
+                true => Durability::None,
+                false => durability,
+            };
             txn.set_durability(durability).map_err(engine_error)?;
             // With this the file opens in milliseconds after a crash, whatever its size.
-            txn.set_quick_repair(matches!(durability, Durability::Immediate));
+            let is_quick = !planted("a killed file is scanned when it is opened");
+            txn.set_quick_repair(is_quick && matches!(durability, Durability::Immediate));
             write(&txn)?;
             txn.commit().map_err(engine_error)
         })

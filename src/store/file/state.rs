@@ -16,6 +16,7 @@ use super::schema::{DOCUMENTS, Set, SetRow, block_tables, by_row};
 use crate::error::{Error, Result};
 use crate::files::NewFile;
 use crate::plan::Plan;
+use crate::planted::planted;
 use crate::store::blocks::{
     BlockId, Blocks, Entry, Fields, FileSeed, HEADER_BYTES, Kind, Packed, Problem, Row, seal,
     share_of_sum, unseal,
@@ -369,7 +370,7 @@ impl Opening<'_> {
             decode_page(self.settings.file, page, bytes, &mut operations)
                 .map_err(|problem| Error::damaged("log", &page, problem))
         })?;
-        if sum != wanted {
+        if sum != wanted && !planted("the sum of the log is not compared") {
             let problem = "the pages from here on are not those of the last commit";
             return Err(Error::damaged("log", &pages.start, problem));
         }
@@ -515,7 +516,9 @@ impl Edit {
     /// Leaves out the pages of the log whose rows are in no run any more, and removes some of those that were left
     /// out. To remove all at once takes longer than a transaction may have to wait.
     pub(crate) fn drop_log(&mut self) {
-        if !self.state.sets.any_frozen() && self.state.first_page < self.state.frozen_pages {
+        let is_needed =
+            self.state.sets.any_frozen() && !planted("the log is dropped before it is merged");
+        if !is_needed && self.state.first_page < self.state.frozen_pages {
             self.state.first_page = self.state.frozen_pages;
             self.state.log_sums.frozen = 0;
         }

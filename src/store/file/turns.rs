@@ -132,6 +132,14 @@ impl Turns {
     }
 }
 
+#[cfg(test)]
+impl Shared {
+    /// How many wait for their turn to write.
+    pub(crate) fn waiting_for_turns(&self) -> usize {
+        self.turns.line.lock().waiting.len()
+    }
+}
+
 /// The right to write. It is given back when this is dropped.
 pub(crate) struct Turn(Arc<Shared>);
 

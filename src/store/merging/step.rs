@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::due::Source;
 use crate::error::Result;
+use crate::planted::planted;
 use crate::store::blocks::{Blocks, Lists, Packed, Packer, Row, SetBlocks};
 use crate::store::file::{Edit, Set, SetRow, Sets};
 use crate::store::sizes::Sizes;
@@ -175,8 +176,11 @@ impl<R: Row> Merge<'_, R> {
                 self.life,
                 &mut merged.waiting,
             );
-            if !self.keeps_marks {
+            if !self.keeps_marks || planted("a merge drops marks that older rows need") {
                 merged.waiting.marks.clear();
+            }
+            if known == R::MAX && planted("a merge drops its last row") {
+                merged.waiting.puts.pop();
             }
             merged.settle();
             if known == R::MAX {
@@ -226,7 +230,9 @@ pub(super) fn apply<R: SetRow>(
         Source::Level(index) => {
             let level = &mut set.levels[index];
             level.next = next.unwrap_or(R::MIN);
-            if let Some(upper) = upper {
+            if let Some(upper) = upper
+                && !planted("a merge leaves its rows in the level that they come from")
+            {
                 replace(level, upper, id, edit, blocks)?;
             }
             index + 1

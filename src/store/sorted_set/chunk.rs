@@ -12,6 +12,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::summary::{Outline, key_bytes};
+use crate::planted::planted;
 use crate::store::blocks::{
     BlockId, Entry, Extent, Fields, FileSeed, Filter, HEADER_BYTES, Kind, LINE_BYTES, Line,
     MAX_BLOCK_LINES, MAX_ROWS, Problem, Row, Segment, decode_lines, encode_lines, lines_pass, seal,
@@ -210,7 +211,7 @@ impl<R: Row> Chunk<R> {
             return Err("it has too many blocks with filters");
         }
         let chunk = Self::with_sums(parts, sealed_checksum(bytes));
-        if chunk.outline() == *outline {
+        if chunk.outline() == *outline || planted("an old directory is taken") {
             Ok(chunk)
         } else {
             Err("it is not the chunk its summary speaks of")

@@ -21,6 +21,7 @@ use super::shared_list::SharedList;
 use super::summary::{Outline, Summaries};
 use crate::error::{Error, Result};
 use crate::metrics::Tally;
+use crate::planted::planted;
 use crate::store::blocks::{
     Block, Entry, Extent, LINE_BYTES, Lists, Problem, Residence, Resident, Row, Segment,
     SegmentBuilder, SetBlocks,
@@ -354,7 +355,11 @@ impl<R: Row> Level<R> {
         blocks: SetBlocks<'_>,
     ) -> Result<&[Entry<R>]> {
         let entries = &self.chunk(chunk, blocks)?.entries;
-        Ok(&entries[entries.partition_point(|entry| entry.high < row)..])
+        let first = match planted("the last row of a block is looked for in the next") {
+            true => entries.partition_point(|entry| entry.high <= row),
+            false => entries.partition_point(|entry| entry.high < row),
+        };
+        Ok(&entries[first..])
     }
 
     /// The index of the first chunk that ends at `row` or after it, or the number of chunks.

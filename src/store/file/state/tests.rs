@@ -239,3 +239,46 @@ fn operations_read_back_from_their_own_page_and_file_only() -> Result<(), Proble
     assert!(decode_page(file, number, &bytes, &mut Vec::new()).is_err());
     Ok(())
 }
+
+/// A page of another commit is whole, and its own checksum is right. Only the sum of all pages tells that it is not the
+/// one that was committed.
+#[test]
+fn a_whole_page_of_the_log_that_is_not_of_the_last_commit_is_refused() -> Result<()> {
+    let settings = Settings::for_tests();
+    let (block_tables, meta) = first_rows(&settings);
+    let engine = Engine::on_backend(Recording::default(), 1 << 20, Some((block_tables, &meta)))?;
+    let put = |number| Operation {
+        change: Change::Put,
+        number: DocumentNumber(number),
+        key_hash: number,
+        fingerprint: None,
+        scope: ScopeNumber::EMPTY,
+    };
+    let committed = [put(1), put(2)];
+    let mut edit = Edit::new(State::new(&settings.plan), settings.file, &Sizes::default());
+    edit.append(&committed, runs_of(&committed, &settings.plan));
+    edit.write(&engine)?;
+    let read = || read_state(&engine.begin_read(0)?, &settings);
+    assert_eq!(read()?.recent_operations, 2);
+    let log_of = |operations: &[Operation]| Changes {
+        log: encode_log(settings.file, 1, operations),
+        ..Changes::default()
+    };
+    let emptied = Changes {
+        log_begins_at: Some(2),
+        ..Changes::default()
+    };
+    for operations in [&committed[..1], &committed[1..], &[]] {
+        engine.apply(&emptied, &[])?;
+        engine.apply(&log_of(operations), &[])?;
+        let refused = read().map(drop);
+        assert!(
+            matches!(refused, Err(Error::Damaged { table: "log", .. })),
+            "{refused:?}"
+        );
+    }
+    engine.apply(&emptied, &[])?;
+    engine.apply(&log_of(&committed), &[])?;
+    assert_eq!(read()?.recent_operations, 2);
+    Ok(())
+}
