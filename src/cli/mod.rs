@@ -76,8 +76,8 @@ mod tests {
                 let name = used.trim_start_matches('{').trim_start();
                 let name: String = name.chars().take_while(|c| c.is_alphanumeric()).collect();
                 let shown = [
-                    "cli", "dedup", "eval", "files", "ingest", "inspect", "parquet", "serve",
-                    "source", "sql",
+                    "cli", "dedup", "eval", "files", "ingest", "inspect", "parquet", "planted",
+                    "serve", "source", "sql",
                 ];
                 let is_shown = name.starts_with(char::is_uppercase) || shown.contains(&&*name);
                 assert!(

@@ -57,6 +57,7 @@ mod pairs;
 mod panics;
 mod patience;
 mod plan;
+mod planted;
 mod report;
 mod resuming;
 mod screen;
