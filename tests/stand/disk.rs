@@ -6,7 +6,7 @@
 //! the others and of the content of the file.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -100,10 +100,28 @@ impl Journal {
         self.0.events.lock().push(event);
     }
 
+    /// Flips a bit in the last new file that has these bytes, as a disk may do behind the back of everybody. Returns
+    /// whether there is one.
+    pub(crate) fn damage(&self, bytes: &[u8]) -> bool {
+        let files = self.0.files.lock();
+        files.iter().rev().any(|file| damage(file, bytes).is_some())
+    }
+
     /// What happened so far.
     pub(crate) fn events(&self) -> Vec<DiskEvent> {
         self.0.events.lock().clone()
     }
+}
+
+/// Flips a bit of these bytes in a file.
+fn damage(file: &File, bytes: &[u8]) -> Option<()> {
+    let mut content = vec![0; file.metadata().ok()?.len() as usize];
+    file.read_exact_at(&mut content, 0).ok()?;
+    let at = content
+        .windows(bytes.len())
+        .position(|part| part == bytes)?;
+    let flipped = [bytes[0] ^ 1];
+    file.write_all_at(&flipped, at as u64).ok()
 }
 
 /// Notes a new file in a folder.

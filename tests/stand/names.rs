@@ -2,12 +2,13 @@
 //! is written whole. Under each name there is the old file or the new one, and it is whole.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use super::cuts::{Commits, Unsynced};
 use super::history::{
-    Ground, History, Home, Model, Operation, Random, Repeat, Runner, SIZES, Write, amount, seed_or,
+    Content, Ground, History, Home, Model, Operation, Random, Repeat, Runner, SIZES, Write, amount,
+    seed_or,
 };
 use super::seeded_crashes::examine;
 use crate::database::{CreateOptions, Database};
@@ -16,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::files::disk::{DiskEvent, FileNumber, Journal};
 use crate::files::fail_directory_syncs;
 use crate::fingerprint::Fingerprint;
+use crate::memory::{Cache, Memory};
 use crate::store::{Access, CacheLimit, Event, Image, Settings, Store};
 
 /// A home that is a folder of files. What reaches the file system is in the journal.
@@ -423,6 +425,43 @@ fn what_gives_a_file_its_name_makes_it_durable_before_it_returns() -> Result<()>
     let one = Document::new("a", Fingerprint::from_bits(1));
     drop(Database::build(&built, &options, [Ok(one)], 1 << 16)?);
     assert_name_is_durable(&journal, "built.simdb", "building");
+    Ok(())
+}
+
+/// A disk may take what is written and keep something else. So a copy is read back before it replaces the file, which
+/// is then the only one. Without a cache, the engine reads it from the disk.
+#[test]
+fn a_copy_that_the_disk_has_changed_does_not_replace_the_file() -> Result<()> {
+    let home = InFolder::new();
+    let limit = CacheLimit::new(Cache::Bytes(0), Memory::default());
+    let store = Store::create(&home.path(), &Settings::for_tests(), limit, SIZES)?;
+    let database = Database::of_store(store.into());
+    let mut random = Random::new(7);
+    let mut payload = Vec::new();
+    for key in 0..20u64 {
+        // Such bytes are stored as they are, since they cannot be packed.
+        payload = (0..200).map(|_| random.next() as u8).collect();
+        let document = Document::new(format!("key {key}"), Fingerprint::from_bits(key));
+        let mut txn = database.begin_write()?;
+        txn.insert(&document.with_seen(0).with_payload(payload.clone()))?;
+        txn.commit()?;
+    }
+    database.settle()?;
+    let before = Content::of(&database)?;
+    let mut is_damaged = false;
+    let compacted = database.compact(|done, all| {
+        // From the first call with all rows on, the copy is there, and is read back. Its documents come last.
+        is_damaged = is_damaged || done == all && home.journal.damage(&payload);
+        ControlFlow::Continue(())
+    });
+    assert!(is_damaged, "the copy does not have the payload");
+    assert!(
+        matches!(compacted, Err(Error::Damaged { .. })),
+        "{compacted:?}"
+    );
+    assert_eq!(Content::of(&database)?, before);
+    database.compact(|_, _| ControlFlow::Continue(()))?;
+    assert_eq!(Content::of(&database)?, before);
     Ok(())
 }
 

@@ -35,6 +35,9 @@ planted_bugs! {
     rows_that_a_merge_does_not_replace_are_caught:
         "a merge leaves its rows in the level that they come from" =>
         "store::merging::tests::merges_move_rows_and_lose_none";
+    a_number_that_is_forgotten_early_is_caught:
+        "a number is forgotten before its mark has come" =>
+        "store::merging::tests::numbers_of_a_block_that_an_expiry_took_out_stay_until_their_marks_have_come";
     a_block_that_is_not_compared_is_caught: "the checksum of a block is not compared" =>
         "store::sorted_set::tests::a_damaged_or_missing_block_is_an_error_that_names_the_set";
     a_record_that_is_not_compared_is_caught: "the checksum of a record is not compared" =>
@@ -84,6 +87,8 @@ planted_bugs! {
 
 #[cfg(unix)]
 planted_bugs! {
+    a_copy_that_is_not_read_back_is_caught: "a copy is not read back" =>
+        "database::stand::names::a_copy_that_the_disk_has_changed_does_not_replace_the_file";
     a_rename_that_is_not_synced_is_caught: "a compaction syncs nothing after its rename" =>
         "database::stand::names::what_gives_a_file_its_name_makes_it_durable_before_it_returns";
     a_name_that_is_not_synced_is_caught: "the name of a new file is not synced" =>

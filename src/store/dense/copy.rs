@@ -270,6 +270,9 @@ pub(super) fn verified(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<View> {
     let view = View::read(copy, Arc::new(settings), cache)?;
+    if planted("a copy is not read back") {
+        return Ok(view);
+    }
     let new = view.state();
     for set in new.sets.sets() {
         by_row!(set, set => read_all(&view, set, go_on)?);

@@ -13,12 +13,12 @@ use crate::document::Document;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::plan::Plan;
-use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, pack_documents};
+use crate::store::blocks::{Blocks, DocumentBlock, MemoryBlocks, Packed, pack_documents};
 use crate::store::engine::{LevelChange, LevelName};
 use crate::store::file::{Change, Operation};
 use crate::store::file::{
     DEAD, DOCUMENTS, Edit, KEYS, Overlays, POSTINGS, Set, SetRow, State, by_row, key_row, permuted,
-    posting_row,
+    posting_row, runs_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -267,6 +267,17 @@ impl Model {
         operations
     }
 
+    /// Removes a document.
+    fn remove(&mut self, number: u64, unstored: bool) -> Operation {
+        self.live.remove(&number);
+        let fingerprint_gone = self.live.keys().all(|&other| bits(other) != bits(number));
+        let change = Change::Remove {
+            fingerprint_gone,
+            unstored,
+        };
+        operation(change, number)
+    }
+
     fn agree(&self, file: &MemoryFile) -> Result<()> {
         let operations = || {
             self.live
@@ -420,6 +431,66 @@ fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> 
         "{} are dead",
         file.rows(DEAD)?.len()
     );
+    assert_whole(&file);
+    Ok(())
+}
+
+/// An expiry takes a block of documents out of the file, and marks the numbers of its dead documents. Until the marks
+/// have come down, these numbers stay, also when the blocks around are written anew. Otherwise the marks would mark
+/// nothing, and be counted against other numbers.
+#[test]
+fn numbers_of_a_block_that_an_expiry_took_out_stay_until_their_marks_have_come() -> Result<()> {
+    let mut file = MemoryFile::new();
+    let mut model = Model::default();
+    for _ in 0..6 {
+        file.transact(&model.transact(20, &[]))?;
+    }
+    let mut removals = Vec::new();
+    for number in (1..=120).filter(|number| number % 3 != 0) {
+        removals.push(model.remove(number, false));
+    }
+    file.transact(&removals)?;
+    let documents = file.state.documents.clone();
+    let blocks = file.memory.blocks();
+    let of = blocks.of_table(DOCUMENTS.table);
+    let highs = documents.entries(documents.all(), of)?;
+    let highs: Vec<u64> = highs.map(|entry| entry.high).collect();
+    let taken = highs[2];
+    let mut operations = Vec::new();
+    for number in highs[1] + 1..=taken {
+        operations.push(match model.live.contains_key(&number) {
+            true => model.remove(number, true),
+            false => Operation::forget(DocumentNumber(number)),
+        });
+    }
+    let runs = runs_of(&operations, &file.plan);
+    file.commit(|edit, blocks| {
+        edit.append(&operations, runs);
+        let of = blocks.of_table(DOCUMENTS.table);
+        let positions = documents.overlapping(&(taken..=taken), of)?;
+        let none: Vec<Packed<u64>> = Vec::new();
+        edit.state.documents = edit.replace(DOCUMENTS, &documents, positions, none, blocks)?;
+        Ok(())
+    })?;
+    let mut sweep = Sweep::default();
+    let mut rewritten = 0;
+    loop {
+        match reclaim::prepare(&file.state, &file.memory.blocks(), &mut sweep, &SIZES)? {
+            Look::Found(found) => {
+                file.commit(|edit, blocks| reclaim::apply(found, edit, blocks))?;
+                rewritten += 1;
+            }
+            Look::NothingYet => {}
+            Look::Done => break,
+        }
+    }
+    assert!(rewritten > 1, "{rewritten} parts were written anew");
+    let (puts, marks) = file.state.sets[DEAD].rows();
+    assert!(marks > 0, "the marks have come down already");
+    assert_eq!(puts - marks, file.rows(DEAD)?.len() as u64);
+    model.agree(&file)?;
+    file.fold()?;
+    model.agree(&file)?;
     assert_whole(&file);
     Ok(())
 }
