@@ -100,11 +100,13 @@ impl Journal {
         self.0.events.lock().push(event);
     }
 
-    /// Flips a bit in the last new file that has these bytes, as a disk may do behind the back of everybody. Returns
-    /// whether there is one.
-    pub(crate) fn damage(&self, bytes: &[u8]) -> bool {
+    /// Flips a bit of these bytes in the newest file, as a disk may do behind the back of everybody. Returns whether it
+    /// has them.
+    pub(crate) fn damage_newest(&self, bytes: &[u8]) -> bool {
         let files = self.0.files.lock();
-        files.iter().rev().any(|file| damage(file, bytes).is_some())
+        files
+            .last()
+            .is_some_and(|file| damage(file, bytes).is_some())
     }
 
     /// What happened so far.

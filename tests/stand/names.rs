@@ -451,7 +451,7 @@ fn a_copy_that_the_disk_has_changed_does_not_replace_the_file() -> Result<()> {
     let mut is_damaged = false;
     let compacted = database.compact(|done, all| {
         // From the first call with all rows on, the copy is there, and is read back. Its documents come last.
-        is_damaged = is_damaged || done == all && home.journal.damage(&payload);
+        is_damaged = is_damaged || done == all && home.journal.damage_newest(&payload);
         ControlFlow::Continue(())
     });
     assert!(is_damaged, "the copy does not have the payload");
