@@ -18,23 +18,14 @@ use simdb::dedup::{Dedup, DedupEvent, DedupStep};
 use simdb::ingest::ReadOptions;
 use simdb::{Clustering, Database, Document, Error, Fingerprinter, OpenOptions, Scheme, Survivor};
 
+use crate::support::random::Random;
 use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simdb};
 
-/// Numbers that look random.
-struct Random(u64);
-
+/// What these tests are made of.
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % end
-    }
-
     /// A text of which others differ in a few words, or in none.
     fn text(&mut self, bases: u64) -> String {
-        let mut words = Self(self.below(bases));
+        let mut words = Self::new(self.below(bases));
         let mut text: Vec<String> = (0..80)
             .map(|_| format!("word{}", words.below(5_000)))
             .collect();
@@ -150,7 +141,7 @@ fn listed(path: &Path) -> Result<BTreeSet<usize>, Box<dyn std::error::Error>> {
 #[test]
 fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
     let folder = Folder::new()?;
-    let (lines, removed) = odd_lines(2_000, &mut Random(7))?;
+    let (lines, removed) = odd_lines(2_000, &mut Random::new(7))?;
     assert!(removed.len() > 200 && removed.len() < 1_800);
     let text = lines.concat();
     let expected = survivors(&lines, &removed);
@@ -233,7 +224,7 @@ fn what_survives_is_copied_byte_for_byte_from_every_packing() -> TestResult {
 #[test]
 fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let texts: Vec<(usize, String)> = (1..=300).map(|line| (line, random.text(90))).collect();
     let lines: Vec<String> = texts
         .iter()
@@ -262,7 +253,7 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
 #[test]
 fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     fs::create_dir_all(folder.path("in/deep/er"))?;
     let mut texts = Vec::new();
     for number in 1..=60usize {
@@ -358,7 +349,7 @@ fn archive(count: usize, random: &mut Random) -> Vec<(Vec<u8>, Option<String>)> 
 #[test]
 fn web_archives_keep_their_records_and_each_of_them_packed() -> TestResult {
     let folder = Folder::new()?;
-    let records = archive(200, &mut Random(5));
+    let records = archive(200, &mut Random::new(5));
     let texts: Vec<(usize, String)> = records
         .iter()
         .enumerate()
@@ -442,7 +433,7 @@ fn texts_that_are_too_short_go_only_if_they_are_the_same() -> TestResult {
 #[test]
 fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
     let folder = Folder::new()?;
-    let text = Random(1).text(1);
+    let text = Random::new(1).text(1);
     let line = |id: &str, rank: i64, seen: i64| {
         format!("{{\"id\":\"{id}\",\"rank\":{rank},\"seen\":{seen},\"text\":\"{text}\"}}\n")
     };
@@ -471,7 +462,7 @@ fn survivors_are_chosen_by_the_order_that_is_asked_for() -> TestResult {
 #[test]
 fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     let line = |(number, text): &(usize, String)| {
         format!("{{\"id\":\"doc {}\",\"text\":\"{text}\"}}\n", number % 90)
     };
@@ -546,7 +537,7 @@ fn a_corpus_is_cleaned_against_those_before_it() -> TestResult {
 #[test]
 fn killed_again_and_again_it_ends_as_if_it_had_not_been() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(99);
+    let mut random = Random::new(99);
     let (lines, removed) = odd_lines(3_000, &mut random)?;
     let jsonl = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
     let records = archive(600, &mut random);
@@ -646,7 +637,7 @@ fn contents(path: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
 #[test]
 fn a_stopped_run_goes_on_only_with_the_same_command_and_the_same_inputs() -> TestResult {
     let folder = Folder::new()?;
-    let (lines, _) = odd_lines(2_000, &mut Random(2))?;
+    let (lines, _) = odd_lines(2_000, &mut Random::new(2))?;
     let input = folder.file("a.jsonl", lines.concat())?;
     let output = folder.path("out.jsonl");
     let dedup = || {
@@ -946,7 +937,7 @@ fn a_run_that_was_killed_at_its_very_beginning_begins_anew() -> TestResult {
 #[test]
 fn a_long_record_of_a_web_archive_is_one_part() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut record = |bytes: u64| {
         let body: String = (0..bytes / 8)
             .map(|_| format!("{:07} ", random.below(10_000_000)))
@@ -1057,7 +1048,7 @@ fn who_reads_a_few_groups_only_gets_no_error() -> TestResult {
 #[test]
 fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     let text = |i: u64, random: &mut Random| {
         let words: Vec<String> = (0..12)
             .map(|_| format!("w{}", random.below(100_000)))
@@ -1094,7 +1085,7 @@ fn the_output_is_in_place_before_anything_is_stored_in_a_database() -> TestResul
 #[test]
 fn an_input_that_is_changed_in_its_middle_is_told() -> TestResult {
     let folder = Folder::new()?;
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let lines: String = (0..3_000)
         .map(|i| format!("{i}\t{}\n", random.text(800)))
         .collect();

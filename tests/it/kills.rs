@@ -22,6 +22,7 @@ use simdb::{
     WriterOptions,
 };
 
+use crate::support::random::{chosen_amount, seed_or};
 use crate::support::{Folder, LIMIT, assert_sound, go_on, tiny, within};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -63,7 +64,8 @@ impl Operation {
         let chosen = mixed([seed ^ thread, life, number]);
         let key = format!("w{thread} {}", chosen % KEYS);
         // Many fingerprints are near each other.
-        let bits = (chosen >> 8) % 9 * 0x1111_1111_1111_1111 ^ 1 << (chosen >> 16) % 64;
+        let centre = (chosen >> 8) % 9 * 0x1111_1111_1111_1111;
+        let bits = centre ^ 1 << ((chosen >> 16) % 64);
         let document = Document::new(key.clone(), Fingerprint::from_bits(bits))
             .with_seen(number as i64)
             .with_payload(format!("{life} {number}"));
@@ -496,15 +498,12 @@ fn ensure_found(database: &Database, stored: &Stored) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How often to kill: as `SIMDB_KILLS` says, often for a long run, and else as often as there is time for.
-fn wanted() -> Result<(usize, Duration), Failure> {
-    if let Ok(kills) = std::env::var("SIMDB_KILLS") {
-        return Ok((kills.parse()?, Duration::MAX));
+/// How often to kill: as the caller has chosen, and else as often as there is time for.
+fn wanted() -> (usize, Duration) {
+    match chosen_amount("SIMDB_KILLS", 2_000) {
+        Some(kills) => (kills, Duration::MAX),
+        None => (200, Duration::from_secs(20)),
     }
-    if std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long") {
-        return Ok((2_000, Duration::MAX));
-    }
-    Ok((200, Duration::from_secs(20)))
 }
 
 /// Acknowledged documents were never lost by a kill, so far. This is the test that would notice.
@@ -515,8 +514,8 @@ fn a_killed_process_has_stored_what_it_was_told_and_nothing_else() -> Result<(),
     }
     /// However slow the machine is.
     const FEWEST: usize = 24;
-    let seed = std::env::var("SIMDB_SEED").map_or(Ok(1), |seed| seed.parse::<u64>())?;
-    let (most, patience) = wanted()?;
+    let seed = seed_or(1);
+    let (most, patience) = wanted();
     let folder = Folder::new()?;
     let begun = Instant::now();
     let kills = AtomicUsize::new(0);

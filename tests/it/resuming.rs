@@ -13,20 +13,8 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 use simdb::Database;
 
+use crate::support::random::Random;
 use crate::support::{Folder, Ran, TestResult, assert_sound, run, run_with_input, simdb};
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % end
-    }
-}
 
 /// JSON records with fingerprints of which many are near each other, some bad ones between them. With ranks, some
 /// documents outrank others.
@@ -194,7 +182,7 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         .duration_since(std::time::UNIX_EPOCH)?
         .as_nanos() as u64;
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let folder = Folder::new()?;
     let text = records(6_000, "a", &mut random);
     let plain = folder.file("plain.jsonl", &text)?;
@@ -330,7 +318,7 @@ fn damaged(pages: &[String], pack: Option<Pack>) -> io::Result<Vec<u8>> {
 
 #[test]
 fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
-    let mut random = Random(38);
+    let mut random = Random::new(38);
     let page = |i: usize| {
         let words: String = (0..40)
             .map(|_| format!("word{} ", random.below(60)))
@@ -357,7 +345,7 @@ fn behind_damage_it_goes_on_as_if_it_had_not_been_killed() -> TestResult {
             damaged(&pages, Some(zstd_with_checksum))?,
         )?,
     ];
-    let mut random = Random(std::process::id().into());
+    let mut random = Random::new(std::process::id().into());
     for archive in &archives {
         let inputs = std::slice::from_ref(archive);
         let name = archive.display().to_string();
@@ -411,7 +399,7 @@ fn keys(database: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
 #[test]
 fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file("a.jsonl", records(500, "a", &mut Random(1)))?;
+    let input = folder.file("a.jsonl", records(500, "a", &mut Random::new(1)))?;
     let path = folder.path("d.simdb");
     let first = ran(&path, &input, &[])?.expect(0);
     let again = ran(&path, &input, &[])?
@@ -616,7 +604,7 @@ fn standard_input_goes_on_under_a_name() -> TestResult {
 #[test]
 fn the_places_of_sources_are_in_copies_too() -> TestResult {
     let folder = Folder::new()?;
-    let input = folder.file("a.jsonl", records(300, "a", &mut Random(3)))?;
+    let input = folder.file("a.jsonl", records(300, "a", &mut Random::new(3)))?;
     let (path, copy) = (folder.path("d.simdb"), folder.path("copy.simdb"));
     ran(&path, &input, &[])?.expect(0);
     let sources = run!("sources", &path, "--json").expect(0).out;
@@ -635,7 +623,7 @@ fn the_places_of_sources_are_in_copies_too() -> TestResult {
 fn an_input_that_is_given_twice_is_read_once() -> TestResult {
     let folder = Folder::new()?;
     fs::create_dir(folder.path("sub"))?;
-    let input = folder.file("sub/a.jsonl", records(300, "a", &mut Random(5)))?;
+    let input = folder.file("sub/a.jsonl", records(300, "a", &mut Random::new(5)))?;
     let path = folder.path("d.simdb");
     let first = ran(&path, &input, &["--json"])?.expect(0);
     let dotted = folder.path("sub/../sub/a.jsonl");
@@ -685,7 +673,7 @@ fn a_key_that_comes_twice_counts_from_the_record_that_stored_it() -> TestResult 
         line("a", y, 1),
     ]
     .concat();
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let many: String = (0..3_000)
         .map(|i| {
             let key = if i % 17 == 4 { random.below(i + 1) } else { i };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use simdb::{Database, Document, OpenOptions, Query, Snapshot};
 
+use crate::support::random::Random;
 use crate::support::{Folder, LIMIT, TestResult, assert_sound, document, go_on};
 
 /// The documents after a commit: fingerprints by key.
@@ -17,18 +18,8 @@ type Documents = BTreeMap<u16, u64>;
 /// Snapshots of the last commits, each with the documents it has to hold.
 type Commits = Mutex<Vec<Arc<(Snapshot, Documents)>>>;
 
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
+/// What these tests are made of.
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
     /// One of some thousands of fingerprints around three centres. The centres themselves are shared by
     /// many documents.
     fn bits(&mut self) -> u64 {
@@ -52,7 +43,7 @@ fn write(
     done: &AtomicBool,
     count: &AtomicU64,
 ) -> simdb::Result<()> {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut documents = Documents::new();
     while !done.load(Ordering::Relaxed) {
         let mut txn = database.begin_write()?;
@@ -89,7 +80,7 @@ fn write(
 
 /// Compares snapshots with the documents they have to hold. Counts the comparisons.
 fn read(commits: &Commits, seed: u64, done: &AtomicBool, count: &AtomicU64) -> simdb::Result<()> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     while !done.load(Ordering::Relaxed) {
         let chosen = {
             let commits = commits.lock().expect("no other thread panics");

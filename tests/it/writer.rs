@@ -11,6 +11,7 @@ use simdb::{
     Writer, WriterOptions,
 };
 
+use crate::support::random::Random;
 use crate::support::{
     Folder, LIMIT, TestResult, assert_sound, document, in_one_of_five_tries, insert_all,
     wait_until, within,
@@ -53,18 +54,8 @@ fn stored(database: &Database) -> simdb::Result<u64> {
     Ok(database.snapshot()?.stats()?.documents)
 }
 
-/// Random submissions: few keys, and fingerprints that are near each other.
-struct Random(u64);
-
+/// What these tests are made of.
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
     fn document(&mut self) -> Document {
         let bits = [0, 0xffff_0000_ffff_0000][self.below(2) as usize]
             ^ 1 << self.below(64)
@@ -142,7 +133,7 @@ fn what_many_threads_get_is_explained_by_one_order() -> TestResult {
     in_threads(6, {
         let (writer, history) = (writer.clone(), history.clone());
         move |thread| {
-            let mut random = Random(thread);
+            let mut random = Random::new(thread);
             for index in 0..150 {
                 let (document, policy, history) =
                     (random.document(), random.policy(), history.clone());
@@ -196,7 +187,7 @@ fn insertions_and_removals_are_decided_in_the_order_of_submission() -> TestResul
     in_threads(5, {
         let (writer, order) = (writer.clone(), order.clone());
         move |thread| {
-            let mut random = Random(thread + 100);
+            let mut random = Random::new(thread + 100);
             for index in 0..120 {
                 let mut order = order.lock().expect("nobody panics");
                 if random.below(4) == 0 {

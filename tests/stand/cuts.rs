@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::history::Random;
+use super::random::Random;
 use crate::store::{Event, Image};
 
 const SECTOR: usize = 512;

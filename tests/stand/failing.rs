@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use redb::StorageBackend;
 
 use super::history::{
-    Content, Ground, History, Home, Operation, Random, Recorded, Repeat, Runner, SIZES, amount,
-    ask_for_all, seed_or,
+    Content, Ground, History, Home, Operation, Recorded, Repeat, Runner, SIZES, ask_for_all,
 };
+use super::random::{Random, amount, seed_or};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::store::{Image, Recording, Settings, Store};

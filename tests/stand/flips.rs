@@ -14,6 +14,7 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::allocations::largest_of;
 use super::answers::{Answers, Questions};
+use super::random::Random;
 use crate::OpenOptions;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
@@ -50,18 +51,6 @@ const HEADER: usize = 320;
 
 /// The largest piece of memory that a damaged file may ask for.
 const MOST_AT_ONCE: usize = 64 << 20;
-
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-}
 
 /// Some documents share a fingerprint, and some have near ones.
 pub(super) fn fingerprint(i: u64) -> Fingerprint {
@@ -526,7 +515,7 @@ fn flipped<'a>(
     places.iter().flat_map(move |&at| {
         let byte = victim.whole[at];
         let bits = if is_long() { 0..8 } else { 0..1 };
-        let first = random.below(8);
+        let first = random.index(8);
         let mut values: Vec<u8> = bits.map(|bit| byte ^ (1 << ((first + bit) % 8))).collect();
         values.extend((byte != 0).then_some(0));
         values
@@ -570,7 +559,7 @@ fn each_changed_byte_of_header_and_meta_is_told_or_changes_no_answer() -> Result
         let mut places: BTreeSet<usize> = (0..HEADER).collect();
         places.extend(victim.bytes_of_table::<&str>("meta"));
         let places = Vec::from_iter(places);
-        let mut random = Random(0x51ed);
+        let mut random = Random::new(0x51ed);
         let tally = use_all(&victim, flipped(&victim, &places, &mut random), 8, 150);
         println!("header and meta: {tally}");
         assert!(tally.told > tally.files / 10, "{tally}");
@@ -582,11 +571,11 @@ fn each_changed_byte_of_header_and_meta_is_told_or_changes_no_answer() -> Result
 fn changed_bytes_anywhere_are_told_or_change_no_answer() -> Result<()> {
     for victim in both()? {
         let used = victim.used();
-        let mut random = Random(0x0123_4567_89ab_cdef);
+        let mut random = Random::new(0x0123_4567_89ab_cdef);
         let count = if is_long() { 10_000 } else { 1_000 };
         let mut places: BTreeSet<usize> = BTreeSet::new();
         while places.len() < count.min(used.len()) {
-            places.insert(used[random.below(used.len())]);
+            places.insert(used[random.index(used.len())]);
         }
         if is_long() {
             places.extend(victim.bytes_of_table::<(u16, u128)>("directory"));
@@ -623,7 +612,7 @@ fn with_other_pages<'a>(
         })
     });
     let pairs: Vec<(usize, usize)> = (0..pages * if is_long() { 40 } else { 2 })
-        .map(|at| (at % pages, random.below(pages)))
+        .map(|at| (at % pages, random.index(pages)))
         .collect();
     let swapped = pairs.into_iter().filter_map(move |(a, b)| {
         damaged(format!("pages {a} and {b} swapped"), a.min(b), &|bytes| {
@@ -632,7 +621,7 @@ fn with_other_pages<'a>(
         })
     });
     let copied: Vec<(usize, usize)> = (0..pages * if is_long() { 40 } else { 2 })
-        .map(|at| (at % pages, random.below(pages)))
+        .map(|at| (at % pages, random.index(pages)))
         .collect();
     let copied = copied.into_iter().filter_map(move |(a, b)| {
         damaged(format!("page {b} at {a}"), a, &|bytes| {
@@ -661,7 +650,7 @@ fn with_other_pages<'a>(
 fn pages_that_are_lost_swapped_old_or_foreign_are_told_or_change_no_answer() -> Result<()> {
     let [closed, killed] = both()?;
     for (victim, other) in [(&closed, &killed), (&killed, &closed)] {
-        let mut random = Random(0xfeed);
+        let mut random = Random::new(0xfeed);
         let files = with_other_pages(victim, other, &mut random);
         let tally = use_all(victim, files, 8, 150);
         println!("pages: {tally}");

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::random::{Random, seed_or};
 use crate::database::{
     Change, Database, Expiry, Near, OnMatch, Policy, Query, Snapshot, Submission, Ticket, Verdict,
     WriteTxn, Writer, WriterOptions,
@@ -37,59 +38,6 @@ pub(super) const SIZES: Sizes = Sizes {
 
 /// The plans that a history chooses from.
 const PLANS: [&str; 3] = ["4x16", "6x21", "3x3"];
-
-/// Numbers that one number gives.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number, by the method called splitmix64.
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// A number below `end`.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// True once in so many times.
-    pub(super) fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    pub(super) fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
-
-/// The seed that the caller has chosen by `SIMDB_SEED`, or this one.
-pub(super) fn seed_or(usual: u64) -> u64 {
-    match std::env::var("SIMDB_SEED") {
-        Ok(text) => text.parse().expect("SIMDB_SEED is a number"),
-        Err(_) => usual,
-    }
-}
-
-/// How much a test does: as much as the caller has chosen by an environment variable of this name, or in a long run of
-/// the stand, or as usual.
-pub(super) fn amount(name: &str, usual: usize, long: usize) -> usize {
-    let is_long = std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long");
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number")),
-        Err(_) if is_long => long,
-        Err(_) => usual,
-    }
-}
 
 /// Says how to repeat what has failed, if a panic passes by.
 pub(super) struct Repeat {

@@ -15,6 +15,7 @@ mod history;
 #[cfg(unix)]
 mod names;
 mod planted;
+mod random;
 mod reopening;
 mod schedules;
 mod seeded_crashes;

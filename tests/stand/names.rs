@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::cuts::{Commits, Unsynced};
 use super::history::{
-    Content, Ground, History, Home, Model, Operation, Random, Repeat, Runner, SIZES, Write, amount,
-    seed_or,
+    Content, Ground, History, Home, Model, Operation, Repeat, Runner, SIZES, Write,
 };
+use super::random::{Random, amount, seed_or};
 use super::seeded_crashes::examine;
 use crate::database::{CreateOptions, Database};
 use crate::document::Document;

@@ -10,6 +10,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::history::Repeat;
+use super::random::{Random, chosen_amount, seed_or};
 use crate::database::{Database, Expiry, Policy, Query, Snapshot};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -25,17 +27,8 @@ const ROUNDS: u64 = 30;
 /// The readers, each of which never sees an older state than before.
 const READERS: usize = 3;
 
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
+/// What these tests are made of.
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % end
-    }
-
     fn key(&mut self) -> Vec<u8> {
         format!("key {}", self.below(60)).into_bytes()
     }
@@ -192,7 +185,7 @@ fn ask(snapshot: &Snapshot, state: &State, random: &mut Random) -> Result<()> {
         let query = Query::new(fingerprint).near(near).limit(usize::MAX);
         let found = snapshot.query(&query)?;
         let mut keys = Vec::new();
-        for found in found.iter() {
+        for found in &found {
             keys.push(found.document.key().to_vec());
         }
         keys.sort_unstable();
@@ -249,7 +242,7 @@ fn play(
             readers.push((
                 number,
                 scope.spawn(move || -> Result<_> {
-                    let mut random = Random(seed ^ number as u64);
+                    let mut random = Random::new(seed ^ number as u64);
                     start.wait();
                     // Some come later than others.
                     (0..random.below(200)).for_each(|_| thread::yield_now());
@@ -301,7 +294,7 @@ fn schedule(seed: u64) -> Result<u64> {
         .recent_documents(8)
         .tiny_blocks();
     let database = Database::create(folder.path().join("d.simdb"), &options)?;
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut before = State::new();
     let mut compared = 0;
     // The last snapshot of each reader, and what it held.
@@ -345,7 +338,7 @@ fn schedule(seed: u64) -> Result<u64> {
 }
 
 /// Readers of one snapshot within one round may come one after the other, and see what the writer does step by step.
-fn is_monotone(seed: u64) -> Result<()> {
+fn stay_in_order(seed: u64) -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let options = CreateOptions::new()
         .scheme(Scheme::External)
@@ -358,7 +351,7 @@ fn is_monotone(seed: u64) -> Result<()> {
         for reader in 0..READERS as u64 {
             let database = &database;
             readers.push(scope.spawn(move || -> Result<()> {
-                let mut random = Random(seed ^ reader);
+                let mut random = Random::new(seed ^ reader);
                 let mut last = 0;
                 while last < COMMITS {
                     let snapshot = database.snapshot()?;
@@ -395,42 +388,27 @@ fn is_monotone(seed: u64) -> Result<()> {
 /// Plays schedules of one seed after the other, as many as `SIMDB_SCHEDULES` says, or as there is time for.
 #[test]
 fn readers_see_commits_whole_and_in_order_whatever_happens_beside_them() -> Result<()> {
+    const TEST: &str = "readers_see_commits_whole_and_in_order_whatever_happens_beside_them";
     /// However slow the machine is.
     const FEWEST: u64 = 3;
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok())
+    let first = seed_or(1);
+    let chosen = chosen_amount("SIMDB_SCHEDULES", 2_000);
+    let is_enough = |played: u64, took: Duration| match chosen {
+        Some(chosen) => played >= chosen as u64,
+        None => played >= 100 || played >= FEWEST && took > Duration::from_secs(6),
     };
-    let is_long = std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long");
-    let first = number("SIMDB_SEED").unwrap_or(1);
-    let wanted = number("SIMDB_SCHEDULES").or(is_long.then_some(2_000));
     let begun = Instant::now();
     let mut played = 0;
     let mut compared = 0;
-    loop {
-        let is_enough = match wanted {
-            Some(wanted) => played >= wanted,
-            None => played >= 100 || played >= FEWEST && begun.elapsed() > Duration::from_secs(8),
-        };
-        if is_enough {
-            break;
-        }
+    while !is_enough(played, begun.elapsed()) {
         let seed = first + played;
-        let outcome = std::panic::catch_unwind(|| is_monotone(seed).and_then(|()| schedule(seed)));
-        match outcome {
-            Ok(Ok(snapshots)) => compared += snapshots,
-            failed => panic!(
-                "{failed:?}\nto repeat: SIMDB_SEED={seed} SIMDB_SCHEDULES=1 cargo test --lib \
-                 readers_see_commits_whole"
-            ),
-        }
+        let _repeat = Repeat { seed, test: TEST };
+        stay_in_order(seed).expect("a schedule of one counter");
+        compared += schedule(seed).expect("a schedule");
         played += 1;
     }
-    println!(
-        "{played} schedules, {compared} snapshots in {:?}",
-        begun.elapsed()
-    );
+    let took = begun.elapsed();
+    println!("{played} schedules, {compared} snapshots in {took:?}");
     assert!(compared > played * ROUNDS / 2, "{compared} snapshots");
     Ok(())
 }

@@ -4,9 +4,8 @@
 use std::thread;
 
 use super::cuts::Moment;
-use super::history::{
-    Content, Ground, History, Model, Random, Recorded, Repeat, Runner, amount, ask_for_all, seed_or,
-};
+use super::history::{Content, Ground, History, Model, Recorded, Repeat, Runner, ask_for_all};
+use super::random::{Random, amount, seed_or};
 use crate::error::Result;
 use crate::store::{Image, Recording, Settings};
 

@@ -10,6 +10,7 @@ use super::file::{
     DOCUMENTS, SIZES, create, fill, is_live, sketch, sound_file, spread, use_damaged,
     with_another_sketch, without_free_pages,
 };
+use crate::support::random::Random;
 use crate::support::{Folder, TestResult, document, insert_all, leave_log, tiny};
 
 /// A sound file without free pages. Nothing would miss a free page.
@@ -17,18 +18,6 @@ fn dense_file(folder: &Folder, size: SketchSize) -> Result<Vec<u8>, Box<dyn std:
     let name = format!("{size:?}.simdb");
     sound_file(folder, &name, size)?;
     without_free_pages(&folder.path(&name))
-}
-
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
 }
 
 /// The pages of the engine whose first byte is `kind`.
@@ -55,7 +44,7 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
     let folder = Folder::new()?;
     let size = SketchSize::Bytes32;
     let whole = dense_file(&folder, size)?;
-    let mut random = Random(0x0123_4567_89ab_cdef);
+    let mut random = Random::new(0x0123_4567_89ab_cdef);
     // The engine marks leaves with 1 and branches with 2.
     let kinds = [
         ("leaf", pages(&whole, 1)),
@@ -79,9 +68,9 @@ fn flipped_bits_in_leaves_branches_and_header_are_errors_or_change_nothing() -> 
                 break;
             }
             rounds += 1;
-            let page = pages[random.below(pages.len())].clone();
+            let page = pages[random.index(pages.len())].clone();
             let mut bytes = whole.clone();
-            let (at, bit) = (page.start + random.below(page.len()), random.below(8));
+            let (at, bit) = (page.start + random.index(page.len()), random.index(8));
             bytes[at] ^= 1 << bit;
             fs::write(folder.path("flipped.simdb"), &bytes)?;
             let what = format!("{kind}, round {round}: bit {bit} of byte {at}");
@@ -102,7 +91,7 @@ fn flipped_bits_in_sketches_are_errors() -> TestResult {
     let folder = Folder::new()?;
     for size in SIZES {
         let whole = dense_file(&folder, size)?;
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         let mut found = 0;
         for i in (0..DOCUMENTS + 5)
             .filter(|&i| spread(i, size).sketch().is_some())
@@ -116,7 +105,7 @@ fn flipped_bits_in_sketches_are_errors() -> TestResult {
             };
             found += 1;
             let mut flipped = whole.clone();
-            flipped[at + random.below(bytes.len())] ^= 1 << random.below(8);
+            flipped[at + random.index(bytes.len())] ^= 1 << random.index(8);
             fs::write(folder.path("flipped.simdb"), &flipped)?;
             let used = use_damaged(
                 &folder.path("flipped.simdb"),

@@ -17,6 +17,10 @@ use simdb::{
 };
 use tempfile::TempDir;
 
+#[allow(dead_code, reason = "the stand has use for more of it")]
+#[path = "../../stand/random.rs"]
+pub(crate) mod random;
+
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
 
 /// The longest that a test waits. It only ends what hangs: nothing takes so long, however busy the machine is.
