@@ -242,7 +242,8 @@ fn several_inputs_get_into_one_file_or_into_a_directory() -> TestResult {
     run!("dedup", &first, &second, "-o", &directory).expect(0);
     let both = [directory.join("a.tsv"), directory.join("b.tsv")];
     let [a, b] = [fs::read_to_string(&both[0])?, fs::read_to_string(&both[1])?];
-    assert_eq!(format!("{a}\n{b}"), survivors(&lines, &removed));
+    let end = if removed.contains(&100) { "" } else { "\n" };
+    assert_eq!(format!("{a}{end}{b}"), survivors(&lines, &removed));
     let packed = folder.file("c.jsonl", "{}\n")?;
     run!("dedup", &first, &packed, "-o", folder.path("three"))
         .expect(2)
