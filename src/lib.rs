@@ -42,6 +42,7 @@ mod sketch;
 pub mod source;
 mod sql_join;
 mod store;
+mod sync;
 mod text;
 mod unix_seconds;
 

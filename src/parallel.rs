@@ -5,14 +5,14 @@
 //! ever. The threads here do the work of one call and nothing else, and who waits only waits.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{mem, thread};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
+use crate::planted::planted;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// The number of cores that the process may use.
 static CORES: LazyLock<usize> =
@@ -265,7 +265,9 @@ impl<T: Send> Queue<T> {
         while !state.has_ended && state.current < self.parts {
             let current = state.current;
             if let Some(result) = state.take() {
-                self.changed.notify_all();
+                if !planted("room for results is made without a signal") {
+                    self.changed.notify_all();
+                }
                 return Some((current, result));
             }
             if state.current > current {

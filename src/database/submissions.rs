@@ -11,13 +11,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex};
 
 use super::policy::Policy;
 use super::ticket::Promise;
@@ -26,9 +22,13 @@ use super::writer::Submission;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::metrics::QueueGauge;
+use crate::planted::planted;
 use crate::process::Process;
 use crate::source::Reached;
 use crate::store::Store;
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Condvar, Mutex};
 
 /// When a [`Writer`](crate::Writer) tells what became of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -480,7 +480,8 @@ impl Submissions {
     }
 
     fn notify_if_all_wait(&self, queue: &Queue) {
-        if queue.open == 0 && !queue.waiting.is_empty() {
+        if queue.open == 0 && !queue.waiting.is_empty() && !planted("nobody is told that all wait")
+        {
             self.due.notify_one();
         }
     }

@@ -7,12 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::submissions::{Mark, Submissions, Waiter, Work};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::process::Process;
+use crate::sync::{Condvar, Mutex};
 
 /// What a submission to a [`Writer`](crate::Writer) gives. Its answer comes when the submission is durable, or
 /// has failed.

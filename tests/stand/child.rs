@@ -76,6 +76,7 @@ fn wait(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
+#[allow(unused_macros, reason = "one program of tests has no use for it")]
 /// Tests each of which names a planted bug, and the tests that have to fail then.
 macro_rules! planted_bugs {
     ($($name:ident: $bug:literal => $($test:literal),+;)+) => {

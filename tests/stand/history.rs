@@ -37,7 +37,7 @@ pub(super) const SIZES: Sizes = Sizes {
 };
 
 /// The plans that a history chooses from.
-const PLANS: [&str; 3] = ["4x16", "6x21", "3x3"];
+const PLANS: [&str; 3] = ["4x16", "6x21", "3x21"];
 
 /// Says how to repeat what has failed, if a panic passes by.
 pub(super) struct Repeat {
@@ -236,7 +236,7 @@ impl Maker {
             86..90 => Operation::Drop,
             90.. if self.ground == Ground::Memory => Operation::Commit(self.writes()),
             90..93 => Operation::Compact,
-            93..96 => Operation::Replan(PLANS[self.random.below(3) as usize]),
+            93..96 => Operation::Replan(self.random.pick::<&str>(&PLANS)),
             _ => Operation::Backup,
         }
     }

@@ -7,10 +7,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use sdd::{AtomicOwned, Guard, Owned, Tag};
@@ -20,6 +18,9 @@ use super::entry::BlockId;
 use super::row::Row;
 use super::segment::Segment;
 use crate::metrics::Tallies;
+use crate::planted::planted;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The part of the limit that documents get in any case.
 const DOCUMENTS_PART: u64 = 16;
@@ -265,7 +266,10 @@ impl<R: Row> Residence<R> {
     ) {
         let bytes = segment.memory_bytes() as u64;
         // The segment is counted before it is there. So no thread can subtract what was not added.
-        cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_late = planted("a segment is counted after it is there");
+        if !is_late {
+            cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         _ = self.cache.set(cache.clone());
         let before = {
             let mut clock = cache.clock.lock();
@@ -281,6 +285,9 @@ impl<R: Row> Residence<R> {
             before
         };
         drop(before);
+        if is_late {
+            cache.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         self.is_used.store(true, Ordering::Relaxed);
         cache.evict();
     }

@@ -1,5 +1,6 @@
 //! Names: the scopes and the sources of a commit, which are found by their names. The state has the sum of all
-//! records, so that lost and old ones are noticed.
+//! records, so that lost and old ones are noticed. Before a name is said not to be there, all records are compared with
+//! the sum, each with its name, and each is found by its name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,9 @@ use crate::store::blocks::{
     Fields, FileSeed, Kind, Problem, decode_short, encode_short, seal, share_of_sum, unseal,
 };
 use crate::store::numbers::ScopeNumber;
+
+/// What is wrong with a name that a walk comes by, and a search does not find.
+const NOT_FOUND: &str = "it is there, but is not found by its name";
 
 /// The most scopes that are remembered. With names of 30 bytes they take 6 MB.
 const MOST: usize = 1 << 16;
@@ -80,7 +84,11 @@ impl View {
             return Ok(());
         }
         let mut sum = 0u64;
-        self.tables().scopes(|_, record| {
+        self.tables().scopes(|name, record| {
+            decode_scope(self.settings().file, name, record)?;
+            if self.tables().scope(name)?.as_deref() != Some(record) {
+                return Err(Error::damaged("scopes", name, NOT_FOUND));
+            }
             sum = sum.wrapping_add(share_of_sum([record]));
             Ok(())
         })?;
@@ -258,7 +266,11 @@ impl View {
             return Ok(());
         }
         let mut sum = 0u64;
-        self.tables().sources(|_, record| {
+        self.tables().sources(|name, record| {
+            decode_source(self.settings().file, self.state().counters, name, record)?;
+            if self.tables().source(name)?.as_deref() != Some(record) {
+                return Err(damaged_source(name, NOT_FOUND));
+            }
             sum = sum.wrapping_add(share_of_sum([record]));
             Ok(())
         })?;
