@@ -1,4 +1,5 @@
-//! Tells the program which commit it is built from, for `simdb --version`, and the tests which data are at hand.
+//! Tells the program which commit it is built from, for `simdb --version`, and the tests which data are at hand and
+//! what the system lets them do.
 //!
 //! Only a release build asks for the commit. Otherwise each commit would build the whole library once more.
 
@@ -9,8 +10,12 @@ fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
     tell_of_data("SIMDB_DATA", "simdb_data");
     tell_of_data("SIMDB_HTML5LIB_TESTS", "simdb_html5lib_tests");
+    println!("cargo::rustc-check-cfg=cfg(simdb_namespaces, simdb_superuser)");
     let is_of_program = std::env::var_os("CARGO_FEATURE_CLI").is_some();
     let is_release = std::env::var("PROFILE").as_deref() == Ok("release");
+    if is_of_program && !is_release {
+        tell_of_system();
+    }
     if !is_of_program || !is_release {
         return;
     }
@@ -26,6 +31,29 @@ fn tell_of_data(variable: &str, name: &str) {
     println!("cargo::rustc-check-cfg=cfg({name})");
     if std::env::var_os(variable).is_some() {
         println!("cargo::rustc-cfg={name}");
+    }
+}
+
+/// Tells the tests whether anybody may mount a file system in a namespace of their own, and whether this is the
+/// superuser.
+fn tell_of_system() {
+    let mount = [
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "mount",
+        "-t",
+        "tmpfs",
+        "none",
+        "/proc",
+    ];
+    let mounted = Command::new("unshare").args(mount).output();
+    if mounted.is_ok_and(|mounted| mounted.status.success()) {
+        println!("cargo::rustc-cfg=simdb_namespaces");
+    }
+    let user = Command::new("id").arg("-u").output();
+    if user.is_ok_and(|user| user.stdout == b"0\n") {
+        println!("cargo::rustc-cfg=simdb_superuser");
     }
 }
 

@@ -1,13 +1,16 @@
 //! The wording of errors: the fact, and the remedy if there is one.
 
 use std::fmt;
+use std::io;
 
 use super::error::{Error, Holder};
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { path, .. } => write!(f, "{}: cannot be read or written", path.display()),
+            Self::Io { path, source } => {
+                write!(f, "{}: cannot be read or written{}", path.display(), remedy(source))
+            }
             Self::NotFound { path } => write!(f, "{}: no such database; create it first", path.display()),
             Self::AlreadyExists { path } => {
                 write!(f, "{}: already exists, and nothing is overwritten; choose another name", path.display())
@@ -218,8 +221,39 @@ impl fmt::Display for Error {
             Self::Interrupted => f.write_str("it was ended before it was done, and the database is as it was"),
             Self::Verify(_) => f.write_str("a match cannot be verified"),
             Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
-            Self::Storage(_) => f.write_str("cannot read or write the database file"),
+            Self::Storage(cause) => {
+                let cause = cause.downcast_ref::<io::Error>();
+                write!(f, "cannot read or write the database file{}", cause.map_or("", remedy))
+            }
         }
+    }
+}
+
+/// What to do about an error of the system, if it is a limit that can be raised.
+fn remedy(cause: &io::Error) -> &'static str {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let limits = [
+            (
+                Errno::MFILE,
+                ": let this process open more files (`ulimit -n`)",
+            ),
+            (
+                Errno::NFILE,
+                ": let this system open more files (`fs.file-max`)",
+            ),
+        ];
+        for (number, remedy) in limits {
+            if cause.raw_os_error() == Some(number.raw_os_error()) {
+                return remedy;
+            }
+        }
+    }
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room first",
+        io::ErrorKind::FileTooLarge => ": let this process write larger files (`ulimit -f`)",
+        _ => "",
     }
 }
 

@@ -71,9 +71,18 @@ impl SocketFile {
         let private = tempfile::Builder::new()
             .prefix(".simdb-")
             .suffix(".tmp")
-            .tempdir_in(path.parent().unwrap_or(&path))?;
-        let place = private.path().join(NAME);
-        let listener = bind_in(private.path(), &place)?;
+            .tempdir_in(path.parent().unwrap_or(&path))?
+            .keep();
+        let bound = Self::bind_by_way_of(&private, path);
+        // A directory is removed with all in it by a descriptor, and there may be none left. These need none.
+        _ = fs::remove_file(private.join(NAME));
+        _ = fs::remove_dir(private);
+        bound
+    }
+
+    fn bind_by_way_of(private: &Path, path: PathBuf) -> io::Result<(UnixListener, Self)> {
+        let place = private.join(NAME);
+        let listener = bind_in(private, &place)?;
         fs::set_permissions(&place, Permissions::from_mode(0o600))?;
         let identity = identity_of(&fs::symlink_metadata(&place)?);
         fs::rename(&place, &path)?;

@@ -60,6 +60,7 @@ mod plan;
 mod planted;
 mod report;
 mod resuming;
+mod scarce;
 mod screen;
 mod second_reader;
 mod similarity;

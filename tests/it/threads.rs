@@ -1,10 +1,9 @@
-//! A system that gives no more threads. Only the superuser can run a command as somebody who has no other process, so
-//! this test does nothing for others.
+//! A system that gives no more threads. The superuser runs a command as somebody who has no other process, and others run
+//! it in a namespace of their own, in which nobody else is.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
@@ -13,19 +12,28 @@ use crate::support::{Folder, Ran, TestResult, bench, simdb};
 /// A user who has no process.
 const NOBODY_ELSE: u32 = 54_321;
 
+/// The command that sets a limit, run by somebody who has no other process.
+fn alone() -> Command {
+    let is_superuser = cfg!(simdb_superuser);
+    if !is_superuser {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "prlimit"]);
+        return command;
+    }
+    let mut command = Command::new("prlimit");
+    command.uid(NOBODY_ELSE).gid(NOBODY_ELSE);
+    command
+}
+
 /// Once a command without threads ended with a panic, and a backtrace in place of a reason.
 #[test]
+#[cfg_attr(
+    not(any(simdb_superuser, simdb_namespaces)),
+    ignore = "this system gives nobody a namespace of their own"
+)]
 fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult {
     let folder = Folder::new()?;
     fs::set_permissions(folder.path("."), Permissions::from_mode(0o777))?;
-    if fs::metadata(folder.path("."))?.uid() != 0 {
-        // Not with `eprintln!`, which the test harness captures, so the skipped test is seen.
-        _ = writeln!(
-            std::io::stderr(),
-            "skipped, since only the superuser can run a command as another user"
-        );
-        return Ok(());
-    }
     let program = folder.path("program");
     fs::copy(simdb().get_program(), &program)?;
     let measuring = folder.path("bench");
@@ -45,16 +53,10 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
             ["bench", arguments @ ..] => (&measuring, arguments),
             command => (&program, command),
         };
-        let limited = Command::new("prlimit")
-            .arg(format!("--nproc={most}"))
-            .arg(program)
-            .args(arguments)
-            .current_dir(folder.path("."))
-            .uid(NOBODY_ELSE)
-            .gid(NOBODY_ELSE)
-            .stdin(Stdio::null())
-            .output()?;
-        Ok(Ran::from(limited))
+        let mut limited = alone();
+        limited.arg(format!("--nproc={most}")).arg(program);
+        limited.args(arguments).current_dir(folder.path("."));
+        Ok(Ran::from(limited.stdin(Stdio::null()).output()?))
     };
     let of_fingerprints = ["--input-format", "fingerprints"];
     let commands: [&[&str]; 16] = [
@@ -137,12 +139,26 @@ fn a_command_without_threads_does_its_work_alone_or_says_why_not() -> TestResult
                 }
                 code => panic!("{most}: {command:?}: {code:?} {}", ran.err),
             }
+            assert_nothing_temporary(&folder, most, command)?;
             if command[0] == "ingest" && ran.code == Some(2) {
                 // What follows is asked of a database that was made with threads.
                 run(100, command)?.expect(0);
             }
         }
+        run(100, &["check", "d.simdb"])?.expect(0);
     }
     assert!(refused > 0, "no command has met the limit");
+    Ok(())
+}
+
+/// A command has left no file that only it knows.
+fn assert_nothing_temporary(folder: &Folder, most: usize, command: &[&str]) -> TestResult {
+    for entry in fs::read_dir(folder.path("."))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_temporary = [".tmp", ".sock", ".new"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        assert!(!is_temporary, "{most}: {command:?} has left {name}");
+    }
     Ok(())
 }

@@ -121,6 +121,7 @@ pub(crate) fn engine_error(error: impl Into<redb::Error>) -> Error {
         {
             Error::corrupted(cause)
         }
+        redb::Error::Io(cause) => Error::storage(cause),
         error => Error::storage(error),
     }
 }
