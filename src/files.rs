@@ -26,12 +26,20 @@ pub(crate) fn fail_directory_syncs(fail: bool) {
     DIRECTORY_SYNC_FAILS.set(fail);
 }
 
+/// Comes before each call of the system that makes, names or keeps a file, so that a test can let it fail.
+fn ask(_call: &'static str) -> io::Result<()> {
+    #[cfg(all(test, unix))]
+    disk::ask(_call)?;
+    Ok(())
+}
+
 /// Makes the names in a directory durable, where the system can do that.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     #[cfg(test)]
     if DIRECTORY_SYNC_FAILS.get() {
         return Err(io::Error::other("a test lets it fail"));
     }
+    ask("sync a directory")?;
     if cfg!(unix) {
         File::open(directory)?.sync_all()?;
     }
@@ -42,6 +50,7 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// Makes the content of a new file durable, with its length and its mode.
 pub(crate) fn sync_file(file: &File) -> io::Result<()> {
+    ask("sync a file")?;
     file.sync_all()?;
     #[cfg(all(test, unix))]
     disk::is_synced(file);
@@ -51,6 +60,27 @@ pub(crate) fn sync_file(file: &File) -> io::Result<()> {
 /// Makes the name of the file `path` as durable as its content, or that it has gone.
 pub(crate) fn sync_name(path: &Path) -> Result<()> {
     sync_directory(directory_of(path)?).map_err(Error::io(path))
+}
+
+/// Makes a directory, durably.
+#[cfg(feature = "ingest")]
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    ask("make a directory")?;
+    fs::create_dir(path)?;
+    let durable = sync_directory(folder_of(path));
+    if durable.is_err() {
+        // The error of this would hide the one that led to it.
+        _ = fs::remove_dir(path);
+    }
+    durable
+}
+
+/// Gives a file or a directory another name, durably. The name may be that of another file, which is gone then.
+#[cfg(feature = "ingest")]
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    ask("rename")?;
+    fs::rename(from, to)?;
+    sync_directory(folder_of(to))
 }
 
 /// The directory in which the file `path` is or will be. There may be no such directory.
@@ -223,12 +253,10 @@ impl NewFile {
     fn beside(path: &Path) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&name)
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = ask("create")
+            .and_then(|()| options.open(&name))
             .map_err(Error::io(path))?;
         #[cfg(all(test, unix))]
         disk::is_new(folder_of(path), &file);
@@ -273,6 +301,7 @@ impl NewFile {
     }
 
     fn new(file: File, name: Option<TempPath>) -> io::Result<Self> {
+        ask("duplicate a descriptor")?;
         Ok(Self {
             file: Kept::new(file.try_clone()?),
             temporary: Temporary {
@@ -307,7 +336,9 @@ impl NewFile {
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write as _;
     let new = NewFile::beside(path)?;
-    (&*new.file).write_all(bytes).map_err(Error::io(path))?;
+    ask("write")
+        .and_then(|()| (&*new.file).write_all(bytes))
+        .map_err(Error::io(path))?;
     #[cfg(all(test, unix))]
     disk::has_bytes(&new.file, bytes);
     new.finish(path, Existing::Replace)
@@ -326,7 +357,9 @@ impl Temporary {
     pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
         let Self { file, name } = self;
         let named = match name.take().ok_or(Error::Forked)? {
-            Some(name) => name.persist_noclobber(path).map_err(|error| error.error),
+            Some(name) => {
+                ask("link").and_then(|()| name.persist_noclobber(path).map_err(|error| error.error))
+            }
             None => link(&file, path),
         };
         named.map_err(|error| match error.kind() {
@@ -362,15 +395,17 @@ impl Temporary {
                 .map_err(Error::io(path))?
                 .into_temp_path(),
         };
-        name.persist(path)
-            .map_err(|error| Error::io(path)(error.error))?;
+        ask("rename")
+            .and_then(|()| name.persist(path).map_err(|error| error.error))
+            .map_err(Error::io(path))?;
         #[cfg(all(test, unix))]
         disk::is_named(&file, path);
         Ok(())
     }
 }
 
-/// Removes the name of a new file. Its error would hide the one that led to this.
+/// Removes the name of a new file, so that it does not come back after a power cut. Its error would hide the one that
+/// led to this.
 fn take_name_back(file: &File, path: &Path) {
     if let Ok(ours) = file.metadata()
         && let Ok(there) = path.symlink_metadata()
@@ -379,6 +414,7 @@ fn take_name_back(file: &File, path: &Path) {
         _ = fs::remove_file(path);
         #[cfg(all(test, unix))]
         disk::is_removed(path);
+        _ = sync_directory(folder_of(path));
     }
 }
 
@@ -390,6 +426,7 @@ fn names() -> tempfile::Builder<'static, 'static> {
 }
 
 fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
+    ask("create")?;
     let mut names = names();
     #[cfg(unix)]
     {
@@ -405,6 +442,7 @@ fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
 #[cfg(target_os = "linux")]
 fn without_name(directory: &Path, mode: u32) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
+    ask("create").ok()?;
     let flags = rustix::fs::OFlags::TMPFILE.bits() as i32;
     let mut options = File::options();
     let file = options
@@ -443,6 +481,7 @@ fn without_name(_: &Path, _: u32) -> Option<File> {
 #[cfg(target_os = "linux")]
 fn link(file: &File, path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
+    ask("link")?;
     Ok(linkat(
         CWD,
         path_of(file),
@@ -467,6 +506,7 @@ fn path_of(file: &File) -> std::path::PathBuf {
 /// Gives an empty file the owner, the group, the mode and the access list of the original. Returns false if
 /// the owner or the group cannot be given.
 fn take_all(file: &File, original: &File) -> io::Result<bool> {
+    ask("change the owner")?;
     let Taken { owner, group } = take_owner(file, original)?;
     if !owner || !group {
         return Ok(false);
@@ -478,6 +518,7 @@ fn take_all(file: &File, original: &File) -> io::Result<bool> {
 
 /// Gives an empty file as much of that as can be given. `usual` is a file that is made by the umask alone.
 fn take_part(file: &File, original: &File, usual: &File) -> io::Result<()> {
+    ask("change the owner")?;
     let Taken { group, .. } = take_owner(file, original)?;
     let listed = take_list(file, original).is_ok();
     restrict(file, original, usual, group && listed)

@@ -17,6 +17,7 @@ use super::layout::Layout;
 use super::work::{REMOVED, Work, cannot_write, write_durably};
 use crate::database::{Database, DeletionEvent, Duplicate};
 use crate::error::Result;
+use crate::files::{folder_of, sync_directory};
 use crate::ingest::{NumberedKey, RecordId};
 
 /// The names of the lists of places in the folder of the work.
@@ -248,7 +249,9 @@ impl Unjudged {
                 file.set_len(whole)?;
                 file.write_all(&self.new)?;
                 file.sync_data()
-            });
+            })
+            // The file may be new.
+            .and_then(|()| sync_directory(folder_of(&self.path)));
         self.new.clear();
         written.map_err(cannot_write(&self.path))
     }

@@ -15,7 +15,9 @@ use super::events::DedupTotals;
 use super::writing::Written;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
-use crate::files::{Existing, NewFile, are_same_bytes, folder_of, replace, sync_directory};
+use crate::files::{
+    Existing, NewFile, are_same_bytes, folder_of, make_directory, rename, replace, sync_directory,
+};
 use crate::ingest::{Records, StoredRecords};
 
 /// The folder, and the state in it.
@@ -69,8 +71,9 @@ impl Work {
                 return Ok(work);
             }
             // A command that was wrong, and now is right.
-            Found::State(_) if no_record_was_stored(&folder) => {
-                fs::remove_dir_all(&folder).map_err(cannot_write(&folder))?;
+            Found::State(state) if no_record_was_stored(&folder) => {
+                let folder = folder.clone();
+                Self { folder, state }.end()?;
             }
             Found::State(_) | Found::Foreign if is_at_work(&folder) => {
                 return Err(Error::output(&folder, "another run is at work in it"));
@@ -93,7 +96,7 @@ impl Work {
             Found::Nothing => {}
         }
         ensure_places(dedup)?;
-        fs::create_dir(&folder).map_err(cannot_make(&folder))?;
+        make_directory(&folder).map_err(cannot_make(&folder))?;
         let work = Self {
             folder,
             state: State {
@@ -136,6 +139,8 @@ impl Work {
     pub(super) fn save(&self) -> Result<()> {
         let path = self.path(STATE);
         let state = serde_json::to_vec(&self.state).map_err(cannot_write(&path))?;
+        // A power cut may keep the name of the state, and lose those of files that it speaks of.
+        sync_directory(&self.folder).map_err(cannot_write(&path))?;
         replace(&path, &state).map_err(|error| as_output(&path, error))
     }
 
@@ -187,8 +192,10 @@ impl Work {
     /// Removes the folder, if nothing of the run is in it that would be lost.
     pub(super) fn remove_if_empty(dedup: &Dedup) {
         let folder = Self::folder_of(&dedup.output);
-        if matches!(state_of(&folder), Ok(Found::State(_))) && no_record_was_stored(&folder) {
-            _ = fs::remove_dir_all(&folder);
+        if let Ok(Found::State(state)) = state_of(&folder)
+            && no_record_was_stored(&folder)
+        {
+            _ = Self { folder, state }.remove();
         }
     }
 
@@ -198,11 +205,12 @@ impl Work {
         Ok(self.state.decided.unwrap_or_default())
     }
 
-    /// Removes the folder: the state last, so that a stop in between is known.
+    /// Removes the folder, so that what a stop in between leaves is known: the state and the stamps, or no more than a
+    /// beginning.
     fn remove(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            if entry.file_name() == STATE {
+            if entry.file_name() == STATE || entry.file_name() == STAMPS {
                 continue;
             }
             if entry.file_type()?.is_dir() {
@@ -211,6 +219,10 @@ impl Work {
                 fs::remove_file(entry.path())?;
             }
         }
+        sync_directory(&self.folder)?;
+        fs::remove_file(self.path(STATE))?;
+        // Nothing is left to go on with from here on, so this may fail.
+        _ = sync_directory(&self.folder);
         fs::remove_dir_all(&self.folder)
     }
 }
@@ -432,8 +444,7 @@ fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
         fs::set_permissions(from, fs::metadata(to)?.permissions())?;
         fs::remove_dir(to)?;
     }
-    fs::rename(from, to)?;
-    sync_directory(folder_of(to))
+    rename(from, to)
 }
 
 /// Copies a file to another disk, and removes it here.

@@ -5,7 +5,9 @@
 //! directory has covered of its names. Each name that was given or taken since then has come or not, independently of
 //! the others and of the content of the file.
 
+use std::cell::Cell;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -175,4 +177,50 @@ pub(crate) fn directory_is_synced(folder: &Path) {
     if let Some(journal) = journal_of_folder(folder) {
         journal.note(DiskEvent::SyncDirectory);
     }
+}
+
+/// Which call of the system about files and names fails on this thread, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    /// So many calls come before it.
+    pub(crate) after: u64,
+    /// The number of the error.
+    pub(crate) error: i32,
+    /// Whether all calls behind it fail too.
+    pub(crate) lasts: bool,
+}
+
+thread_local! {
+    static REFUSAL: Cell<Option<Refusal>> = const { Cell::new(None) };
+    static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Lets a call of this thread fail.
+pub(crate) fn refuse(refusal: Refusal) {
+    REFUSAL.set(Some(refusal));
+    REFUSED.set(None);
+}
+
+/// Nothing fails from now on. Which call has failed first.
+pub(crate) fn refuse_no_more() -> Option<&'static str> {
+    REFUSAL.set(None);
+    REFUSED.take()
+}
+
+/// Asks whether a call may be made.
+pub(crate) fn ask(call: &'static str) -> io::Result<()> {
+    let Some(refusal) = REFUSAL.get() else {
+        return Ok(());
+    };
+    if refusal.after > 0 {
+        let after = refusal.after - 1;
+        REFUSAL.set(Some(Refusal { after, ..refusal }));
+        return Ok(());
+    }
+    if REFUSED.get().is_none() {
+        REFUSED.set(Some(call));
+    } else if !refusal.lasts {
+        return Ok(());
+    }
+    Err(io::Error::from_raw_os_error(refusal.error))
 }

@@ -16,6 +16,8 @@ mod history;
 mod names;
 mod planted;
 mod random;
+#[cfg(unix)]
+mod refused;
 mod reopening;
 mod schedules;
 mod seeded_crashes;

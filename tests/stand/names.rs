@@ -21,16 +21,16 @@ use crate::memory::{Cache, Memory};
 use crate::store::{Access, CacheLimit, Event, Image, Settings, Store};
 
 /// A home that is a folder of files. What reaches the file system is in the journal.
-struct InFolder {
-    folder: tempfile::TempDir,
+pub(super) struct InFolder {
+    pub(super) folder: tempfile::TempDir,
     journal: Journal,
 }
 
-const NAME: &str = "d.simdb";
-const COPY: &str = "copy.simdb";
+pub(super) const NAME: &str = "d.simdb";
+pub(super) const COPY: &str = "copy.simdb";
 
 impl InFolder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let journal = Journal::of(folder.path());
         Self { folder, journal }
@@ -466,7 +466,7 @@ fn a_copy_that_the_disk_has_changed_does_not_replace_the_file() -> Result<()> {
 }
 
 /// A transaction of one document.
-fn put(key: &str) -> Operation {
+pub(super) fn put(key: &str) -> Operation {
     let document = Document::new(key, Fingerprint::from_bits(7)).with_seen(0);
     Operation::Commit(vec![Write::Put(document)])
 }
