@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use simdb::{Database, OpenOptions};
+use simdb::{Database, Fingerprint, OpenOptions};
 
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, within,
@@ -379,7 +379,7 @@ fn documents(path: &Path) -> Result<Kept, Box<dyn std::error::Error>> {
     let mut documents = Vec::new();
     for document in database.snapshot()?.documents() {
         let document = document?;
-        let bits = document.fingerprint().map(|fingerprint| fingerprint.bits());
+        let bits = document.fingerprint().map(Fingerprint::bits);
         documents.push((document.key().to_vec(), bits));
     }
     documents.sort();

@@ -246,3 +246,33 @@ fn a_cleaning_that_is_refused_a_call_goes_on_later() -> Result<()> {
     );
     Ok(())
 }
+
+/// The name of the folder was not synced when it was made. After a power cut it could be gone with all work in it.
+#[cfg(feature = "ingest")]
+#[test]
+fn the_folder_of_a_cleaning_has_a_durable_name_before_its_work_begins() -> Result<()> {
+    use crate::dedup::Dedup;
+    use crate::files::disk::{DiskEvent, Journal};
+    use crate::ingest::{InputFormat, ReadOptions};
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("in.tsv");
+    std::fs::write(&input, RECORDS).expect("the folder is writable");
+    let journal = Journal::of(folder.path());
+    let dedup = Dedup::new([&input], folder.path().join("clean.tsv"))
+        .options(ReadOptions::new().format(InputFormat::Fingerprints))
+        .scheme(crate::Scheme::External);
+    let work = dedup.work_folder();
+    let mut looked = 0;
+    dedup.run(|_| {
+        if work.is_dir() {
+            let events = journal.events();
+            let is_durable = events
+                .iter()
+                .any(|event| matches!(event, DiskEvent::SyncDirectory));
+            assert!(is_durable, "{events:?}");
+            looked += 1;
+        }
+    })?;
+    assert!(looked > 0, "nothing was told during the work");
+    Ok(())
+}
