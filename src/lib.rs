@@ -50,8 +50,8 @@ pub use database::{
     Answers, Change, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
     CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, FingerprintGroup, Match,
     Matches, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
-    Query, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit, Verdict, WriteTxn,
-    Writer, WriterOptions,
+    Query, SalvageOptions, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit, Verdict,
+    WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
 pub use error::{Error, Holder, Result};
@@ -61,7 +61,7 @@ pub use plan::Prefer;
 #[cfg(feature = "serve")]
 pub use serve::AdminSocket;
 pub use sketch::{Similarity, Sketch, SketchSize};
-pub use store::FORMAT_VERSION;
+pub use store::{FORMAT_VERSION, MissingDocuments, SalvageReport};
 pub use text::Scheme;
 #[cfg(feature = "ingest")]
 pub use text::Unit;

@@ -111,6 +111,7 @@ fn name_database(error: Failure, database: Option<&Path>) -> Failure {
             | Error::AlreadyExists { .. }
             | Error::Busy { .. }
             | Error::NotSimdb { .. }
+            | Error::NotSalvaged { .. }
             | Error::NeedsRecovery { .. }
             | Error::NoRoom { .. }
             | Error::Removed { .. }

@@ -17,7 +17,7 @@ use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::verbs::{self, DatabaseVerb};
-use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan};
+use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan, salvage};
 
 /// A command, which is its arguments.
 pub(super) trait Command {
@@ -93,6 +93,8 @@ enum Commands {
     Dedup(dedup::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),
+    /// Build a database of what a damaged one still has
+    Salvage(salvage::Arguments),
     /// Store the documents of Parquet files
     #[cfg(feature = "parquet")]
     Import(tables::ImportArguments),
@@ -116,7 +118,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look after a database",
         &[
-            "stats", "get", "delete", "expire", "check", "compact", "backup",
+            "stats", "get", "delete", "expire", "check", "compact", "backup", "salvage",
         ],
     ),
     (
@@ -207,6 +209,7 @@ impl Commands {
             Self::Database(command) => command,
             Self::Dedup(command) => command,
             Self::Load(command) => command,
+            Self::Salvage(command) => command,
             #[cfg(feature = "parquet")]
             Self::Import(command) => command,
             Self::Fingerprint(command) => command,

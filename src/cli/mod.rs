@@ -40,6 +40,7 @@ mod rejections;
 #[cfg(unix)]
 mod remote;
 mod report;
+mod salvage;
 mod same_file;
 mod sources;
 mod stats;

@@ -28,6 +28,7 @@ mod policy;
 mod query;
 #[cfg(test)]
 mod reopen_tests;
+mod salvage;
 mod search;
 mod snapshot;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub use options::{CreateOptions, OpenOptions};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
+pub use salvage::SalvageOptions;
 pub use snapshot::{Documents, Snapshot};
 pub use submissions::{Answers, WriterOptions};
 pub use ticket::{Submitting, Ticket};

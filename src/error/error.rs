@@ -44,6 +44,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Nothing was taken out of a damaged database.
+    NotSalvaged {
+        /// The damaged database.
+        path: PathBuf,
+        /// The reason.
+        problem: &'static str,
+    },
     /// The database was not closed in order, and it was opened read-only. So it cannot be recovered.
     NeedsRecovery {
         /// The database.

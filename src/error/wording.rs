@@ -17,8 +17,9 @@ impl fmt::Display for Error {
             }
             Self::Busy { path, holder } => write!(f, "{}: {holder}", path.display()),
             Self::NotSimdb { path } => {
-                write!(f, "{}: not a simdb database, or one that is damaged beyond recognition", path.display())
+                write!(f, "{}: not a simdb database, or one whose beginning is damaged: then `simdb salvage` takes out what is whole", path.display())
             }
+            Self::NotSalvaged { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::NeedsRecovery { path } => write!(
                 f,
                 "{}: was not closed in order and cannot be recovered read-only; open it for writing once",
@@ -46,8 +47,8 @@ impl fmt::Display for Error {
             }
             Self::Damaged { table, key, problem } => write!(
                 f,
-                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or build the \
-                 database anew"
+                "the database is damaged: table {table}, key {key}: {problem}; restore a copy, or take \
+                 out what is whole: `simdb salvage`"
             ),
             Self::ReadOnly => f.write_str("the database was opened read-only"),
             Self::InUse { snapshots, transaction } => write!(
@@ -220,7 +221,9 @@ impl fmt::Display for Error {
             ),
             Self::Interrupted => f.write_str("it was ended before it was done, and the database is as it was"),
             Self::Verify(_) => f.write_str("a match cannot be verified"),
-            Self::Corrupted(_) => f.write_str("the database file is damaged; restore a copy, or build it anew"),
+            Self::Corrupted(_) => f.write_str(
+                "the database file is damaged; restore a copy, or take out what is whole: `simdb salvage`",
+            ),
             Self::Storage(cause) => {
                 let cause = cause.downcast_ref::<io::Error>();
                 write!(f, "cannot read or write the database file{}", cause.map_or("", remedy))

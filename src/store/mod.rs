@@ -31,6 +31,7 @@ mod numbers;
 mod planting;
 mod postings;
 mod read;
+mod salvage;
 mod scope_names;
 mod sizes;
 mod snapshot;
@@ -56,7 +57,7 @@ pub(crate) mod hostile {
     }
 }
 #[cfg(test)]
-pub(crate) use blocks::{Extent, Lists};
+pub(crate) use blocks::{DocumentBlock, Extent, Lists};
 pub(crate) use checking::check_rows;
 pub use checking::{CheckReport, Problem};
 pub(crate) use crowds::Crowds;
@@ -64,7 +65,7 @@ pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
 #[cfg(test)]
-pub(crate) use engine::{Event, Image, Recording};
+pub(crate) use engine::{Event, Image, RawFile, Recording};
 pub(crate) use expiry::{Conditions, list_expired};
 pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]
@@ -73,6 +74,8 @@ pub use file::{FORMAT_VERSION, LevelStatistics, SetStatistics, Statistics};
 pub(crate) use numbers::{DocumentNumber, ScopeNumber};
 pub(crate) use postings::Posted;
 pub(crate) use read::{AddRanges, Reader, Scan};
+pub use salvage::{MissingDocuments, SalvageReport};
+pub(crate) use salvage::{Salvaging, salvage};
 pub(crate) use scope_names::ScopeNames;
 pub(crate) use sizes::Sizes;
 pub(crate) use sorted_set::Searched;

@@ -20,4 +20,5 @@ mod random;
 mod refused;
 mod reopening;
 mod schedules;
+mod salvage;
 mod seeded_crashes;

@@ -38,6 +38,6 @@ pub(crate) use filter::{
 };
 #[cfg(test)]
 pub(crate) use memory::MemoryBlocks;
-pub(crate) use packed::{MAX_ROWS, Packed, Packer};
+pub(crate) use packed::{MAX_ROWS, Packed, Packer, decode as decode_rows};
 pub(crate) use row::{Lists, Row};
 pub(crate) use segment::{Block, ROWS_PER_PREFIX, Segment, SegmentBuilder, around};

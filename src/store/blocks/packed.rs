@@ -244,7 +244,7 @@ fn encode_list<R: Row>(rows: &[R], bytes: &mut Vec<u8>) {
 
 /// Adds the rows of a block to lists whose rows come before them. If the block is refused, the rows that
 /// were added mean nothing.
-pub(super) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
+pub(crate) fn decode<R: Row>(bytes: &[u8], rows: &mut Lists<R>) -> Result<(), Problem> {
     let mut fields = fields_of(bytes)?;
     decode_list(&mut fields, &mut rows.puts)?;
     decode_list(&mut fields, &mut rows.marks)?;

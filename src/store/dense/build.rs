@@ -1,6 +1,7 @@
 //! Building a new file from documents at once. Rows are sorted outside the file and packed once.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use super::sort::Sorter;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::files::{NewFile, directory_of, ensure_nothing_at, sync_file};
+use crate::source::Source;
 use crate::store::blocks::BlockCache;
 use crate::store::engine::OpenFile;
 use crate::store::file::{
     self, Change, KEYS, Operation, POSTINGS, PerSet, RowFamily, RowSink, Set, SetRow, Settings,
-    State, all_sets, by_row, number_of,
+    SourceRows, State, all_sets, by_row, number_of,
 };
 use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::store::sizes::Sizes;
@@ -35,13 +37,67 @@ pub(crate) fn build(
     progress: CopyProgress<'_>,
 ) -> Result<()> {
     ensure_nothing_at(path)?;
+    let new = NewFile::create(directory_of(path)?)?;
+    let fill = |builder: &mut Builder<'_>| {
+        for document in documents {
+            builder.add(&document?)?;
+        }
+        Ok(())
+    };
+    write(path, new, settings, fill, memory_bytes, sizes, progress)
+}
+
+/// What a new file takes over from another one beside its documents.
+pub(crate) struct TakenOver<'a> {
+    /// The other file. Whoever could not read it cannot read the new one.
+    pub(crate) original: &'a File,
+    /// The number of the next document. The documents that come first have lower numbers.
+    pub(crate) next_document: u64,
+    pub(crate) sources: &'a [Source],
+}
+
+/// Builds a file as [`build`] does, in which the documents have the numbers that they had in another file. The
+/// numbers grow.
+pub(crate) fn rebuild(
+    path: &Path,
+    settings: &Settings,
+    documents: impl Iterator<Item = Result<(u64, Document)>>,
+    taken: &TakenOver<'_>,
+    memory_bytes: usize,
+    sizes: &Sizes,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
+    let new = NewFile::copy_of(directory_of(path)?, taken.original)?;
+    let fill = |builder: &mut Builder<'_>| {
+        for document in documents {
+            let (number, document) = document?;
+            builder.bulk.edit.state.counters.next_document = number;
+            builder.add(&document)?;
+        }
+        let edit = &mut builder.bulk.edit;
+        edit.state.counters.next_document = taken.next_document;
+        edit.put_sources(SourceRows::copied(taken.sources, settings.file));
+        Ok(())
+    };
+    write(path, new, settings, fill, memory_bytes, sizes, progress)
+}
+
+/// Fills a new file, reads it back and gives it its name.
+fn write(
+    path: &Path,
+    new: NewFile,
+    settings: &Settings,
+    fill: impl FnOnce(&mut Builder<'_>) -> Result<()>,
+    memory_bytes: usize,
+    sizes: &Sizes,
+    progress: CopyProgress<'_>,
+) -> Result<()> {
     let directory = directory_of(path)?;
-    let new = NewFile::create(directory)?;
     let engine = file::create(&new, directory, settings, PAGE_CACHE_BYTES)?;
     let bulk = Bulk::new(&engine, sizes, settings.file, State::new(&settings.plan));
     let mut counter = Counter::new(progress);
     let same_hash =
-        Builder::new(directory, settings, memory_bytes, bulk).build(documents, &mut counter)?;
+        Builder::new(directory, settings, memory_bytes, bulk).build(fill, &mut counter)?;
     let engine = engine.trimmed(&new, directory, PAGE_CACHE_BYTES)?;
     sync_file(&new.file).map_err(Error::io(path))?;
     let open = Arc::new(OpenFile::new(engine, new.file));
@@ -117,15 +173,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads all documents and writes the file. Returns the documents whose keys have the same hash.
+    /// Takes all documents and writes the file. Returns the documents whose keys have the same hash.
     fn build(
         mut self,
-        documents: impl Iterator<Item = Result<Document>>,
+        fill: impl FnOnce(&mut Self) -> Result<()>,
         counter: &mut Counter<'_>,
     ) -> Result<SameHash> {
-        for document in documents {
-            self.add(&document?)?;
-        }
+        fill(&mut self)?;
         let Self {
             mut bulk,
             documents,
@@ -302,13 +356,17 @@ mod tests {
             |i: u64| Document::new(format!("the key {i}"), Fingerprint::from_bits(i << 40));
         let documents = (0..20_000).map(|i| Ok(document(i).with_payload(*b"some bytes")));
         let same_hash = Builder::new(folder.path(), &settings, 0, bulk).build(
-            documents,
+            |builder| {
+                documents
+                    .into_iter()
+                    .try_for_each(|document: Result<Document>| builder.add(&document?))
+            },
             &mut Counter::new(&mut |_, _| ControlFlow::Continue(())),
         )?;
         let open = Arc::new(OpenFile::new(engine, new.file));
         verify(&open, &settings, &same_hash, &mut || Ok(()))?;
         let mut bytes = Vec::new();
-        let mut file: &std::fs::File = &open.file;
+        let mut file: &File = &open.file;
         file.seek(SeekFrom::Start(0))
             .and_then(|_| file.read_to_end(&mut bytes))
             .expect("it can be read");

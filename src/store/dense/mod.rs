@@ -5,5 +5,5 @@ mod bulk;
 mod copy;
 mod sort;
 
-pub(crate) use build::build;
+pub(crate) use build::{TakenOver, build, rebuild};
 pub(crate) use copy::{CopyProgress, backup, compact};

@@ -3,6 +3,7 @@
 mod changes;
 mod guard;
 mod open_file;
+mod raw;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub(crate) use changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, 
 pub(crate) use guard::caught;
 pub(crate) use guard::guarded;
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
+pub(crate) use raw::{Place, RawCommit, RawFile, RawPage};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 #[cfg(test)]

@@ -140,7 +140,7 @@ fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
     }
 }
 
-fn not_opened(path: &Path, source: io::Error) -> Error {
+pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound {
             path: path.to_owned(),
@@ -368,7 +368,7 @@ impl Drop for Registered {
 ///
 /// The system keeps a list of all locks, with the processes that took them. But a lock outlives such a process if
 /// another one was forked from it and lives. So a process is named only if it has the lock now.
-fn holder_of(path: &Path) -> Holder {
+pub(super) fn holder_of(path: &Path) -> Holder {
     let metadata = fs::metadata(path).ok();
     let Some(identity) = metadata.as_ref().and_then(identity_of) else {
         return Holder::Unknown;

@@ -270,7 +270,7 @@ fn storage_of(file: File) -> Result<Box<dyn StorageBackend>, DatabaseError> {
 
 /// The pages of a region: 256 MiB. Every commit stores the state of each region. With regions of 64 MiB, a
 /// commit of one document took a quarter longer. With these it takes no longer than with one of 4 GiB.
-const REGION_PAGES: u32 = 1 << 16;
+pub(super) const REGION_PAGES: u32 = 1 << 16;
 
 /// The pages of a region as redb chooses them: 4 GiB.
 const REDB_REGION_PAGES: u32 = 1 << 20;

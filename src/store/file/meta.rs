@@ -22,8 +22,8 @@ pub const FORMAT_VERSION: u32 = 7;
 const KNOWN_FEATURES: u64 = 0;
 
 /// The names of the rows of the meta table.
-const FORMAT: &str = "format";
-const SETTINGS: &str = "settings";
+pub(crate) const FORMAT: &str = "format";
+pub(crate) const SETTINGS: &str = "settings";
 
 /// What is chosen when a file is created. Compaction makes another file, with another seed and perhaps
 /// another plan.
@@ -171,6 +171,11 @@ impl Settings {
         decode_settings(file, &settings)
     }
 
+    /// The settings of a file that cannot be opened, from their row.
+    pub(crate) fn of_row(file: FileSeed, row: &[u8]) -> Result<Self> {
+        decode_settings(file, row)
+    }
+
     /// The rows that say which format and which settings a file has.
     pub(super) fn rows(&self) -> [MetaRow; 2] {
         [
@@ -198,7 +203,7 @@ pub(super) fn encode_format(file: FileSeed) -> Vec<u8> {
 
 /// Refuses files of other formats, and returns the seed of the file. The bytes behind the two numbers depend
 /// on the version. So nothing else of the file may be read before this check.
-pub(super) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
+pub(crate) fn check_format(bytes: &[u8]) -> Result<FileSeed> {
     let body =
         unseal(Kind::Format, FileSeed::NONE, FORMAT.as_bytes(), bytes).map_err(damaged_format)?;
     let mut fields = Fields(body);

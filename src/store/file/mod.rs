@@ -18,8 +18,8 @@ mod view;
 
 pub(crate) use cache_limit::CacheLimit;
 pub use meta::FORMAT_VERSION;
-pub(crate) use meta::{Counters, Settings};
-pub(crate) use names::{KnownNames, SourceRows, missing_scope};
+pub(crate) use meta::{Counters, FORMAT, SETTINGS, Settings, check_format};
+pub(crate) use names::{KnownNames, SourceRows, decode_source, missing_scope};
 pub(crate) use operation::{Change, Operation, RowSink, give_fingerprint_rows};
 pub(crate) use overlays::{Overlays, Runs, Sets, runs_of};
 pub(crate) use pins::StoredSnapshot;
@@ -31,7 +31,7 @@ pub(crate) use schema::{
 pub(crate) use shared::{MergeFailure, Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
-pub(crate) use state::{Edit, State, create};
+pub(crate) use state::{Edit, STATE, State, counters_of, create, decode_page};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
 pub(crate) use view::{LiveDocuments, View, damaged_document};

@@ -210,7 +210,7 @@ pub(super) fn encode_source(file: FileSeed, name: &[u8], record: &SourceRecord) 
     })
 }
 
-pub(super) fn decode_source(
+pub(crate) fn decode_source(
     file: FileSeed,
     counters: Counters,
     name: &[u8],

@@ -37,7 +37,7 @@ const OPERATIONS_PER_PAGE: usize = (PAGE_BYTES - 16 - HEADER_BYTES - 2) / OPERAT
 const MOST_COMMITS: u64 = u64::MAX / 4;
 
 /// The name of the row of the state in the table meta.
-pub(super) const STATE: &str = "state";
+pub(crate) const STATE: &str = "state";
 
 /// The part of a commit that is kept in memory.
 #[derive(Clone)]
@@ -215,6 +215,22 @@ impl State {
             sets,
         })
     }
+}
+
+/// The counters in a state record. Beside them, what tells which of two records is newer: a number that grows with
+/// every transaction, and one that grows with every step of a merge.
+pub(crate) fn counters_of(file: FileSeed, bytes: &[u8]) -> Result<(Counters, (u64, u64)), Problem> {
+    let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
+    let counters = Counters::decode(&mut fields)?;
+    let mut numbers = [0; 9];
+    for number in &mut numbers {
+        *number = u64::from_le_bytes(fields.take()?);
+    }
+    let [next_block, _, _, next_page, .., source_commits] = numbers;
+    Ok((
+        counters,
+        (next_page.saturating_add(source_commits), next_block),
+    ))
 }
 
 fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
@@ -415,7 +431,7 @@ pub(super) fn encode_log(
 }
 
 /// Reads a page back, and adds its operations to others.
-pub(super) fn decode_page(
+pub(crate) fn decode_page(
     file: FileSeed,
     number: u64,
     bytes: &[u8],

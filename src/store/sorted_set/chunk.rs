@@ -296,6 +296,28 @@ impl<R: Row> Chunk<R> {
     }
 }
 
+/// The entries of a chunk of a level without filters, for whoever has no summary that outlines it: the last row of its
+/// last block is the one of its key. If the seed of the file is not known, the checksum is not compared.
+pub(crate) fn lone_entries<R: Row>(
+    level: LevelName,
+    last: u128,
+    file: Option<FileSeed>,
+    bytes: &[u8],
+) -> Result<Vec<Entry<R>>, Problem> {
+    let body = match file {
+        Some(file) => unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?,
+        None => bytes.get(HEADER_BYTES..).ok_or("shorter than its header")?,
+    };
+    let mut fields = Fields(body);
+    let count = u16::from_le_bytes(fields.take()?);
+    let mut parts = Parts::with_capacity(0);
+    for _ in 0..count {
+        parts.decode(level, &mut fields)?;
+    }
+    fields.finish()?;
+    Ok(parts.entries)
+}
+
 /// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
 /// for memory meanwhile. So everything that is read to find a line of a filter is together here.
 #[derive(Clone, Debug)]

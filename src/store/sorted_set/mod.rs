@@ -19,9 +19,9 @@ mod summary;
 mod tests;
 mod times;
 
-pub(crate) use chunk::NewBlock;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 pub(crate) use chunk::hostile;
+pub(crate) use chunk::{NewBlock, lone_entries};
 pub(crate) use level::{Level, Position};
 pub(crate) use lists::{Life, merge_onto, part};
 pub(crate) use overlay::Overlay;

@@ -1,0 +1,197 @@
+//! `simdb salvage`: what a damaged database still has, in a new one.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    CreateOptions, Database, MissingDocuments, SalvageOptions, SalvageReport, Scheme, SketchSize,
+};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, CommandResult};
+use super::arguments::{max_distance_parser, similarity_parser};
+use super::commands::Command;
+use super::output::Output;
+use super::units;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The damaged database, to which nothing is written
+    #[arg(value_name = "DAMAGED")]
+    damaged: PathBuf,
+
+    /// The new database; nothing may stand there yet
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+
+    /// Take documents of earlier commits too, where those of the last are damaged or no commit is found
+    ///
+    /// Some of them may have been deleted or replaced since
+    #[arg(long)]
+    old: bool,
+
+    /// The memory to sort with, at least some 30 MB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB")]
+    #[arg(value_parser = units::bytes::<usize>, allow_negative_numbers = true)]
+    memory: usize,
+
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "If the damaged database does not tell its settings")]
+struct Settings {
+    /// Its scheme; the other settings are then those of `simdb create`, unless they are given
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<Scheme>,
+
+    /// Its tables, by name, or others
+    #[arg(long, value_name = "NAME", requires = "scheme")]
+    plan: Option<String>,
+
+    /// Its max distance
+    #[arg(long, value_name = "K", requires = "scheme", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    max_distance: Option<u32>,
+
+    /// The bytes of its sketches
+    #[arg(long, value_name = "BYTES", requires = "scheme", value_enum)]
+    sketch: Option<SketchSize>,
+
+    /// Its least similarity
+    #[arg(long, value_name = "S", requires = "scheme", value_parser = similarity_parser, allow_negative_numbers = true)]
+    min_similarity: Option<f64>,
+}
+
+impl Settings {
+    /// The settings, if they are given.
+    fn options(&self) -> Option<CreateOptions> {
+        let mut options = CreateOptions::new().scheme(self.scheme?);
+        if let Some(plan) = &self.plan {
+            options = options.plan(plan);
+        }
+        if let Some(max_distance) = self.max_distance {
+            options = options.max_distance(max_distance);
+        }
+        if let Some(size) = self.sketch {
+            options = options.sketch_size(size);
+        }
+        if let Some(min_similarity) = self.min_similarity {
+            options = options.min_similarity(min_similarity);
+        }
+        Some(options)
+    }
+}
+
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut options = SalvageOptions::new()
+            .old(self.old)
+            .memory_bytes(self.memory);
+        if let Some(settings) = self.settings.options() {
+            options = options.settings(settings);
+        }
+        let progress = output.console().progress();
+        let report = Database::salvage(&self.damaged, &self.new, &options, progress.steps())?;
+        drop(progress);
+
+        if output.is_json() {
+            output.print_json(&as_object(&report));
+        } else {
+            for line in in_words(&report, &self.new) {
+                output.print_line(&line);
+            }
+        }
+        Ok(Answer::yes_unless(!report.is_whole()))
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.damaged)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before it was done: no database was made; the same command begins anew")
+    }
+}
+
+fn as_object(report: &SalvageReport) -> Value {
+    let mut missing = Vec::new();
+    for range in &report.missing {
+        let MissingDocuments {
+            first,
+            last,
+            documents,
+            ..
+        } = range;
+        missing.push(json!({"first": first, "last": last, "documents": documents}));
+    }
+    let mut damaged = Vec::new();
+    for range in &report.damaged_bytes {
+        damaged.push(json!({"first": range.start, "last": range.end - 1}));
+    }
+    json!({
+        "whole": report.is_whole(),
+        "documents": report.documents,
+        "expected": report.expected,
+        "missing": missing,
+        "old_documents": report.old_documents,
+        "deletions_read": report.deletions_read,
+        "last_commit_found": report.last_commit_found,
+        "positions_kept": report.positions_kept,
+        "damaged_bytes": damaged,
+    })
+}
+
+/// The report, a line for each fact.
+fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (documents, new) = (report.documents, new.display());
+    lines.push(match report.expected {
+        Some(expected) => format!("{new}: {documents} of {expected} documents"),
+        None => format!("{new}: {documents} documents; how many there were is not known"),
+    });
+    for range in &report.missing {
+        let first = range.first;
+        let numbers = match range.last {
+            Some(last) if last == first => format!("number {first}"),
+            Some(last) => format!("numbers {first} to {last}"),
+            None => format!("number {first} and greater"),
+        };
+        lines.push(match range.documents {
+            Some(documents) => format!("missing: {documents} documents, {numbers}"),
+            None => format!("perhaps missing: documents with {numbers}"),
+        });
+    }
+    if report.old_documents > 0 {
+        lines.push(format!(
+            "{} documents are of earlier commits, and may have been deleted or replaced since",
+            report.old_documents
+        ));
+    }
+    if !report.deletions_read {
+        let fact = "deletions could not be read: documents that were deleted may be among these";
+        lines.push(fact.to_owned());
+    }
+    if !report.last_commit_found {
+        let fact = "the header does not tell which commit was the last: these are of the newest that was found";
+        lines.push(fact.to_owned());
+    }
+    if !report.positions_kept {
+        let fact = "positions of sources are forgotten: `simdb ingest` reads its inputs from their beginning";
+        lines.push(fact.to_owned());
+    }
+    for range in &report.damaged_bytes {
+        lines.push(format!(
+            "damaged: bytes {} to {}",
+            range.start,
+            range.end - 1
+        ));
+    }
+    if report.is_whole() {
+        lines.push("nothing is missing".to_owned());
+    }
+    lines
+}

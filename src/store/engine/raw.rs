@@ -1,0 +1,367 @@
+//! The pages of the engine, read without the engine, for files on which it gives up. Nothing is written.
+//!
+//! A leaf has keys and values. A branch has the numbers and the checksums of other pages. The header has those of the
+//! first page of the table of tables, which has those of the first page of each table. So what is reached from the
+//! header by right checksums belongs to the last commit. The layout is that of redb's file format 3.
+
+use std::collections::HashMap;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::open_file::{holder_of, not_opened};
+use super::storage::REGION_PAGES;
+use crate::error::{Error, Result};
+use crate::store::sizes::PAGE_BYTES;
+
+const LEAF: u8 = 1;
+const BRANCH: u8 = 2;
+const PAGE: u64 = PAGE_BYTES as u64;
+/// The most bytes of a page with one large value. No value of simdb comes near it.
+const MOST_BYTES: usize = 1 << 20;
+/// The bytes that a scan reads at a time.
+const SCANNED_BYTES: usize = 4 << 20;
+
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order.
+const SECOND_SLOT: u8 = 1;
+const NOT_CLOSED: u8 = 2;
+
+/// Where a value is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+/// The number and the checksum of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root {
+    page: u64,
+    checksum: u128,
+}
+
+/// The tables of a commit. A table without rows has no root.
+pub(crate) struct RawCommit {
+    tables: HashMap<Vec<u8>, Option<Root>>,
+    /// Whether the header vouches that no later commit was made.
+    pub(crate) is_last: bool,
+}
+
+impl RawCommit {
+    /// The tables that a page lists. `None` if it is no table of tables.
+    fn of_page(page: &RawPage<'_>) -> Option<Self> {
+        let mut tables = HashMap::new();
+        for (name, definition, _) in page.pairs(None)? {
+            tables.insert(name.to_vec(), root_of(definition)?);
+        }
+        let ours = [&b"meta"[..], b"documents", b"directory"];
+        let is_ours = ours.into_iter().all(|name| tables.contains_key(name));
+        is_ours.then_some(Self {
+            tables,
+            is_last: false,
+        })
+    }
+
+    /// The root of a table, if it has rows.
+    pub(crate) fn root(&self, table: &str) -> Option<Root> {
+        self.tables.get(table.as_bytes()).copied().flatten()
+    }
+}
+
+/// The root in the definition of a table. `None` if these bytes are no definition.
+fn root_of(definition: &[u8]) -> Option<Option<Root>> {
+    /// A table whose keys have one value each.
+    const NORMAL: u8 = 3;
+    if *definition.first()? != NORMAL {
+        return None;
+    }
+    match definition.get(9)? {
+        0 => Some(None),
+        _ => Some(Some(Root {
+            page: number(definition, 10)?,
+            checksum: checksum(definition, 18)?,
+        })),
+    }
+}
+
+/// A page that was read from the file, with what may follow it.
+pub(crate) struct RawPage<'a> {
+    pub(crate) offset: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> RawPage<'a> {
+    /// The keys and the values of a leaf, if this is one whose keys have so many bytes each, or each its own number.
+    pub(crate) fn pairs(
+        &self,
+        key_bytes: Option<usize>,
+    ) -> Option<Vec<(&'a [u8], &'a [u8], Place)>> {
+        if *self.bytes.first()? != LEAF {
+            return None;
+        }
+        let count = self.count()?;
+        let ends = match key_bytes {
+            Some(_) => 4 + 4 * count,
+            None => 4 + 8 * count,
+        };
+        let mut keys = Vec::new();
+        let mut from = ends;
+        for index in 0..count {
+            let to = match key_bytes {
+                Some(bytes) => from + bytes,
+                None => self.end(4 + 4 * index)?,
+            };
+            keys.push(self.bytes.get(from..to)?);
+            from = to;
+        }
+        let mut pairs = Vec::with_capacity(keys.len());
+        for (index, key) in keys.into_iter().enumerate() {
+            let to = self.end(ends - 4 * count + 4 * index)?;
+            let value = self.bytes.get(from..to)?;
+            let place = Place {
+                offset: self.offset + from as u64,
+                bytes: value.len(),
+            };
+            pairs.push((key, value, place));
+            from = to;
+        }
+        Some(pairs)
+    }
+
+    /// The number of keys.
+    fn count(&self) -> Option<usize> {
+        let count = self.bytes.get(2..4)?.first_chunk()?;
+        Some(u16::from_le_bytes(*count).into()).filter(|&count| count > 0)
+    }
+
+    /// The end of a key or a value.
+    fn end(&self, at: usize) -> Option<usize> {
+        let end = self.bytes.get(at..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*end) as usize)
+    }
+
+    /// Whether the part of the page that is used has this checksum.
+    fn has(&self, checksum: u128, used: usize) -> bool {
+        self.bytes
+            .get(..used)
+            .is_some_and(|used| xxh3_128(used) == checksum)
+    }
+
+    fn is_leaf_with(&self, checksum: u128, pairs: &[(&[u8], &[u8], Place)]) -> bool {
+        let last = pairs.last().map(|(_, _, place)| place);
+        last.is_some_and(|last| {
+            let end = last.offset - self.offset + last.bytes as u64;
+            self.has(checksum, end as usize)
+        })
+    }
+
+    /// The pages below a branch, if this is one and has this checksum.
+    fn children(&self, key_bytes: Option<usize>, checksum_of_all: u128) -> Option<Vec<Root>> {
+        if *self.bytes.first()? != BRANCH {
+            return None;
+        }
+        let keys = self.count()?;
+        let pages = 8 + 16 * (keys + 1);
+        let ends = pages + 8 * (keys + 1);
+        let used = match key_bytes {
+            Some(bytes) => ends + bytes * keys,
+            None => self.end(ends + 4 * (keys - 1))?,
+        };
+        if !self.has(checksum_of_all, used) {
+            return None;
+        }
+        let mut children = Vec::new();
+        for child in 0..=keys {
+            children.push(Root {
+                page: number(self.bytes, pages + 8 * child)?,
+                checksum: checksum(self.bytes, 8 + 16 * child)?,
+            });
+        }
+        Some(children)
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn checksum(bytes: &[u8], at: usize) -> Option<u128> {
+    Some(u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// A file of the engine that is only read, and that nobody else writes to meanwhile.
+pub(crate) struct RawFile {
+    pub(crate) file: File,
+    pub(crate) length: u64,
+    region_bytes: u64,
+}
+
+impl RawFile {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|source| not_opened(path, source))?;
+        let metadata = file.metadata().map_err(Error::io(path))?;
+        if !metadata.is_file() {
+            return Err(Error::NotSimdb {
+                path: path.to_owned(),
+            });
+        }
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy {
+                    holder: holder_of(path),
+                    path: path.to_owned(),
+                });
+            }
+            // A file system without locks has nobody who holds one.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let mut file = Self {
+            file,
+            length: metadata.len(),
+            region_bytes: u64::from(REGION_PAGES) * PAGE,
+        };
+        // Other programs of the engine may have made other regions.
+        let pages = file.read(0, PAGE_BYTES).and_then(|header| {
+            let pages = header.get(20..24)?.first_chunk()?;
+            Some(u32::from_le_bytes(*pages)).filter(|_| header.starts_with(MAGIC))
+        });
+        if let Some(pages) = pages.filter(|pages| (1..=1 << 20).contains(pages)) {
+            file.region_bytes = u64::from(pages) * PAGE;
+        }
+        Ok(file)
+    }
+
+    /// Some bytes of the file. `None` if the file is too short or the disk cannot read them.
+    pub(crate) fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
+        if offset.checked_add(bytes as u64)? > self.length {
+            return None;
+        }
+        let mut read = vec![0; bytes];
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        file.read_exact(&mut read).ok()?;
+        Some(read)
+    }
+
+    /// The bytes of the file that a page has.
+    fn range_of(&self, page: u64) -> Range<u64> {
+        let order = page >> 59;
+        let region = page >> 20 & 0xf_ffff;
+        let index = page & (0xf_ffff >> order);
+        let begin = PAGE + region * self.region_bytes + index * (PAGE << order);
+        begin..begin + (PAGE << order)
+    }
+
+    /// The last commit, if the header and the table of tables are sound.
+    pub(crate) fn last_commit(&self) -> Option<RawCommit> {
+        let header = self.read(0, PAGE_BYTES)?;
+        let flags = *header.strip_prefix(MAGIC)?.first()?;
+        let named = usize::from(flags & SECOND_SLOT);
+        let mut chosen = slot(&header, named)?;
+        // In a file that was closed in order, the last commit has the greater number. In another one, a greater
+        // number is that of a commit that was under way, or the flag is damaged.
+        let later = slot(&header, 1 - named).filter(|other| other.0 > chosen.0);
+        if let Some(later) = later
+            && flags & NOT_CLOSED == 0
+        {
+            chosen = later;
+        }
+        let mut commit = None;
+        let damaged = self.walk(chosen.1, None, &mut |page| {
+            commit = RawCommit::of_page(page);
+            Ok(())
+        });
+        let mut commit = commit.filter(|_| damaged.is_ok_and(|damaged| damaged.is_empty()))?;
+        commit.is_last = later.is_none();
+        Some(commit)
+    }
+
+    /// Calls `each` with the leaves of a table that have the checksums that lead to them. Returns the bytes of the
+    /// file that do not have theirs, or cannot be read.
+    pub(crate) fn walk(
+        &self,
+        root: Root,
+        key_bytes: Option<usize>,
+        each: &mut dyn FnMut(&RawPage<'_>) -> Result<()>,
+    ) -> Result<Vec<Range<u64>>> {
+        let mut damaged = Vec::new();
+        let mut waiting = vec![root];
+        // No page of a sound table is reached twice.
+        let mut left = self.length / PAGE;
+        while let Some(Root { page, checksum }) = waiting.pop() {
+            let range = self.range_of(page);
+            let bytes = (range.end - range.start).min(MOST_BYTES as u64) as usize;
+            let read = self.read(range.start, bytes).filter(|_| left > 0);
+            left = left.saturating_sub(1);
+            let page = RawPage {
+                offset: range.start,
+                bytes: read.as_deref().unwrap_or(&[]),
+            };
+            let pairs = page.pairs(key_bytes);
+            if pairs.is_some_and(|pairs| page.is_leaf_with(checksum, &pairs)) {
+                each(&page)?;
+            } else if let Some(children) = page.children(key_bytes, checksum) {
+                waiting.extend(children.into_iter().rev());
+            } else {
+                damaged.push(range);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Calls `each` with every page of the file, whatever it is.
+    pub(crate) fn scan(&self, mut each: impl FnMut(&RawPage<'_>) -> Result<()>) -> Result<()> {
+        let mut from = PAGE;
+        while from < self.length {
+            let wanted = (SCANNED_BYTES + MOST_BYTES) as u64;
+            let wanted = wanted.min(self.length - from) as usize;
+            let read = self.read(from, wanted);
+            let bytes = read.unwrap_or_else(|| self.read_by_pages(from, wanted));
+            for at in (0..bytes.len().min(SCANNED_BYTES)).step_by(PAGE_BYTES) {
+                let to = bytes.len().min(at + MOST_BYTES);
+                each(&RawPage {
+                    offset: from + at as u64,
+                    bytes: &bytes[at..to],
+                })?;
+            }
+            from += SCANNED_BYTES as u64;
+        }
+        Ok(())
+    }
+
+    /// What the disk can read of some pages, with zeros in the place of the others.
+    fn read_by_pages(&self, from: u64, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        for (at, page) in (from..)
+            .step_by(PAGE_BYTES)
+            .zip(read.chunks_mut(PAGE_BYTES))
+        {
+            if let Some(bytes) = self.read(at, page.len()) {
+                page.copy_from_slice(&bytes);
+            }
+        }
+        read
+    }
+
+    /// Calls `each` with every commit whose table of tables is somewhere in the file.
+    pub(crate) fn each_commit(&self, mut each: impl FnMut(RawCommit) -> Result<()>) -> Result<()> {
+        self.scan(|page| RawCommit::of_page(page).map_or(Ok(()), &mut each))
+    }
+}
+
+/// The number of a commit and the first page of its table of tables, from one of two places in the header.
+fn slot(header: &[u8], index: usize) -> Option<(u64, Root)> {
+    const BYTES: usize = 128;
+    const SUMMED: usize = BYTES - 16;
+    let slot = header.get(64 + BYTES * index..)?.get(..BYTES)?;
+    let is_sound = checksum(slot, SUMMED)? == xxh3_128(&slot[..SUMMED]) && slot[1] != 0;
+    let root = Root {
+        page: number(slot, 8)?,
+        checksum: checksum(slot, 16)?,
+    };
+    is_sound.then_some((number(slot, 104)?, root))
+}
