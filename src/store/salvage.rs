@@ -334,6 +334,13 @@ impl DeadNumbers {
         self.put.contains(&number) && !self.marked.contains(&number)
     }
 
+    fn sorted(&self) -> Vec<u64> {
+        let numbers = self.put.iter().copied();
+        let mut numbers: Vec<u64> = numbers.filter(|&number| self.has(number)).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// Takes the rows of a block. False if it is none.
     fn take(&mut self, bytes: &[u8]) -> bool {
         let mut rows = Lists::<u64>::default();
@@ -554,6 +561,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
     /// The numbers of the documents that may be missing.
     fn missing(&self, deletions_read: bool) -> Vec<MissingDocuments> {
         let mut missing: Vec<MissingDocuments> = Vec::new();
+        let dead = self.dead.sorted();
         // The last number of the blocks so far.
         let mut end = 0;
         let highs = self.listed.keys().chain(self.found.keys());
@@ -570,8 +578,9 @@ impl<'f, 'p> Salvage<'f, 'p> {
                     let range = end + 1..high + 1;
                     let listed = self.listed.get(&high).filter(|_| deletions_read);
                     let documents = listed.filter(|_| self.is_directory_whole).map(|entry| {
-                        let dead = range.clone().filter(|&number| self.dead.has(number));
-                        u64::from(entry.puts).saturating_sub(dead.count() as u64)
+                        let dead_before = |number| dead.partition_point(|&dead| dead < number);
+                        let dead = dead_before(range.end) - dead_before(range.start);
+                        u64::from(entry.puts).saturating_sub(dead as u64)
                     });
                     add_range(&mut missing, range, documents);
                 }
@@ -622,7 +631,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
                 {
                     let found = Found::new(&block, place, bytes);
                     for document in block.documents() {
-                        if missing.iter().any(|range| range.has(document.number)) {
+                        if is_among(missing, document.number) {
                             self.old.entry(document.number).or_insert(found);
                         }
                     }
@@ -708,10 +717,11 @@ fn chunk_key(key: &[u8]) -> Option<(LevelName, u128)> {
     Some((level, u128::from_le_bytes(last.try_into().ok()?)))
 }
 
-impl MissingDocuments {
-    fn has(&self, number: u64) -> bool {
-        number >= self.first && self.last.is_none_or(|last| number <= last)
-    }
+/// Whether some ranges, which are in order, have a number.
+fn is_among(missing: &[MissingDocuments], number: u64) -> bool {
+    let begun = missing.partition_point(|range| range.first <= number);
+    let last = begun.checked_sub(1).and_then(|index| missing.get(index));
+    last.is_some_and(|range| range.last.is_none_or(|last| number <= last))
 }
 
 /// Adds a range to others that come before it.

@@ -60,6 +60,7 @@ mod plan;
 mod planted;
 mod report;
 mod resuming;
+mod salvage;
 mod scarce;
 mod screen;
 mod second_reader;
