@@ -176,7 +176,7 @@ fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
         lines.push(fact.to_owned());
     }
     if !report.last_commit_found {
-        let fact = "the header does not tell which commit was the last: these are of the newest that was found";
+        let fact = "nothing vouches for the last commit: these are of the newest that was found";
         lines.push(fact.to_owned());
     }
     if !report.positions_kept {

@@ -10,7 +10,7 @@
 //! a number is never used twice, so a document of theirs is what it was, but it may have been deleted since.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -24,8 +24,8 @@ use crate::store::blocks::{DocumentBlock, Entry, FileSeed, Lists, decode_rows};
 use crate::store::dense::{CopyProgress, TakenOver, rebuild};
 use crate::store::engine::{LevelName, Place, RawCommit, RawFile, RawPage};
 use crate::store::file::{
-    Counters, DEAD, DOCUMENTS, FORMAT, RowSink, SETTINGS, STATE, Set, SetRow, Settings,
-    check_format, counters_of, decode_page, decode_source,
+    DEAD, DOCUMENTS, FORMAT, RowSink, SETTINGS, STATE, Set, SetRow, Settings, StateHead,
+    check_format, decode_page, decode_source, state_head,
 };
 use crate::store::sizes::Sizes;
 use crate::store::sorted_set::lone_entries;
@@ -36,18 +36,19 @@ use crate::store::sorted_set::lone_entries;
 pub struct SalvageReport {
     /// The number of documents that the new database has.
     pub documents: u64,
-    /// The number of documents that the damaged file should have. `None` if its count cannot be read.
+    /// The number of documents that the damaged file should have. `None` if its count cannot be read, or the last commit
+    /// was not found.
     pub expected: Option<u64>,
     /// The documents that may be missing, by their numbers. Documents are numbered in the order in which they were
     /// stored.
     pub missing: Vec<MissingDocuments>,
     /// The documents that were found only in blocks of earlier commits. Each may have been deleted or replaced since.
     pub old_documents: u64,
-    /// Whether everything could be read that tells which documents were deleted. If not, some that were deleted may be
-    /// among the documents.
+    /// Whether everything could be read that tells which documents were deleted up to the commit that was found. If not,
+    /// some that were deleted may be among the documents.
     pub deletions_read: bool,
-    /// Whether the header vouches that the documents are those of the last commit. If not, they are those of the newest
-    /// commit that was found, or of any.
+    /// Whether the header vouches that the documents are those of the last commit, and nothing in the file is of a later
+    /// one. If not, they are those of the newest commit that was found, or of any.
     pub last_commit_found: bool,
     /// Whether the positions of all sources were kept. If not, all are forgotten, so that an ingestion reads its inputs
     /// anew.
@@ -108,18 +109,16 @@ pub(crate) fn salvage(
         path: path.to_owned(),
         problem,
     };
-    let (commit, meta) = find_commit(&file)?;
-    if meta.seed.is_none() && commit.is_none() {
+    let basis = Basis::find(&file, &pace)?;
+    if basis.meta.seed.is_none() && basis.commit.is_none() {
         return Err(refused(NOTHING));
     }
-    let settings = meta.settings.as_ref().or(how.settings.as_ref());
+    let settings = basis.meta.settings.clone().or_else(|| how.settings.clone());
     let settings = settings.ok_or_else(|| refused(NO_SETTINGS))?;
-    if commit.is_none() && !how.old {
+    if basis.commit.is_none() && !how.old {
         return Err(refused(NO_COMMIT));
     }
-    let mut salvage = Salvage::new(&file, commit, meta.seed, meta.counters, &pace);
-    salvage.damaged = meta.damaged;
-    salvage.is_behind = meta.is_behind;
+    let mut salvage = Salvage::new(&file, basis, &pace);
     salvage.walk()?;
     salvage.find_listed()?;
     let mut report = salvage.report();
@@ -135,10 +134,9 @@ pub(crate) fn salvage(
         sources.clear();
     }
     report.damaged_bytes = joined(salvage.damaged.clone());
-    let next_document = meta.counters.map_or(0, |counters| counters.next_document);
     let taken = TakenOver {
         original: &file.file,
-        next_document: next_document.max(chosen.last + 1),
+        next_document: salvage.basis.next_document.max(chosen.last + 1),
         sources: &sources,
     };
     rebuild(
@@ -179,18 +177,24 @@ impl Pace<'_> {
 struct Meta {
     seed: Option<FileSeed>,
     settings: Option<Settings>,
-    counters: Option<Counters>,
-    age: (u64, u64),
-    /// Whether there was a commit after the one that is found. The counters are then those of the last.
-    is_behind: bool,
-    damaged: Vec<Range<u64>>,
+    /// Of the newest state record.
+    head: Option<StateHead>,
 }
 
 impl Meta {
-    fn of(file: &RawFile, commit: &RawCommit) -> Result<Self> {
-        let mut meta = Self::default();
+    /// What a commit says. Adds the bytes that are damaged.
+    fn of(
+        file: &RawFile,
+        seed: Option<FileSeed>,
+        commit: &RawCommit,
+        damaged: &mut Vec<Range<u64>>,
+    ) -> Result<Self> {
+        let mut meta = Self {
+            seed,
+            ..Self::default()
+        };
         if let Some(root) = commit.root("meta") {
-            meta.damaged = file.walk(root, None, &mut |page| meta.take(page))?;
+            damaged.extend(file.walk(root, None, &mut |page| meta.take(page))?);
         }
         Ok(meta)
     }
@@ -211,61 +215,90 @@ impl Meta {
                 self.settings = Settings::of_row(seed, row).ok();
             }
             if name == STATE.as_bytes()
-                && let Ok((counters, age)) = counters_of(seed, row)
-                && age >= self.age
+                && let Ok(head) = state_head(seed, row)
+                && age(Some(&head)) >= age(self.head.as_ref())
             {
-                self.counters = Some(counters);
-                self.age = age;
+                self.head = Some(head);
             }
         }
         Ok(())
     }
 }
 
-/// The last commit or the newest that is found, and what its table meta says. What does not change from commit to commit
-/// is taken from others if need be.
-fn find_commit(file: &RawFile) -> Result<(Option<RawCommit>, Meta)> {
-    let mut found = None;
-    if let Some(commit) = file.last_commit() {
-        let meta = Meta::of(file, &commit)?;
-        found = Some((commit, meta));
-    } else {
-        file.each_commit(|commit| {
-            let meta = Meta::of(file, &commit)?;
-            let newest = found.as_ref().map(|(_, newest): &(_, Meta)| newest.age);
-            if meta.counters.is_some() && newest.is_none_or(|newest| meta.age > newest) {
-                found = Some((commit, meta));
-            }
-            Ok(())
-        })?;
-    }
-    let (commit, mut meta) = match found {
-        Some((commit, meta)) => (Some(commit), meta),
-        None => (None, Meta::default()),
-    };
-    // The seed may come behind what it is needed for.
-    for _ in 0..2 {
-        if meta.seed.is_none() || meta.settings.is_none() {
-            let mut lone = Meta {
-                seed: meta.seed,
+/// The greater, the newer.
+fn age(head: Option<&StateHead>) -> (u64, u64) {
+    head.map_or((0, 0), |head| (head.transactions, head.next_block))
+}
+
+/// What everything else is read by: a commit, and what the file says of itself.
+struct Basis {
+    /// The last commit or the newest that is found.
+    commit: Option<RawCommit>,
+    /// What this commit says. What does not change from commit to commit may be of others.
+    meta: Meta,
+    /// Whether something in the file is of a later commit.
+    is_behind: bool,
+    /// The greatest that any commit tells.
+    next_document: u64,
+    damaged: Vec<Range<u64>>,
+}
+
+impl Basis {
+    fn find(file: &RawFile, pace: &Pace<'_>) -> Result<Self> {
+        let mut damaged = Vec::new();
+        let mut commit = file.last_commit();
+        let mut meta = match &commit {
+            Some(commit) => Meta::of(file, None, commit, &mut damaged)?,
+            None => Meta::default(),
+        };
+        // All rows of this kind in the file. The seed may come behind what it is needed for.
+        let mut all = Meta::default();
+        loop {
+            let seed = meta.seed.or(all.seed);
+            all = Meta {
+                seed,
                 ..Meta::default()
             };
-            file.scan(|page| lone.take(page))?;
-            meta.seed = lone.seed;
-            meta.settings = meta.settings.or(lone.settings);
+            file.scan(|page| {
+                all.take(page)?;
+                pace.read(page.offset)
+            })?;
+            if all.seed.is_none() || seed.is_some() {
+                break;
+            }
         }
-    }
-    if commit.as_ref().is_none_or(|commit| !commit.is_last) {
-        let mut lone = Meta {
-            seed: meta.seed,
-            age: meta.age,
-            ..Meta::default()
+        if commit.is_none() {
+            file.each_commit(|other| {
+                let mut lost = Vec::new();
+                let said = Meta::of(file, all.seed, &other, &mut lost)?;
+                if commit.is_none() || age(said.head.as_ref()) > age(meta.head.as_ref()) {
+                    (commit, meta, damaged) = (Some(other), said, lost);
+                }
+                Ok(())
+            })?;
+        }
+        let newest = all.head.as_ref();
+        let is_vouched = commit.as_ref().is_some_and(|commit| commit.is_last);
+        let is_behind = match &meta.head {
+            Some(head) => age(newest).0 > head.transactions,
+            None => !is_vouched,
         };
-        file.scan(|page| lone.take(page))?;
-        meta.is_behind = lone.age > meta.age;
-        meta.counters = lone.counters.or(meta.counters);
+        let told = newest.map_or(0, |head| head.counters.next_document);
+        meta.seed = meta.seed.or(all.seed);
+        meta.settings = meta.settings.or(all.settings);
+        Ok(Self {
+            commit,
+            meta,
+            is_behind,
+            next_document: told,
+            damaged,
+        })
     }
-    Ok((commit, meta))
+
+    /// Whether the header vouches for the commit, and nothing is of a later one.
+    fn is_last(&self) -> bool {
+        !self.is_behind && self.commit.as_ref().is_some_and(|commit| commit.is_last)
+    }
 }
 
 /// Where a block of documents is, and the checksum of its bytes when it was found.
@@ -375,9 +408,7 @@ impl RowSink for DeadNumbers {
 struct Salvage<'f, 'p> {
     file: &'f RawFile,
     pace: &'f Pace<'p>,
-    commit: Option<RawCommit>,
-    seed: Option<FileSeed>,
-    counters: Option<Counters>,
+    basis: Basis,
     /// The blocks of documents that the directory lists, by their last rows, and those that are found.
     listed: BTreeMap<u64, Entry<u64>>,
     found: BTreeMap<u64, Found>,
@@ -386,7 +417,8 @@ struct Salvage<'f, 'p> {
     dead: DeadNumbers,
     /// Documents in blocks of earlier commits, by their numbers.
     old: BTreeMap<u64, Found>,
-    is_behind: bool,
+    /// The pages of the log that are read.
+    log: BTreeSet<u64>,
     is_directory_whole: bool,
     are_documents_whole: bool,
     are_deletions_whole: bool,
@@ -394,29 +426,22 @@ struct Salvage<'f, 'p> {
 }
 
 impl<'f, 'p> Salvage<'f, 'p> {
-    fn new(
-        file: &'f RawFile,
-        commit: Option<RawCommit>,
-        seed: Option<FileSeed>,
-        counters: Option<Counters>,
-        pace: &'f Pace<'p>,
-    ) -> Self {
+    fn new(file: &'f RawFile, mut basis: Basis, pace: &'f Pace<'p>) -> Self {
+        let damaged = std::mem::take(&mut basis.damaged);
         Self {
             file,
             pace,
-            commit,
-            seed,
-            counters,
+            basis,
             listed: BTreeMap::new(),
             found: BTreeMap::new(),
             dead_listed: HashMap::new(),
             dead: DeadNumbers::default(),
             old: BTreeMap::new(),
-            is_behind: false,
+            log: BTreeSet::new(),
             is_directory_whole: false,
             are_documents_whole: false,
             are_deletions_whole: false,
-            damaged: Vec::new(),
+            damaged,
         }
     }
 
@@ -427,11 +452,12 @@ impl<'f, 'p> Salvage<'f, 'p> {
         key_bytes: Option<usize>,
         mut each: impl FnMut(&mut Self, &[u8], &[u8], Place) -> bool,
     ) -> Result<bool> {
-        let Some(commit) = &self.commit else {
+        let Some(commit) = &self.basis.commit else {
             return Ok(false);
         };
+        // A table may seem to be absent or empty, where nothing vouches for the table of tables.
         let Some(root) = commit.root(table) else {
-            return Ok(true);
+            return Ok(commit.is_last);
         };
         let (file, pace) = (self.file, self.pace);
         let mut is_whole = true;
@@ -479,8 +505,15 @@ impl<'f, 'p> Salvage<'f, 'p> {
             self.dead_listed.clear();
         }
         let is_dead_listed = is_dead_whole || self.is_directory_whole;
-        self.are_deletions_whole = is_log_whole && is_dead_listed && !self.is_behind;
+        let is_log_whole = is_log_whole || self.has_all_of_log();
+        self.are_deletions_whole = is_log_whole && is_dead_listed && !self.basis.is_behind;
         Ok(())
+    }
+
+    /// Whether the pages of the log are read that the state record tells.
+    fn has_all_of_log(&self) -> bool {
+        let head = self.basis.meta.head.as_ref();
+        head.is_some_and(|head| head.log.clone().all(|page| self.log.contains(&page)))
     }
 
     /// Takes the entries of a chunk, if it is one of the documents or of the dead numbers.
@@ -488,7 +521,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
         let Some((level, last)) = chunk_key(key) else {
             return true;
         };
-        let Ok(entries) = lone_entries(level, last, self.seed, chunk) else {
+        let Ok(entries) = lone_entries(level, last, self.basis.meta.seed, chunk) else {
             return false;
         };
         for entry in entries {
@@ -504,9 +537,10 @@ impl<'f, 'p> Salvage<'f, 'p> {
     fn take_log(&mut self, key: &[u8], page: &[u8]) -> bool {
         let number = key.first_chunk().map(|number| u64::from_le_bytes(*number));
         let mut operations = Vec::new();
-        if let (Some(seed), Some(number)) = (self.seed, number)
+        if let (Some(seed), Some(number)) = (self.basis.meta.seed, number)
             && decode_page(seed, number, page, &mut operations).is_ok()
         {
+            self.log.insert(number);
             let given = operations
                 .iter()
                 .try_for_each(|operation| operation.give_own_rows(&mut self.dead));
@@ -521,7 +555,8 @@ impl<'f, 'p> Salvage<'f, 'p> {
             .listed
             .keys()
             .any(|high| !self.found.contains_key(high));
-        let Some(seed) = self.seed.filter(|_| lost || !self.dead_listed.is_empty()) else {
+        let seed = self.basis.meta.seed;
+        let Some(seed) = seed.filter(|_| lost || !self.dead_listed.is_empty()) else {
             return Ok(());
         };
         let (file, pace) = (self.file, self.pace);
@@ -546,19 +581,48 @@ impl<'f, 'p> Salvage<'f, 'p> {
 
     /// What is known before the documents are read.
     fn report(&self) -> SalvageReport {
+        let counters = self.basis.meta.head.as_ref().map(|head| head.counters);
+        let is_last = self.basis.is_last();
         let mut report = SalvageReport {
-            expected: self.counters.map(|counters| counters.documents),
+            expected: counters
+                .filter(|_| is_last)
+                .map(|counters| counters.documents),
             deletions_read: self.are_deletions_whole && self.dead_listed.is_empty(),
-            last_commit_found: self.commit.as_ref().is_some_and(|commit| commit.is_last),
+            last_commit_found: is_last,
             ..SalvageReport::default()
         };
-        if !self.are_documents_whole || self.is_behind {
+        if !self.are_documents_whole {
             report.missing = self.missing(report.deletions_read);
+        }
+        let end = report.missing.last().and_then(|range| range.last);
+        let ends = [end, self.last_number()];
+        let end = ends.into_iter().flatten().max().map_or(1, |last| last + 1);
+        // All blocks of the commit are known if one of the two tables is whole.
+        let all_known = self.are_documents_whole || self.is_directory_whole;
+        let next = counters.map(|counters| counters.next_document.max(end));
+        match next {
+            _ if is_last && all_known => {}
+            Some(next) if is_last => add_range(&mut report.missing, end..next, None),
+            // What came after cannot be told.
+            _ => report.missing.push(MissingDocuments {
+                first: next.filter(|_| all_known).unwrap_or(end),
+                last: None,
+                documents: None,
+            }),
         }
         report
     }
 
-    /// The numbers of the documents that may be missing.
+    /// The last number of all blocks that are known.
+    fn last_number(&self) -> Option<u64> {
+        let lasts = [
+            self.listed.keys().next_back(),
+            self.found.keys().next_back(),
+        ];
+        lasts.into_iter().flatten().copied().max()
+    }
+
+    /// The numbers of the documents that may be missing in and before the blocks that are known.
     fn missing(&self, deletions_read: bool) -> Vec<MissingDocuments> {
         let mut missing: Vec<MissingDocuments> = Vec::new();
         let dead = self.dead.sorted();
@@ -587,16 +651,6 @@ impl<'f, 'p> Salvage<'f, 'p> {
             }
             end = high;
         }
-        if !self.is_directory_whole || self.is_behind {
-            match self.counters {
-                Some(counters) => add_range(&mut missing, end + 1..counters.next_document, None),
-                None => missing.push(MissingDocuments {
-                    first: end + 1,
-                    last: None,
-                    documents: None,
-                }),
-            }
-        }
         // A block that had only dead documents takes nothing with it.
         missing.retain(|range| range.documents != Some(0));
         missing
@@ -604,7 +658,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
 
     /// Looks everywhere for documents of these numbers in blocks of earlier commits.
     fn find_old(&mut self, missing: &[MissingDocuments]) -> Result<()> {
-        let Some(seed) = self.seed else {
+        let Some(seed) = self.basis.meta.seed else {
             return Ok(());
         };
         let (file, pace) = (self.file, self.pace);
@@ -614,7 +668,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
                 let Some((level, last)) = chunk_key(key).filter(|key| key.0 == DOCUMENTS) else {
                     continue;
                 };
-                for entry in lone_entries::<u64>(level, last, self.seed, chunk).unwrap_or_default()
+                for entry in lone_entries::<u64>(level, last, Some(seed), chunk).unwrap_or_default()
                 {
                     sums.entry(entry.high).or_default().insert(entry.checksum);
                 }
@@ -654,28 +708,37 @@ impl<'f, 'p> Salvage<'f, 'p> {
             .parts
             .sort_by_key(|part| part.only.unwrap_or(part.found.first));
         // Where a deletion is not known, a document may be there that was replaced by another one of its key.
-        let may_repeat = !report.deletions_read || !self.old.is_empty();
+        let is_exact = report.deletions_read && report.last_commit_found && self.old.is_empty();
         let mut newest: HashMap<u128, u64> = HashMap::new();
         let mut replaced = HashSet::new();
         let mut last = 0;
-        for document in Documents::new(self, &chosen) {
+        let mut documents = Documents::new(self, &chosen);
+        while let Some(document) = documents.next() {
             let (number, document) = document?;
             report.documents += 1;
             report.old_documents += u64::from(self.old.contains_key(&number));
-            if may_repeat && let Some(before) = newest.insert(xxh3_128(document.key()), number) {
+            if !is_exact && let Some(before) = newest.insert(xxh3_128(document.key()), number) {
                 report.documents -= 1;
                 report.old_documents -= u64::from(self.old.contains_key(&before));
                 replaced.insert(before);
             }
             last = number;
         }
+        let mut unreadable = Vec::new();
+        for number in documents.unreadable {
+            if !is_among(&report.missing, number) {
+                let documents = Some(1).filter(|_| is_exact);
+                add_range(&mut unreadable, number..number + 1, documents);
+            }
+        }
+        report.missing.extend(unreadable);
+        report.missing.sort_by_key(|range| range.first);
+        // Two documents of one key are the proof that a deletion is not known.
+        report.deletions_read &= replaced.is_empty() || !self.old.is_empty();
         chosen.last = last;
         chosen.replaced = replaced;
         // As many as there should be, and each of them stored: these are all.
-        if report.old_documents == 0
-            && report.deletions_read
-            && report.expected == Some(report.documents)
-        {
+        if is_exact && report.expected == Some(report.documents) {
             report.missing.clear();
         }
         Ok(chosen)
@@ -693,10 +756,11 @@ impl<'f, 'p> Salvage<'f, 'p> {
     /// Reads the sources. False if not all can be read.
     fn read_sources(&mut self, sources: &mut Vec<Source>) -> Result<bool> {
         self.rows("sources", None, |salvage, name, bytes, _| {
-            let (Some(seed), Some(counters)) = (salvage.seed, salvage.counters) else {
+            let meta = &salvage.basis.meta;
+            let (Some(seed), Some(head)) = (meta.seed, &meta.head) else {
                 return false;
             };
-            let record = decode_source(seed, counters, name, bytes);
+            let record = decode_source(seed, head.counters, name, bytes);
             sources.extend(record.iter().map(|record| Source {
                 name: name.to_vec(),
                 record: record.clone(),
@@ -764,6 +828,8 @@ struct Documents<'a, 'p> {
     /// Those of the part before that are left.
     waiting: std::vec::IntoIter<(u64, Document)>,
     last: u64,
+    /// The numbers of those that are stored but are no documents.
+    unreadable: Vec<u64>,
 }
 
 impl<'a, 'p> Documents<'a, 'p> {
@@ -774,6 +840,7 @@ impl<'a, 'p> Documents<'a, 'p> {
             next_part: 0,
             waiting: Vec::new().into_iter(),
             last: 0,
+            unreadable: Vec::new(),
         }
     }
 
@@ -786,8 +853,11 @@ impl<'a, 'p> Documents<'a, 'p> {
                 && part.only.is_none_or(|only| only == number)
                 && !self.salvage.dead.has(number)
                 && !self.chosen.replaced.contains(&number);
-            if is_wanted && let Ok(document) = document.to_document() {
-                waiting.push((number, document));
+            if is_wanted {
+                match document.to_document() {
+                    Ok(document) => waiting.push((number, document)),
+                    Err(_) => self.unreadable.push(number),
+                }
                 self.last = number;
             }
         }

@@ -1,12 +1,14 @@
 //! `simdb salvage`: what it prints, its exit codes, and what it leaves where it is refused or killed.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
 use simdb::{Database, OpenOptions, Query};
 
 use crate::support::{
-    Folder, TestResult, assert_sound, document, insert_all, leave_log, run, simdb,
+    Folder, TestResult, assert_sound, bundled, document, insert_all, leave_log, run, simdb,
 };
 
 const PAGE: usize = 4096;
@@ -39,7 +41,7 @@ fn open(path: &Path) -> simdb::Result<Database> {
 /// Damages the page with a text, and returns where it begins.
 fn damage_page_with(path: &Path, text: &[u8]) -> std::io::Result<usize> {
     let mut bytes = std::fs::read(path)?;
-    let at = bytes.windows(text.len()).position(|it| it == text);
+    let at = bytes.windows(text.len()).position(|window| window == text);
     let begin = at.expect("the text is there") / PAGE * PAGE;
     bytes[begin + 2000..begin + 2010].fill(0x55);
     std::fs::write(path, bytes)?;
@@ -65,7 +67,7 @@ fn a_sound_file_gives_a_whole_copy_and_exit_code_0() -> TestResult {
     assert_eq!(snapshot.documents().count(), 1_801);
     let first = snapshot.get("key 1")?.expect("it is there");
     let found = snapshot.query(&Query::new(first.fingerprint().expect("it has one")))?;
-    assert!(found.iter().any(|it| it.document.key() == b"key 1"));
+    assert!(found.iter().any(|found| found.document.key() == b"key 1"));
     // Nothing is written over.
     run!("salvage", folder.path("d.simdb"), folder.path("n.simdb"))
         .expect(2)
@@ -119,14 +121,31 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     let damaged = folder.file("h.simdb", &bytes)?;
     run!("stats", &damaged).expect(2).says("simdb salvage");
     let ran = run!("salvage", &damaged, folder.path("n.simdb")).expect(2);
-    assert!(ran.out.contains("451 of 451 documents"), "{}", ran.out);
-    assert!(ran.out.contains("the header does not tell"), "{}", ran.out);
+    assert!(ran.out.contains("451 documents; how many"), "{}", ran.out);
+    assert!(
+        ran.out.contains("nothing vouches for the last commit"),
+        "{}",
+        ran.out
+    );
+    // What came after the commit that was found is not known.
+    assert!(ran.out.contains("and greater"), "{}", ran.out);
     assert_sound(&open(&folder.path("n.simdb"))?)?;
 
     let text = folder.file("text", "no database\n".repeat(1_000))?;
     run!("salvage", text, folder.path("m.simdb"))
         .expect(2)
         .says("nothing in it is recognised");
+    let empty = folder.file("empty", b"")?;
+    run!("salvage", empty, folder.path("m.simdb"))
+        .expect(2)
+        .says("nothing in it is recognised");
+    let mut whole = Vec::new();
+    let packed = bundled("format-6.simdb.gz");
+    GzDecoder::new(std::fs::File::open(packed)?).read_to_end(&mut whole)?;
+    let older = folder.file("older.simdb", &whole)?;
+    run!("salvage", older, folder.path("m.simdb"))
+        .expect(2)
+        .says("format version 6");
     run!("salvage", folder.path("absent"), folder.path("m.simdb"))
         .expect(2)
         .says("no such database");

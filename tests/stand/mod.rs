@@ -19,6 +19,6 @@ mod random;
 #[cfg(unix)]
 mod refused;
 mod reopening;
-mod schedules;
 mod salvage;
+mod schedules;
 mod seeded_crashes;

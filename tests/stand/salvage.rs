@@ -1,8 +1,8 @@
 //! Salvage: what damage of any kind leaves of a file is in the new one, no more than that, and the report says so.
 //!
 //! The oracle knows which bytes each document needs: those of its block, and those at the beginning of its page that say
-//! where the block is. It compares them before and after the damage. `SIMDB_STAND=long` makes twenty times as many
-//! images.
+//! where the block is. It compares them before and after the damage. `SIMDB_SALVAGE=N` makes N times as many
+//! images, `SIMDB_STAND=long` twenty times as many.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::random::{Random, amount};
 use crate::database::{CreateOptions, Database, SalvageOptions};
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -24,23 +25,9 @@ use crate::text::Scheme;
 
 const PAGE: usize = 4096;
 
-/// A sequence of numbers that depends on its seed only.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ mixed >> 27) % end as u64) as usize
-    }
-}
-
 /// How many images of a kind are made, for the number of an ordinary run.
 fn images(ordinary: usize) -> usize {
-    match std::env::var_os("SIMDB_STAND").is_some_and(|it| it == "long") {
-        true => 20 * ordinary,
-        false => ordinary,
-    }
+    amount("SIMDB_SALVAGE", 1, 20) * ordinary
 }
 
 /// Bytes of a file that something needs.
@@ -51,13 +38,22 @@ struct Sound {
     bytes: Vec<u8>,
     /// The file as it was some commits before.
     earlier: Vec<u8>,
+    /// The header before each of the last commits.
+    headers: Vec<Vec<u8>>,
     live: BTreeMap<Vec<u8>, Document>,
+    /// The documents after each commit.
+    states: Vec<BTreeMap<Vec<u8>, Document>>,
+    /// The numbers of those that are live.
+    numbers: BTreeMap<Vec<u8>, u64>,
     ever: HashMap<Vec<u8>, Vec<Document>>,
     sources: usize,
     /// What each block of documents needs, and the keys of those that are live.
     blocks: Vec<(Needed, Vec<Vec<u8>>)>,
     /// The pages of each tree, without those that lead to them.
     leaves: BTreeMap<&'static str, Vec<usize>>,
+    /// For each page that is a table of tables of some commit: where names and definitions of tables that salvage reads
+    /// begin.
+    tables: Vec<Vec<(usize, usize)>>,
 }
 
 /// What is made of a database.
@@ -80,20 +76,30 @@ impl Sound {
         let mut sound = Self {
             bytes: Vec::new(),
             earlier: Vec::new(),
+            headers: Vec::new(),
             live: BTreeMap::new(),
+            states: Vec::new(),
+            numbers: BTreeMap::new(),
             ever: HashMap::new(),
             sources: 0,
             blocks: Vec::new(),
             leaves: BTreeMap::new(),
+            tables: Vec::new(),
         };
-        let mut random = Random(history.seed);
+        let mut random = Random::new(history.seed);
         for round in 0..24 {
             if round == 18 {
                 sound.earlier = read(&path);
             }
+            if round >= 18 {
+                sound.headers.push(read(&path)[..PAGE].to_vec());
+            }
             sound.transact(&database, round, &mut random)?;
+            sound.states.push(sound.live.clone());
         }
+        sound.headers.push(read(&path)[..PAGE].to_vec());
         database.settle()?;
+        sound.headers.push(read(&path)[..PAGE].to_vec());
         if history.closed {
             drop(database);
         } else {
@@ -112,8 +118,8 @@ impl Sound {
     fn transact(&mut self, database: &Database, round: u64, random: &mut Random) -> Result<()> {
         let mut txn = database.begin_write()?;
         for i in 0..12 {
-            let key = format!("key {}", random.below(300)).into_bytes();
-            let bits = (random.below(90) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let key = format!("key {}", random.index(300)).into_bytes();
+            let bits = (random.index(90) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let has_fingerprint = i != 7;
             let sketch = Sketch::new(&[round as u8; 16], 1 + i as u32)?;
             let document =
@@ -121,8 +127,8 @@ impl Sound {
                     .with_sketch(Some(sketch).filter(|_| has_fingerprint))
                     .with_seen(round as i64 * 100 + i)
                     .with_rank([i; 2])
-                    .with_scope(["", "en", "de"][random.below(3)])
-                    .with_payload(vec![round as u8; 20 + random.below(60)]);
+                    .with_scope(["", "en", "de"][random.index(3)])
+                    .with_payload(vec![round as u8; 20 + random.index(60)]);
             txn.insert(&document)?;
             self.ever
                 .entry(key.clone())
@@ -131,7 +137,7 @@ impl Sound {
             self.live.insert(key, document);
         }
         for _ in 0..3 {
-            let key = format!("key {}", random.below(300)).into_bytes();
+            let key = format!("key {}", random.index(300)).into_bytes();
             txn.delete(&key)?;
             self.live.remove(&key);
         }
@@ -162,6 +168,23 @@ impl Sound {
             ("log", Some(8)),
             ("sources", None),
         ];
+        file.scan(|page| {
+            let mut tables = Vec::new();
+            for (name, _, place) in page.pairs(None).unwrap_or_default() {
+                if widths.iter().any(|(table, _)| table.as_bytes() == name) {
+                    let from = page.offset as usize;
+                    let bytes = &self.bytes[from..from + PAGE];
+                    let at = bytes.windows(name.len()).position(|window| window == name);
+                    let at = at.expect("the name is in the page");
+                    tables.push((from + at, place.offset as usize));
+                }
+            }
+            if tables.len() == widths.len() && self.is_named_by_header(page.offset) {
+                self.tables.push(tables);
+            }
+            Ok(())
+        })?;
+        assert!(!self.tables.is_empty());
         for (table, key_bytes) in widths {
             let mut leaves = Vec::new();
             let mut blocks = Vec::new();
@@ -186,17 +209,30 @@ impl Sound {
             self.leaves.insert(table, leaves);
             for (needed, bytes) in blocks {
                 let block = DocumentBlock::decode(&bytes).expect("a block");
-                let documents = block
-                    .documents()
-                    .map(|it| it.to_document().expect("a document"));
-                let live = documents.filter(|it| self.live.get(it.key()) == Some(it));
-                let keys = live.map(|it| it.key().to_vec()).collect();
+                let mut keys = Vec::new();
+                for stored in block.documents() {
+                    let number = stored.number;
+                    let document = stored.to_document().expect("a document");
+                    if self.live.get(document.key()) == Some(&document) {
+                        keys.push(document.key().to_vec());
+                        self.numbers.insert(document.key().to_vec(), number);
+                    }
+                }
                 self.blocks.push((needed, keys));
             }
         }
         let keys: usize = self.blocks.iter().map(|(_, keys)| keys.len()).sum();
         assert_eq!(keys, self.live.len(), "each live document is in one block");
         Ok(())
+    }
+
+    /// Whether one of the two places for a commit in the header leads to the page that begins here. All pages that it
+    /// leads to are in the first region.
+    fn is_named_by_header(&self, offset: u64) -> bool {
+        [72, 200].into_iter().any(|at| {
+            let page = self.bytes[at..at + 8].first_chunk().expect("8 bytes");
+            PAGE as u64 * (1 + u64::from_le_bytes(*page)) == offset
+        })
     }
 
     /// Whether all of these documents were stored at some time.
@@ -330,7 +366,7 @@ impl<'a> Bench<'a> {
         let snapshot = database.snapshot().expect("a snapshot");
         let documents = snapshot
             .documents()
-            .map(|it| it.map(|it| (it.key().to_vec(), it)));
+            .map(|document| document.map(|document| (document.key().to_vec(), document)));
         let found: BTreeMap<Vec<u8>, Document> =
             documents.collect::<Result<_>>().expect("they can be read");
         assert_eq!(report.documents, found.len() as u64, "{what}");
@@ -363,10 +399,37 @@ impl<'a> Bench<'a> {
                 assert_eq!(found.get(key), live.get(key), "{what}: it was intact");
             }
         }
-        let lost = live
-            .iter()
-            .filter(|(key, document)| found.get(*key) != Some(*document));
-        let lost = lost.count() as u64;
+        // What was deleted up to some commit is not there.
+        if report.deletions_read && report.old_documents == 0 {
+            let is_of = |state: &BTreeMap<Vec<u8>, Document>| {
+                let mut found = found.iter();
+                found.all(|(key, document)| state.get(key) == Some(document))
+            };
+            assert!(
+                self.sound.states.iter().any(is_of),
+                "{what}: these documents were never there together"
+            );
+        }
+        if !report.last_commit_found {
+            let last = report.missing.last();
+            assert!(
+                report.expected.is_none() && last.is_some_and(|range| range.last.is_none()),
+                "{what}: what came after the commit is not known"
+            );
+        }
+        let mut lost = 0;
+        for (key, document) in live {
+            if found.get(key) != Some(document) {
+                lost += 1;
+                let number = self.sound.numbers[key];
+                let mut missing = report.missing.iter();
+                assert!(
+                    missing.any(|range| range.first <= number
+                        && range.last.is_none_or(|last| number <= last)),
+                    "{what}: number {number} is missing and not told"
+                );
+            }
+        }
         if is_exact {
             let expected = report.expected.map(|expected| expected - report.documents);
             assert!(
@@ -432,8 +495,11 @@ fn settings() -> CreateOptions {
         .sketch_size(SketchSize::Bytes16)
 }
 
+/// A folder in memory where the system has one, since each new file is synced.
 fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder can be made")
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a temporary folder can be made")
 }
 
 /// Calls `each` with a bench for each kind of file.
@@ -451,7 +517,7 @@ fn for_each_file(
         let folder = folder();
         let sound = Sound::new(folder.path(), History { seed, tiny, closed })?;
         let bench = Bench::new(&sound, other, &folder);
-        each(&bench, &mut Random(seed));
+        each(&bench, &mut Random::new(seed));
         println!(
             "seed {seed}: {} images of {} bytes, {} documents, {} salvaged whole",
             bench.images.get(),
@@ -477,12 +543,12 @@ fn what_was_not_flipped_or_zeroed_is_there() -> Result<()> {
         let sound = &bench.sound.bytes;
         for _ in 0..images(25) {
             let mut image = sound.clone();
-            let at = random.below(image.len());
-            image[at] ^= 1 << random.below(8);
+            let at = random.index(image.len());
+            image[at] ^= 1 << random.index(8);
             bench.examine(&image, Extent::OnePlace, &format!("a bit of byte {at}"));
             let mut image = sound.clone();
-            let at = random.below(image.len());
-            let end = image.len().min(at + 1 + random.below(600));
+            let at = random.index(image.len());
+            let end = image.len().min(at + 1 + random.index(600));
             // One page only: two may be a block and its directory.
             let end = end.min(at.next_multiple_of(PAGE).max(at + 1));
             image[at..end].fill(0);
@@ -507,8 +573,8 @@ fn a_file_whose_header_is_gone_has_all_its_documents() -> Result<()> {
         );
         for _ in 0..images(12) {
             let mut image = sound.clone();
-            let at = random.below(320);
-            image[at] ^= 1 << random.below(8);
+            let at = random.index(320);
+            image[at] ^= 1 << random.index(8);
             bench.examine(
                 &image,
                 Extent::OnePlace,
@@ -524,7 +590,7 @@ fn a_table_that_is_destroyed_takes_nothing_else_with_it() -> Result<()> {
     for_each_file(None, |bench, random| {
         for (table, leaves) in &bench.sound.leaves {
             let step = (leaves.len() / images(8)).max(1);
-            for &leaf in leaves.iter().skip(random.below(step)).step_by(step) {
+            for &leaf in leaves.iter().skip(random.index(step)).step_by(step) {
                 let mut image = bench.sound.bytes.clone();
                 image[leaf..leaf + PAGE].fill(0xff);
                 bench.examine(
@@ -543,6 +609,102 @@ fn a_table_that_is_destroyed_takes_nothing_else_with_it() -> Result<()> {
     })
 }
 
+/// The page that lists the tables was damaged, and no checksum vouched for it any more. A table that seemed to be absent
+/// or empty was taken as read: salvage said that it had read all deletions, and that no document was missing.
+#[test]
+fn a_table_that_a_damaged_list_of_tables_lacks_was_not_read() -> Result<()> {
+    for_each_file(None, |bench, random| {
+        let mut headless = bench.sound.bytes.clone();
+        headless[..PAGE].fill(0);
+        for (&(name, definition), page) in bench.sound.tables.iter().flatten().zip(0..) {
+            for (sound, header) in [(&bench.sound.bytes, ""), (&headless, ", no header")] {
+                // The first letter of the name, and whether the table has a root.
+                let places = [(name, b'x'), (definition + 9, 0)];
+                for (at, byte) in places {
+                    let mut image = sound.clone();
+                    image[at] = byte;
+                    let what = format!("table {page}: byte {at} is {byte}{header}");
+                    bench.examine(&image, Extent::Much, &what);
+                }
+            }
+        }
+        for tables in &bench.sound.tables {
+            let begin = tables[0].0 / PAGE * PAGE;
+            for _ in 0..images(4) {
+                let mut image = headless.clone();
+                let at = begin + random.index(1_500);
+                image[at] ^= 1 << random.index(8);
+                bench.examine(&image, Extent::Much, &format!("byte {at}, no header"));
+            }
+        }
+    })
+}
+
+/// A header of an earlier commit vouches for that commit, all of which may still be there. It was presented as all.
+#[test]
+fn a_commit_that_an_older_header_vouches_for_is_not_presented_as_all() -> Result<()> {
+    for_each_file(None, |bench, _| {
+        for (index, header) in bench.sound.headers.iter().enumerate() {
+            let mut image = bench.sound.bytes.clone();
+            image[..PAGE].copy_from_slice(header);
+            bench.examine(
+                &image,
+                Extent::Much,
+                &format!("the header of commit {index}"),
+            );
+        }
+    })
+}
+
+/// A record that has all its checksums but is no document was left out without a word.
+#[test]
+fn a_stored_record_that_is_no_document_is_named_among_the_missing() -> Result<()> {
+    use redb::ReadableTable as _;
+    const DOCUMENTS: redb::TableDefinition<'_, (u8, u64), &[u8]> =
+        redb::TableDefinition::new("documents");
+    let folder = folder();
+    let path = folder.path().join("database");
+    let database = Database::create(&path, &settings())?;
+    let mut random = Random::new(7);
+    let mut txn = database.begin_write()?;
+    for i in 0..5_u64 {
+        let document = Document::new(format!("key {i}"), Fingerprint::from_bits(i << 40));
+        let document = document.with_scope(format!("scope of {i}"));
+        // So much of it looks random that the block is not compressed.
+        let payload: Vec<u8> = (0..600).map(|_| random.below(256) as u8).collect();
+        txn.insert(&document.with_payload(payload))?;
+    }
+    txn.commit()?;
+    drop(database);
+    let engine = redb::Database::open(&path).expect("it is a file of the engine");
+    let txn = engine.begin_write().expect("a transaction");
+    {
+        let mut table = txn.open_table(DOCUMENTS).expect("the table");
+        let (key, mut block) = {
+            let (key, block) = table.first().expect("it can be read").expect("a block");
+            (key.value(), block.value().to_vec())
+        };
+        // A scope that is no text.
+        let name = b"scope of 2";
+        let at = block.windows(name.len()).position(|window| window == name);
+        block[at.expect("the block is not compressed")] = 0xff;
+        table.insert(key, &*block).expect("it can be written");
+    }
+    txn.commit().expect("it can be committed");
+    drop(engine);
+    let new = folder.path().join("new");
+    let go_on = |_, _| ControlFlow::Continue(());
+    let report = Database::salvage(&path, &new, &SalvageOptions::new(), go_on)?;
+    assert!(!report.is_whole());
+    assert_eq!((report.documents, report.expected), (4, Some(5)));
+    let [missing] = &report.missing[..] else {
+        panic!("{report:?}");
+    };
+    let told = (missing.first, missing.last, missing.documents);
+    assert_eq!(told, (3, Some(3), Some(1)), "{report:?}");
+    Ok(())
+}
+
 #[test]
 fn pages_in_the_place_of_others_are_not_believed() -> Result<()> {
     let other = folder();
@@ -557,8 +719,8 @@ fn pages_in_the_place_of_others_are_not_believed() -> Result<()> {
         let pages = sound.len() / PAGE;
         for _ in 0..images(12) {
             let mut image = sound.clone();
-            let a = random.below(pages) * PAGE;
-            let b = random.below(pages) * PAGE;
+            let a = random.index(pages) * PAGE;
+            let b = random.index(pages) * PAGE;
             image.copy_within(a..a + PAGE, b);
             image[a..a + PAGE].copy_from_slice(&sound[b..b + PAGE]);
             bench.examine(
@@ -568,13 +730,13 @@ fn pages_in_the_place_of_others_are_not_believed() -> Result<()> {
             );
 
             let mut image = sound.clone();
-            let a = random.below(bench.sound.earlier.len() / PAGE) * PAGE;
+            let a = random.index(pages.min(bench.sound.earlier.len() / PAGE)) * PAGE;
             image[a..a + PAGE].copy_from_slice(&bench.sound.earlier[a..a + PAGE]);
             bench.examine(&image, Extent::OnePlace, &format!("an older page at {a}"));
 
             let mut image = sound.clone();
-            let a = random.below(pages) * PAGE;
-            let b = random.below(other.bytes.len() / PAGE) * PAGE;
+            let a = random.index(pages) * PAGE;
+            let b = random.index(other.bytes.len() / PAGE) * PAGE;
             image[a..a + PAGE].copy_from_slice(&other.bytes[b..b + PAGE]);
             bench.examine(
                 &image,
@@ -597,20 +759,20 @@ fn files_that_are_cut_extended_or_joined_are_salvaged_as_far_as_they_go() -> Res
     for_each_file(Some(&other), |bench, random| {
         let sound = &bench.sound.bytes;
         for _ in 0..images(8) {
-            let end = random.below(sound.len());
+            let end = random.index(sound.len());
             bench.examine(&sound[..end], Extent::Much, &format!("cut at {end}"));
-            let end = random.below(sound.len() / PAGE) * PAGE;
+            let end = random.index(sound.len() / PAGE) * PAGE;
             let mut image = sound[..end].to_vec();
             image.resize(sound.len(), 0);
             bench.examine(&image, Extent::Much, &format!("zeros from {end} on"));
             let mut image = sound.clone();
-            image.resize(sound.len() + random.below(5 * PAGE), 7);
+            image.resize(sound.len() + random.index(5 * PAGE), 7);
             bench.examine(
                 &image,
                 Extent::OnePlace,
                 &format!("extended to {}", image.len()),
             );
-            let at = random.below(sound.len().min(other.bytes.len()) / PAGE) * PAGE;
+            let at = random.index(sound.len().min(other.bytes.len()) / PAGE) * PAGE;
             let joined = [&sound[..at], &other.bytes[at..]].concat();
             if at > 0 {
                 bench.examine(

@@ -52,18 +52,28 @@ pub(crate) struct RawCommit {
 }
 
 impl RawCommit {
-    /// The tables that a page lists. `None` if it is no table of tables.
-    fn of_page(page: &RawPage<'_>) -> Option<Self> {
-        let mut tables = HashMap::new();
-        for (name, definition, _) in page.pairs(None)? {
-            tables.insert(name.to_vec(), root_of(definition)?);
+    /// A commit of which no table is known yet.
+    fn new(is_last: bool) -> Self {
+        Self {
+            tables: HashMap::new(),
+            is_last,
         }
-        let ours = [&b"meta"[..], b"documents", b"directory"];
-        let is_ours = ours.into_iter().all(|name| tables.contains_key(name));
-        is_ours.then_some(Self {
-            tables,
-            is_last: false,
-        })
+    }
+
+    /// Adds the tables that a page lists. `None` if it is no page of a table of tables.
+    fn add(&mut self, page: &RawPage<'_>) -> Option<()> {
+        for (name, definition, _) in page.pairs(None)? {
+            self.tables.insert(name.to_vec(), root_of(definition)?);
+        }
+        Some(())
+    }
+
+    /// Itself, if it is one of simdb.
+    fn checked(self) -> Option<Self> {
+        let ours = ["meta", "documents", "directory"];
+        let mut ours = ours.into_iter().map(str::as_bytes);
+        ours.all(|name| self.tables.contains_key(name))
+            .then_some(self)
     }
 
     /// The root of a table, if it has rows.
@@ -270,14 +280,14 @@ impl RawFile {
         {
             chosen = later;
         }
-        let mut commit = None;
+        let mut commit = RawCommit::new(later.is_none());
+        let mut is_whole = true;
         let damaged = self.walk(chosen.1, None, &mut |page| {
-            commit = RawCommit::of_page(page);
+            is_whole &= commit.add(page).is_some();
             Ok(())
         });
-        let mut commit = commit.filter(|_| damaged.is_ok_and(|damaged| damaged.is_empty()))?;
-        commit.is_last = later.is_none();
-        Some(commit)
+        is_whole &= damaged.is_ok_and(|damaged| damaged.is_empty());
+        commit.checked().filter(|_| is_whole)
     }
 
     /// Calls `each` with the leaves of a table that have the checksums that lead to them. Returns the bytes of the
@@ -347,9 +357,15 @@ impl RawFile {
         read
     }
 
-    /// Calls `each` with every commit whose table of tables is somewhere in the file.
+    /// Calls `each` with every commit whose table of tables is somewhere in the file. Nothing vouches for these. If the
+    /// table has several pages, only the tables in the first page are known.
     pub(crate) fn each_commit(&self, mut each: impl FnMut(RawCommit) -> Result<()>) -> Result<()> {
-        self.scan(|page| RawCommit::of_page(page).map_or(Ok(()), &mut each))
+        self.scan(|page| {
+            let mut commit = RawCommit::new(false);
+            let is_one = commit.add(page).is_some();
+            let commit = commit.checked().filter(|_| is_one);
+            commit.map_or(Ok(()), &mut each)
+        })
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use schema::{
 pub(crate) use shared::{MergeFailure, Progress, Shared};
 #[cfg(test)]
 pub(crate) use state::first_rows;
-pub(crate) use state::{Edit, STATE, State, counters_of, create, decode_page};
+pub(crate) use state::{Edit, STATE, State, StateHead, create, decode_page, state_head};
 pub use statistics::{LevelStatistics, SetStatistics, Statistics};
 pub(crate) use turns::{Patience, Turn};
 pub(crate) use view::{LiveDocuments, View, damaged_document};

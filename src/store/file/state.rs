@@ -217,20 +217,33 @@ impl State {
     }
 }
 
-/// The counters in a state record. Beside them, what tells which of two records is newer: a number that grows with
-/// every transaction, and one that grows with every step of a merge.
-pub(crate) fn counters_of(file: FileSeed, bytes: &[u8]) -> Result<(Counters, (u64, u64)), Problem> {
+/// What a state record says without its directories.
+#[derive(Clone)]
+pub(crate) struct StateHead {
+    pub(crate) counters: Counters,
+    /// The pages of the log.
+    pub(crate) log: Range<u64>,
+    /// Grows with every transaction that changes documents or sources.
+    pub(crate) transactions: u64,
+    /// Grows with every step of a merge.
+    pub(crate) next_block: u64,
+}
+
+/// The head of a state record.
+pub(crate) fn state_head(file: FileSeed, bytes: &[u8]) -> Result<StateHead, Problem> {
     let mut fields = Fields(unseal(Kind::State, file, STATE.as_bytes(), bytes)?);
     let counters = Counters::decode(&mut fields)?;
     let mut numbers = [0; 9];
     for number in &mut numbers {
         *number = u64::from_le_bytes(fields.take()?);
     }
-    let [next_block, _, _, next_page, .., source_commits] = numbers;
-    Ok((
+    let [next_block, first_page, _, next_page, .., source_commits] = numbers;
+    Ok(StateHead {
         counters,
-        (next_page.saturating_add(source_commits), next_block),
-    ))
+        log: first_page..next_page,
+        transactions: next_page.saturating_add(source_commits),
+        next_block,
+    })
 }
 
 fn encode_set<R: Row>(set: &SortedSet<R>, bytes: &mut Vec<u8>) {
