@@ -82,9 +82,9 @@ impl Database {
     ///
     /// # Cost
     ///
-    /// Reads all documents and their directory twice, and the whole file once or twice more if there is damage in them.
-    /// Takes some 150 bytes of memory for each block of documents, and for each document 40 bytes if deletions cannot be
-    /// read. Then that of [`build`](Self::build).
+    /// Reads the whole file once, all documents and their directory twice, and the whole file up to five times more if
+    /// they or the header are damaged. Takes some 150 bytes of memory for each block of documents, and for each document 40
+    /// bytes if deletions cannot be read or nothing vouches for the last commit. Then that of [`build`](Self::build).
     pub fn salvage(
         damaged: impl AsRef<Path>,
         new: impl AsRef<Path>,

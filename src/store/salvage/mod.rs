@@ -1,0 +1,15 @@
+//! Salvage: the documents that a damaged file still has, in a new file.
+
+mod basis;
+mod chosen;
+mod dead_numbers;
+mod found;
+mod report;
+#[expect(
+    clippy::module_inception,
+    reason = "the salvage itself, beside its parts"
+)]
+mod salvage;
+
+pub use report::{MissingDocuments, SalvageReport};
+pub(crate) use salvage::{Salvaging, salvage};
