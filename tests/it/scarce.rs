@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use simdb::{Database, Fingerprint, OpenOptions};
 
+use crate::support::random::is_long_run;
 use crate::support::{
     Folder, LIMIT, Ran, TestResult, assert_sound, document, insert_all, simdb, within,
 };
@@ -34,7 +35,7 @@ enum Scarce {
 impl Scarce {
     /// The limits that are tried, until a command passes.
     fn limits(self) -> Box<dyn Iterator<Item = u64>> {
-        let is_long = std::env::var_os("SIMDB_STAND").is_some_and(|length| length == "long");
+        let is_long = is_long_run();
         match (self, is_long) {
             // With fewer the program cannot be loaded.
             (Self::Descriptors, _) => Box::new(4..64),

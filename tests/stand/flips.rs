@@ -14,7 +14,7 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::allocations::largest_of;
 use super::answers::{Answers, Questions};
-use super::random::Random;
+use super::random::{Random, is_long_run};
 use crate::OpenOptions;
 use crate::database::{Database, WriteTxn};
 use crate::document::Document;
@@ -490,10 +490,6 @@ impl fmt::Display for Tally {
     }
 }
 
-fn is_long() -> bool {
-    std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long")
-}
-
 /// The file with one byte changed.
 fn changed(victim: &Victim, at: usize, byte: u8) -> Damaged {
     let mut bytes = victim.whole.clone();
@@ -514,7 +510,7 @@ fn flipped<'a>(
 ) -> impl Iterator<Item = Damaged> + 'a {
     places.iter().flat_map(move |&at| {
         let byte = victim.whole[at];
-        let bits = if is_long() { 0..8 } else { 0..1 };
+        let bits = if is_long_run() { 0..8 } else { 0..1 };
         let first = random.index(8);
         let mut values: Vec<u8> = bits.map(|bit| byte ^ (1 << ((first + bit) % 8))).collect();
         values.extend((byte != 0).then_some(0));
@@ -572,12 +568,12 @@ fn changed_bytes_anywhere_are_told_or_change_no_answer() -> Result<()> {
     for victim in both()? {
         let used = victim.used();
         let mut random = Random::new(0x0123_4567_89ab_cdef);
-        let count = if is_long() { 10_000 } else { 1_000 };
+        let count = if is_long_run() { 10_000 } else { 1_000 };
         let mut places: BTreeSet<usize> = BTreeSet::new();
         while places.len() < count.min(used.len()) {
             places.insert(used[random.index(used.len())]);
         }
-        if is_long() {
+        if is_long_run() {
             places.extend(victim.bytes_of_table::<(u16, u128)>("directory"));
             places.extend(victim.bytes_of_table::<(u16, u128)>("summaries"));
         }
@@ -611,7 +607,7 @@ fn with_other_pages<'a>(
             bytes[page * PAGE..(page + 1) * PAGE].fill(0);
         })
     });
-    let pairs: Vec<(usize, usize)> = (0..pages * if is_long() { 40 } else { 2 })
+    let pairs: Vec<(usize, usize)> = (0..pages * if is_long_run() { 40 } else { 2 })
         .map(|at| (at % pages, random.index(pages)))
         .collect();
     let swapped = pairs.into_iter().filter_map(move |(a, b)| {
@@ -620,7 +616,7 @@ fn with_other_pages<'a>(
             put(bytes, b, &victim.whole, a);
         })
     });
-    let copied: Vec<(usize, usize)> = (0..pages * if is_long() { 40 } else { 2 })
+    let copied: Vec<(usize, usize)> = (0..pages * if is_long_run() { 40 } else { 2 })
         .map(|at| (at % pages, random.index(pages)))
         .collect();
     let copied = copied.into_iter().filter_map(move |(a, b)| {

@@ -46,6 +46,11 @@ pub(crate) fn seed_or(usual: u64) -> u64 {
     }
 }
 
+/// Whether the caller has chosen the long run of the stand.
+pub(crate) fn is_long_run() -> bool {
+    std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long")
+}
+
 /// How much a test does: as much as the caller has chosen by an environment variable of this name, or in a long run of
 /// the stand, or as usual.
 pub(crate) fn amount(name: &str, usual: usize, long: usize) -> usize {
@@ -54,12 +59,11 @@ pub(crate) fn amount(name: &str, usual: usize, long: usize) -> usize {
 
 /// How much the caller has chosen that a test does, by an environment variable of this name or as a long run.
 pub(crate) fn chosen_amount(name: &str, long: usize) -> Option<usize> {
-    let is_long = std::env::var("SIMDB_STAND").is_ok_and(|run| run == "long");
     match std::env::var(name) {
         Ok(text) => Some(
             text.parse()
                 .unwrap_or_else(|_| panic!("{name} is a number")),
         ),
-        Err(_) => is_long.then_some(long),
+        Err(_) => is_long_run().then_some(long),
     }
 }
