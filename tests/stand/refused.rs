@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::history::{Content, Operation, Runner, amount};
+use super::history::{Content, Operation, Runner};
 use super::names::{COPY, InFolder, NAME, put};
+use super::random::amount;
 use crate::database::{CreateOptions, Database};
 use crate::document::Document;
 use crate::error::{Error, Result};

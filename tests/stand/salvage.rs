@@ -141,7 +141,7 @@ impl Sound {
             txn.delete(&key)?;
             self.live.remove(&key);
         }
-        if round % 8 == 0 {
+        if round.is_multiple_of(8) {
             self.sources += 1;
             txn.set_source(&Source {
                 name: format!("input {round}").into_bytes(),

@@ -10,6 +10,7 @@ use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};
 use super::guard::{Guarded, engine_error, guarded};
+use super::raw::shows_last_commit;
 use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
@@ -140,6 +141,15 @@ fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
     }
 }
 
+/// Refuses a file in which the engine has found another commit than the header names.
+fn ensure_last_commit(storage: &Lent, path: &Path) -> Result<()> {
+    if shows_last_commit(storage).map_err(Error::io(path))? {
+        return Ok(());
+    }
+    let problem = "the pages that the last commit begins with are not those that it has written";
+    Err(Error::damaged("meta", "-", problem))
+}
+
 pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound {
@@ -165,6 +175,7 @@ impl Engine {
                 .set_cache_size(page_cache_bytes)
                 .create_with_backend(storage.clone());
             let engine = engine.map_err(open_error(path))?;
+            ensure_last_commit(&storage, path)?;
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
         })
     }
@@ -176,6 +187,7 @@ impl Engine {
             let builder = builder.set_cache_size(page_cache_bytes);
             let engine = builder.open_read_only_with_backend(storage.clone());
             let engine = engine.map_err(open_error(path))?;
+            ensure_last_commit(&storage, path)?;
             Ok(Self::ReadOnly(Guarded::new(engine), storage))
         })
     }

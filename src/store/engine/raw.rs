@@ -1,4 +1,5 @@
-//! The pages of the engine, read without the engine, for files on which it gives up. Nothing is written.
+//! The pages of the engine, read without the engine: for files on which it gives up, and to see at opening that the
+//! first pages are those of the last commit, which the engine does not compare. Nothing is written.
 //!
 //! A leaf has keys and values. A branch has the numbers and the checksums of other pages. The header has those of the
 //! first page of the table of tables, which has those of the first page of each table. So what is reached from the
@@ -6,14 +7,16 @@
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use redb::StorageBackend;
+
 use super::open_file::{holder_of, not_opened};
-use super::storage::REGION_PAGES;
+use super::storage::{Lent, REGION_PAGES};
 use crate::error::{Error, Result};
 use crate::store::sizes::PAGE_BYTES;
 
@@ -36,6 +39,9 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
 }
+
+/// A key, its value, and where the value is.
+pub(crate) type Pair<'a> = (&'a [u8], &'a [u8], Place);
 
 /// The number and the checksum of a page.
 #[derive(Clone, Copy, Debug)]
@@ -106,10 +112,7 @@ pub(crate) struct RawPage<'a> {
 
 impl<'a> RawPage<'a> {
     /// The keys and the values of a leaf, if this is one whose keys have so many bytes each, or each its own number.
-    pub(crate) fn pairs(
-        &self,
-        key_bytes: Option<usize>,
-    ) -> Option<Vec<(&'a [u8], &'a [u8], Place)>> {
+    pub(crate) fn pairs(&self, key_bytes: Option<usize>) -> Option<Vec<Pair<'a>>> {
         if *self.bytes.first()? != LEAF {
             return None;
         }
@@ -161,7 +164,7 @@ impl<'a> RawPage<'a> {
             .is_some_and(|used| xxh3_128(used) == checksum)
     }
 
-    fn is_leaf_with(&self, checksum: u128, pairs: &[(&[u8], &[u8], Place)]) -> bool {
+    fn is_leaf_with(&self, checksum: u128, pairs: &[Pair<'_>]) -> bool {
         let last = pairs.last().map(|(_, _, place)| place);
         last.is_some_and(|last| {
             let end = last.offset - self.offset + last.bytes as u64;
@@ -203,11 +206,53 @@ fn checksum(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// What pages are read from.
+pub(crate) trait Source {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut file = self;
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(out)
+    }
+}
+
+impl Source for &Lent {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        StorageBackend::read(*self, offset, out)
+    }
+}
+
 /// A file of the engine that is only read, and that nobody else writes to meanwhile.
-pub(crate) struct RawFile {
-    pub(crate) file: File,
+pub(crate) struct RawFile<S = File> {
+    pub(crate) file: S,
     pub(crate) length: u64,
     region_bytes: u64,
+}
+
+/// Whether the pages that the engine begins with are those of the commit that the header names: the table of tables, and
+/// the table with the state. The engine does not compare them with their checksums. Old ones in their place, whole and
+/// each at its place, would show an older commit. Without the pages, the engine has nothing to show.
+pub(super) fn shows_last_commit(storage: &Lent) -> io::Result<bool> {
+    let file = RawFile::new(storage, storage.len()?);
+    let Some(header) = file.read(0, PAGE_BYTES) else {
+        return Ok(true);
+    };
+    let named = usize::from(header[MAGIC.len()] & SECOND_SLOT);
+    let Some((_, root)) = slot(&header, named) else {
+        return Ok(true);
+    };
+    let Some(commit) = file.commit_of(root, true) else {
+        return Ok(false);
+    };
+    // Without this table, it is a file of another program.
+    let Some(meta) = commit.root("meta") else {
+        return Ok(true);
+    };
+    let damaged = file.walk(meta, None, &mut |_| Ok(()));
+    Ok(damaged.is_ok_and(|damaged| damaged.is_empty()))
 }
 
 impl RawFile {
@@ -229,9 +274,15 @@ impl RawFile {
             // A file system without locks has nobody who holds one.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
+        Ok(Self::new(file, metadata.len()))
+    }
+}
+
+impl<S: Source> RawFile<S> {
+    fn new(file: S, length: u64) -> Self {
         let mut file = Self {
             file,
-            length: metadata.len(),
+            length,
             region_bytes: u64::from(REGION_PAGES) * PAGE,
         };
         // Other programs of the engine may have made other regions.
@@ -242,7 +293,7 @@ impl RawFile {
         if let Some(pages) = pages.filter(|pages| (1..=1 << 20).contains(pages)) {
             file.region_bytes = u64::from(pages) * PAGE;
         }
-        Ok(file)
+        file
     }
 
     /// Some bytes of the file. `None` if the file is too short or the disk cannot read them.
@@ -251,9 +302,7 @@ impl RawFile {
             return None;
         }
         let mut read = vec![0; bytes];
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(offset)).ok()?;
-        file.read_exact(&mut read).ok()?;
+        self.file.read_at(offset, &mut read).ok()?;
         Some(read)
     }
 
@@ -280,14 +329,20 @@ impl RawFile {
         {
             chosen = later;
         }
-        let mut commit = RawCommit::new(later.is_none());
+        let commit = self.commit_of(chosen.1, later.is_none())?;
+        commit.checked()
+    }
+
+    /// The commit whose table of tables begins here, if that is sound.
+    fn commit_of(&self, root: Root, is_last: bool) -> Option<RawCommit> {
+        let mut commit = RawCommit::new(is_last);
         let mut is_whole = true;
-        let damaged = self.walk(chosen.1, None, &mut |page| {
+        let damaged = self.walk(root, None, &mut |page| {
             is_whole &= commit.add(page).is_some();
             Ok(())
         });
         is_whole &= damaged.is_ok_and(|damaged| damaged.is_empty());
-        commit.checked().filter(|_| is_whole)
+        is_whole.then_some(commit)
     }
 
     /// Calls `each` with the leaves of a table that have the checksums that lead to them. Returns the bytes of the
@@ -380,4 +435,54 @@ fn slot(header: &[u8], index: usize) -> Option<(u64, Root)> {
         checksum: checksum(slot, 16)?,
     };
     is_sound.then_some((number(slot, 104)?, root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::{Changes, Engine, Image, Recording};
+
+    /// The first pages of the commit that the header of a file names: of the table of tables, and of `meta`.
+    fn first_pages(file: &[u8]) -> [Range<usize>; 2] {
+        let storage = Lent::of_test(Recording::new(Image::new(file.to_vec())));
+        let raw = RawFile::new(&storage, file.len() as u64);
+        let named = usize::from(file[MAGIC.len()] & SECOND_SLOT);
+        let (_, root) = slot(file, named).expect("a header");
+        let commit = raw.commit_of(root, true).expect("a table of tables");
+        let meta = commit.root("meta").expect("it has rows");
+        [root, meta].map(|root| {
+            let range = raw.range_of(root.page);
+            range.start as usize..range.end as usize
+        })
+    }
+
+    /// The engine reads an older page in the place of a newer one as if it were that one. An older table of tables shows
+    /// the whole older commit, in which nothing is wrong but that it is not the last.
+    #[test]
+    fn pages_of_an_older_commit_where_the_last_begins_are_told() -> Result<()> {
+        let storage = Recording::default();
+        let first: &[_] = &[("state", vec![0; 100])];
+        let engine = Engine::on_backend(storage.clone(), 1 << 20, Some((&[], first)))?;
+        let mut files = Vec::new();
+        for commit in 1..6 {
+            engine.apply(&Changes::default(), &[("state", vec![commit; 100])])?;
+            files.push(storage.image().as_bytes().to_vec());
+        }
+        let open = |file: Vec<u8>| {
+            let storage = Recording::new(Image::new(file));
+            Engine::on_backend(storage, 1 << 20, None).map(drop)
+        };
+        let last = files.pop().expect("there are some");
+        open(last.clone())?;
+        for (which, place) in first_pages(&last).into_iter().enumerate() {
+            for older in &files {
+                let from = first_pages(older)[which].clone();
+                let mut damaged = last.clone();
+                damaged[place.clone()].copy_from_slice(&older[from]);
+                let opened = open(damaged);
+                assert!(matches!(opened, Err(Error::Damaged { .. })), "{opened:?}");
+            }
+        }
+        Ok(())
+    }
 }

@@ -363,7 +363,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
         let mut replaced = HashSet::new();
         let mut last = 0;
         let mut documents = Documents::new(self, &chosen);
-        while let Some(document) = documents.next() {
+        for document in documents.by_ref() {
             let (number, document) = document?;
             report.documents += 1;
             report.old_documents += u64::from(self.old.contains_key(&number));
