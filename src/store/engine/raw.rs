@@ -480,7 +480,9 @@ mod tests {
                 let mut damaged = last.clone();
                 damaged[place.clone()].copy_from_slice(&older[from]);
                 let opened = open(damaged);
-                assert!(matches!(opened, Err(Error::Damaged { .. })), "{opened:?}");
+                // With debug assertions, the engine itself may find that pages are used twice.
+                let is_told = matches!(opened, Err(Error::Damaged { .. } | Error::Corrupted(_)));
+                assert!(is_told, "{opened:?}");
             }
         }
         Ok(())
