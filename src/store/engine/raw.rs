@@ -88,11 +88,13 @@ impl RawCommit {
     }
 }
 
-/// The root in the definition of a table. `None` if these bytes are no definition.
+/// The root in the definition of a table. `None` if these bytes are no definition, or that of a table whose values have
+/// a fixed length. simdb has none.
 fn root_of(definition: &[u8]) -> Option<Option<Root>> {
     /// A table whose keys have one value each.
     const NORMAL: u8 = 3;
-    if *definition.first()? != NORMAL {
+    const HAS_FIXED_VALUES: usize = 47;
+    if *definition.first()? != NORMAL || *definition.get(HAS_FIXED_VALUES)? != 0 {
         return None;
     }
     match definition.get(9)? {
@@ -244,9 +246,15 @@ pub(super) fn shows_last_commit(storage: &Lent) -> io::Result<bool> {
     let Some((_, root)) = slot(&header, named) else {
         return Ok(true);
     };
-    let Some(commit) = file.commit_of(root, true) else {
+    let mut commit = RawCommit::new(true);
+    let damaged = file.walk(root, None, &mut |page| {
+        // The tables of another program may be of another kind.
+        _ = commit.add(page);
+        Ok(())
+    });
+    if damaged.is_ok_and(|damaged| !damaged.is_empty()) {
         return Ok(false);
-    };
+    }
     // Without this table, it is a file of another program.
     let Some(meta) = commit.root("meta") else {
         return Ok(true);
