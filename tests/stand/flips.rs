@@ -683,7 +683,7 @@ fn of_other_lengths<'a>(
                 &victim.whole,
                 &other.whole,
                 "this file, then of another",
-                Shown::LastOrBefore,
+                Shown::Last,
             ),
             (
                 &other.whole,
@@ -695,7 +695,7 @@ fn of_other_lengths<'a>(
                 &victim.whole,
                 &victim.older[commit],
                 "this file, then of an older",
-                Shown::LastOrBefore,
+                Shown::Last,
             ),
             (
                 &victim.older[commit],
