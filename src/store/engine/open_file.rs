@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::mem;
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -175,7 +176,12 @@ impl Engine {
                 .set_cache_size(page_cache_bytes)
                 .create_with_backend(storage.clone());
             let engine = engine.map_err(open_error(path))?;
-            ensure_last_commit(&storage, path)?;
+            if let Err(error) = ensure_last_commit(&storage, path) {
+                // To close it would be to commit. On damaged pages that may end the process.
+                mem::forget(engine);
+                _ = storage.close();
+                return Err(error);
+            }
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
         })
     }
