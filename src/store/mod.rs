@@ -65,7 +65,7 @@ pub(crate) use engine::Access;
 #[cfg(feature = "parquet")]
 pub(crate) use engine::caught;
 #[cfg(test)]
-pub(crate) use engine::{Event, Image, RawFile, Recording};
+pub(crate) use engine::{Event, Image, RawFile, Recording, Widths};
 pub(crate) use expiry::{Conditions, list_expired};
 pub(crate) use file::{CacheLimit, Patience, Settings, StoredSnapshot};
 #[cfg(test)]

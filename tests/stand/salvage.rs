@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::sketch::{Sketch, SketchSize};
 use crate::source::{Source, SourceRecord};
-use crate::store::{DocumentBlock, RawFile, SalvageReport};
+use crate::store::{DocumentBlock, RawFile, SalvageReport, Widths};
 use crate::text::Scheme;
 
 const PAGE: usize = 4096;
@@ -191,7 +191,7 @@ impl Sound {
             let Some(root) = commit.root(table) else {
                 continue;
             };
-            let damaged = file.walk(root, key_bytes, &mut |page| {
+            let damaged = file.walk(root, Widths::of_keys(key_bytes), &mut |page| {
                 leaves.push(page.offset as usize);
                 if table == "documents" {
                     let pairs = page.pairs(key_bytes).unwrap_or_default();
@@ -352,6 +352,27 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// The documents that neither file has had, and one that only this one has had, and one that only the other.
+    fn strangers<'d>(
+        &self,
+        found: &'d BTreeMap<Vec<u8>, Document>,
+    ) -> Vec<(bool, bool, &'d Document)> {
+        let mut all = Vec::new();
+        for (key, document) in found {
+            let has = |sound: &Sound| {
+                sound
+                    .ever
+                    .get(key)
+                    .is_some_and(|versions| versions.contains(document))
+            };
+            let of = (has(self.sound), self.other.is_some_and(has));
+            if !all.iter().any(|&(here, there, _)| (here, there) == of) {
+                all.push((of.0, of.1, document));
+            }
+        }
+        all
+    }
+
     fn compare(&self, new: &Path, damage: &Damage<'_>, report: &SalvageReport) {
         let Damage {
             image,
@@ -375,7 +396,8 @@ impl<'a> Bench<'a> {
             let other = self.other.filter(|other| other.has_stored(&found));
             assert!(
                 other.is_some() && extent == Extent::Much,
-                "{what}: what was never stored"
+                "{what}: what was never stored: {:?}",
+                self.strangers(&found)
             );
             assert!(!report.is_whole(), "{what}");
             return;
@@ -781,6 +803,41 @@ fn files_that_are_cut_extended_or_joined_are_salvaged_as_far_as_they_go() -> Res
                     &format!("joined with another at {at}"),
                 );
             }
+        }
+    })
+}
+
+/// A file that has lost what tells its seed, with that of another file behind it.
+#[test]
+fn a_file_is_not_read_by_the_seed_of_another() -> Result<()> {
+    let other = folder();
+    let history = History {
+        seed: 9,
+        tiny: true,
+        closed: true,
+    };
+    let other = Sound::new(other.path(), history)?;
+    for_each_file(Some(&other), |bench, random| {
+        let mut sound = bench.sound.bytes.clone();
+        for page in sound[PAGE..].chunks_mut(PAGE) {
+            let name = b"format";
+            if page.windows(name.len()).any(|bytes| bytes == name) {
+                page.fill(0);
+            }
+        }
+        for _ in 0..images(8) {
+            let mut image = sound.clone();
+            // The other file has documents with the numbers of those that are gone.
+            for _ in 0..8 {
+                let from = random.index(sound.len() / PAGE - 1) * PAGE + PAGE;
+                image[from..from + PAGE].fill(0);
+            }
+            image.extend(&other.bytes[PAGE..]);
+            bench.examine(
+                &image,
+                Extent::Much,
+                "its seed is gone, that of another is there",
+            );
         }
     })
 }

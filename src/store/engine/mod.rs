@@ -1,8 +1,10 @@
 //! The storage engine. No other floor names redb. The floors above see only rows of bytes.
 
+mod branches;
 mod changes;
 mod guard;
 mod open_file;
+mod opening;
 mod raw;
 #[cfg(test)]
 mod recording;
@@ -19,7 +21,7 @@ pub(crate) use changes::{BlockTable, Changes, ChunkKey, LevelChange, LevelName, 
 pub(crate) use guard::caught;
 pub(crate) use guard::guarded;
 pub(crate) use open_file::{Access, Engine, OpenFile, page_cache_bytes};
-pub(crate) use raw::{Place, RawCommit, RawFile, RawPage};
+pub(crate) use raw::{Place, RawCommit, RawFile, RawPage, Widths};
 #[cfg(test)]
 pub(crate) use recording::{Event, Image, Recording};
 #[cfg(test)]

@@ -11,7 +11,7 @@ use redb::{DatabaseError, Durability, ReadableDatabase};
 
 use super::changes::{BlockTable, Changes, MetaRow};
 use super::guard::{Guarded, engine_error, guarded};
-use super::raw::shows_last_commit;
+use super::opening::ensure_first_pages;
 use super::storage::Lent;
 use super::tables::{self, Tables};
 use crate::error::{Error, Holder, Result};
@@ -142,15 +142,6 @@ fn open_error(path: &Path) -> impl Fn(DatabaseError) -> Error {
     }
 }
 
-/// Refuses a file in which the engine has found another commit than the header names.
-fn ensure_last_commit(storage: &Lent, path: &Path) -> Result<()> {
-    if shows_last_commit(storage).map_err(Error::io(path))? {
-        return Ok(());
-    }
-    let problem = "the pages that the last commit begins with are not those that it has written";
-    Err(Error::damaged("meta", "-", problem))
-}
-
 pub(super) fn not_opened(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound {
@@ -176,10 +167,10 @@ impl Engine {
                 .set_cache_size(page_cache_bytes)
                 .create_with_backend(storage.clone());
             let engine = engine.map_err(open_error(path))?;
-            if let Err(error) = ensure_last_commit(&storage, path) {
-                // To close it would be to commit. On damaged pages that may end the process.
+            if let Err(error) = ensure_first_pages(&storage, true, path) {
+                // To close it would be to commit. What it takes in memory is lost.
                 mem::forget(engine);
-                _ = storage.close();
+                storage.abandon();
                 return Err(error);
             }
             Ok(Self::ReadWrite(Guarded::new(engine), storage))
@@ -193,7 +184,7 @@ impl Engine {
             let builder = builder.set_cache_size(page_cache_bytes);
             let engine = builder.open_read_only_with_backend(storage.clone());
             let engine = engine.map_err(open_error(path))?;
-            ensure_last_commit(&storage, path)?;
+            ensure_first_pages(&storage, false, path)?;
             Ok(Self::ReadOnly(Guarded::new(engine), storage))
         })
     }

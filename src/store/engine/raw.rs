@@ -1,5 +1,5 @@
-//! The pages of the engine, read without the engine: for files on which it gives up, and to see at opening that the
-//! first pages are those of the last commit, which the engine does not compare. Nothing is written.
+//! The pages of the engine, read without the engine: for files on which it gives up, and for what it does not compare
+//! itself. Nothing is written.
 //!
 //! A leaf has keys and values. A branch has the numbers and the checksums of other pages. The header has those of the
 //! first page of the table of tables, which has those of the first page of each table. So what is reached from the
@@ -13,24 +13,24 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use redb::StorageBackend;
-
 use super::open_file::{holder_of, not_opened};
-use super::storage::{Lent, REGION_PAGES};
+use super::storage::REGION_PAGES;
 use crate::error::{Error, Result};
 use crate::store::sizes::PAGE_BYTES;
 
 const LEAF: u8 = 1;
-const BRANCH: u8 = 2;
+pub(super) const BRANCH: u8 = 2;
 const PAGE: u64 = PAGE_BYTES as u64;
-/// The most bytes of a page with one large value. No value of simdb comes near it.
+/// The most bytes of a page that is looked for anywhere. No value of simdb comes near it.
 const MOST_BYTES: usize = 1 << 20;
+/// The most bytes of a page whose number is known. Nothing that the engine stores comes near it.
+const MOST_PAGE_BYTES: u64 = 64 << 20;
 /// The bytes that a scan reads at a time.
 const SCANNED_BYTES: usize = 4 << 20;
 
-const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+pub(super) const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
 /// Bits of the byte behind the magic number: which slot has the last commit; the file was not closed in order.
-const SECOND_SLOT: u8 = 1;
+pub(super) const SECOND_SLOT: u8 = 1;
 const NOT_CLOSED: u8 = 2;
 
 /// Where a value is in the file.
@@ -46,8 +46,35 @@ pub(crate) type Pair<'a> = (&'a [u8], &'a [u8], Place);
 /// The number and the checksum of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
-    page: u64,
-    checksum: u128,
+    pub(super) page: u64,
+    pub(super) checksum: u128,
+}
+
+impl Root {
+    /// The root that is written here.
+    pub(super) fn read(bytes: &[u8], at: usize) -> Option<Self> {
+        Some(Self {
+            page: number(bytes, at)?,
+            checksum: checksum(bytes, at + 8)?,
+        })
+    }
+}
+
+/// The bytes of the keys and of the values of a table, if all have as many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widths {
+    pub(super) key: Option<usize>,
+    pub(super) value: Option<usize>,
+}
+
+impl Widths {
+    /// Of keys and values of any length.
+    pub(crate) const ANY: Self = Self::of_keys(None);
+
+    /// Of a table of simdb: values have any length.
+    pub(crate) const fn of_keys(key: Option<usize>) -> Self {
+        Self { key, value: None }
+    }
 }
 
 /// The tables of a commit. A table without rows has no root.
@@ -59,7 +86,7 @@ pub(crate) struct RawCommit {
 
 impl RawCommit {
     /// A commit of which no table is known yet.
-    fn new(is_last: bool) -> Self {
+    pub(super) fn new(is_last: bool) -> Self {
         Self {
             tables: HashMap::new(),
             is_last,
@@ -67,7 +94,7 @@ impl RawCommit {
     }
 
     /// Adds the tables that a page lists. `None` if it is no page of a table of tables.
-    fn add(&mut self, page: &RawPage<'_>) -> Option<()> {
+    pub(super) fn add(&mut self, page: &RawPage<'_>) -> Option<()> {
         for (name, definition, _) in page.pairs(None)? {
             self.tables.insert(name.to_vec(), root_of(definition)?);
         }
@@ -99,10 +126,7 @@ fn root_of(definition: &[u8]) -> Option<Option<Root>> {
     }
     match definition.get(9)? {
         0 => Some(None),
-        _ => Some(Some(Root {
-            page: number(definition, 10)?,
-            checksum: checksum(definition, 18)?,
-        })),
+        _ => Root::read(definition, 10).map(Some),
     }
 }
 
@@ -113,6 +137,11 @@ pub(crate) struct RawPage<'a> {
 }
 
 impl<'a> RawPage<'a> {
+    /// The bytes that were read at `offset`.
+    pub(super) fn new(offset: u64, bytes: &'a [u8]) -> Self {
+        Self { offset, bytes }
+    }
+
     /// The keys and the values of a leaf, if this is one whose keys have so many bytes each, or each its own number.
     pub(crate) fn pairs(&self, key_bytes: Option<usize>) -> Option<Vec<Pair<'a>>> {
         if *self.bytes.first()? != LEAF {
@@ -166,16 +195,37 @@ impl<'a> RawPage<'a> {
             .is_some_and(|used| xxh3_128(used) == checksum)
     }
 
-    fn is_leaf_with(&self, checksum: u128, pairs: &[Pair<'_>]) -> bool {
-        let last = pairs.last().map(|(_, _, place)| place);
-        last.is_some_and(|last| {
-            let end = last.offset - self.offset + last.bytes as u64;
-            self.has(checksum, end as usize)
-        })
+    /// The bytes that are used, if this is a leaf.
+    fn leaf_bytes(&self, widths: Widths) -> Option<usize> {
+        if *self.bytes.first()? != LEAF {
+            return None;
+        }
+        let count = self.count()?;
+        // The ends of the keys come first, then those of the values.
+        let value_ends = match widths.key {
+            Some(_) => 4,
+            None => 4 + 4 * count,
+        };
+        let keys = match widths.value {
+            Some(_) => value_ends,
+            None => value_ends + 4 * count,
+        };
+        let values = match widths.key {
+            Some(bytes) => keys + bytes * count,
+            None => self.end(value_ends - 4)?,
+        };
+        match widths.value {
+            Some(bytes) => Some(values + bytes * count),
+            None => self.end(keys - 4),
+        }
     }
 
     /// The pages below a branch, if this is one and has this checksum.
-    fn children(&self, key_bytes: Option<usize>, checksum_of_all: u128) -> Option<Vec<Root>> {
+    pub(super) fn children(
+        &self,
+        key_bytes: Option<usize>,
+        checksum_of_all: u128,
+    ) -> Option<Vec<Root>> {
         if *self.bytes.first()? != BRANCH {
             return None;
         }
@@ -208,6 +258,14 @@ fn checksum(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// A page of a tree.
+pub(super) enum Visited<'a> {
+    Leaf(&'a RawPage<'a>),
+    Branch(Root),
+    /// It does not have the checksum that leads to it, or cannot be read.
+    Damaged(Range<u64>),
+}
+
 /// What pages are read from.
 pub(crate) trait Source {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
@@ -221,46 +279,28 @@ impl Source for File {
     }
 }
 
-impl Source for &Lent {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        StorageBackend::read(*self, offset, out)
-    }
-}
-
 /// A file of the engine that is only read, and that nobody else writes to meanwhile.
 pub(crate) struct RawFile<S = File> {
     pub(crate) file: S,
     pub(crate) length: u64,
-    region_bytes: u64,
+    pub(super) regions: Regions,
 }
 
-/// Whether the pages that the engine begins with are those of the commit that the header names: the table of tables, and
-/// the table with the state. The engine does not compare them with their checksums. Old ones in their place, whole and
-/// each at its place, would show an older commit. Without the pages, the engine has nothing to show.
-pub(super) fn shows_last_commit(storage: &Lent) -> io::Result<bool> {
-    let file = RawFile::new(storage, storage.len()?);
-    let Some(header) = file.read(0, PAGE_BYTES) else {
-        return Ok(true);
-    };
-    let named = usize::from(header[MAGIC.len()] & SECOND_SLOT);
-    let Some((_, root)) = slot(&header, named) else {
-        return Ok(true);
-    };
-    let mut commit = RawCommit::new(true);
-    let damaged = file.walk(root, None, &mut |page| {
-        // The tables of another program may be of another kind.
-        _ = commit.add(page);
-        Ok(())
-    });
-    if damaged.is_ok_and(|damaged| !damaged.is_empty()) {
-        return Ok(false);
+/// Where pages are in the file. It is divided into regions of so many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Regions {
+    bytes: u64,
+}
+
+impl Regions {
+    /// The bytes of the file that a page has.
+    pub(super) fn range_of(self, page: u64) -> Range<u64> {
+        let order = page >> 59;
+        let region = page >> 20 & 0xf_ffff;
+        let index = page & (0xf_ffff >> order);
+        let begin = PAGE + region * self.bytes + index * (PAGE << order);
+        begin..begin + (PAGE << order)
     }
-    // Without this table, it is a file of another program.
-    let Some(meta) = commit.root("meta") else {
-        return Ok(true);
-    };
-    let damaged = file.walk(meta, None, &mut |_| Ok(()));
-    Ok(damaged.is_ok_and(|damaged| damaged.is_empty()))
 }
 
 impl RawFile {
@@ -287,11 +327,13 @@ impl RawFile {
 }
 
 impl<S: Source> RawFile<S> {
-    fn new(file: S, length: u64) -> Self {
+    pub(super) fn new(file: S, length: u64) -> Self {
         let mut file = Self {
             file,
             length,
-            region_bytes: u64::from(REGION_PAGES) * PAGE,
+            regions: Regions {
+                bytes: u64::from(REGION_PAGES) * PAGE,
+            },
         };
         // Other programs of the engine may have made other regions.
         let pages = file.read(0, PAGE_BYTES).and_then(|header| {
@@ -299,7 +341,7 @@ impl<S: Source> RawFile<S> {
             Some(u32::from_le_bytes(*pages)).filter(|_| header.starts_with(MAGIC))
         });
         if let Some(pages) = pages.filter(|pages| (1..=1 << 20).contains(pages)) {
-            file.region_bytes = u64::from(pages) * PAGE;
+            file.regions.bytes = u64::from(pages) * PAGE;
         }
         file
     }
@@ -314,43 +356,28 @@ impl<S: Source> RawFile<S> {
         Some(read)
     }
 
-    /// The bytes of the file that a page has.
-    fn range_of(&self, page: u64) -> Range<u64> {
-        let order = page >> 59;
-        let region = page >> 20 & 0xf_ffff;
-        let index = page & (0xf_ffff >> order);
-        let begin = PAGE + region * self.region_bytes + index * (PAGE << order);
-        begin..begin + (PAGE << order)
-    }
-
     /// The last commit, if the header and the table of tables are sound.
     pub(crate) fn last_commit(&self) -> Option<RawCommit> {
         let header = self.read(0, PAGE_BYTES)?;
         let flags = *header.strip_prefix(MAGIC)?.first()?;
         let named = usize::from(flags & SECOND_SLOT);
-        let mut chosen = slot(&header, named)?;
+        let mut chosen = Slot::read(&header, named)?;
         // In a file that was closed in order, the last commit has the greater number. In another one, a greater
         // number is that of a commit that was under way, or the flag is damaged.
-        let later = slot(&header, 1 - named).filter(|other| other.0 > chosen.0);
+        let later = Slot::read(&header, 1 - named).filter(|other| other.number > chosen.number);
         if let Some(later) = later
             && flags & NOT_CLOSED == 0
         {
             chosen = later;
         }
-        let commit = self.commit_of(chosen.1, later.is_none())?;
-        commit.checked()
-    }
-
-    /// The commit whose table of tables begins here, if that is sound.
-    fn commit_of(&self, root: Root, is_last: bool) -> Option<RawCommit> {
-        let mut commit = RawCommit::new(is_last);
+        let mut commit = RawCommit::new(later.is_none());
         let mut is_whole = true;
-        let damaged = self.walk(root, None, &mut |page| {
+        let damaged = self.walk(chosen.tables?, Widths::ANY, &mut |page| {
             is_whole &= commit.add(page).is_some();
             Ok(())
         });
         is_whole &= damaged.is_ok_and(|damaged| damaged.is_empty());
-        is_whole.then_some(commit)
+        commit.checked().filter(|_| is_whole)
     }
 
     /// Calls `each` with the leaves of a table that have the checksums that lead to them. Returns the bytes of the
@@ -358,32 +385,48 @@ impl<S: Source> RawFile<S> {
     pub(crate) fn walk(
         &self,
         root: Root,
-        key_bytes: Option<usize>,
+        widths: Widths,
         each: &mut dyn FnMut(&RawPage<'_>) -> Result<()>,
     ) -> Result<Vec<Range<u64>>> {
         let mut damaged = Vec::new();
+        self.visit(root, widths, &mut |visited| {
+            match visited {
+                Visited::Leaf(page) => each(page)?,
+                Visited::Branch(_) => {}
+                Visited::Damaged(range) => damaged.push(range),
+            }
+            Ok(())
+        })?;
+        Ok(damaged)
+    }
+
+    /// Calls `each` with the pages of a tree.
+    pub(super) fn visit(
+        &self,
+        root: Root,
+        widths: Widths,
+        each: &mut dyn FnMut(Visited<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut waiting = vec![root];
-        // No page of a sound table is reached twice.
+        // No page of a sound tree is reached twice.
         let mut left = self.length / PAGE;
-        while let Some(Root { page, checksum }) = waiting.pop() {
-            let range = self.range_of(page);
-            let bytes = (range.end - range.start).min(MOST_BYTES as u64) as usize;
+        while let Some(root) = waiting.pop() {
+            let range = self.regions.range_of(root.page);
+            let bytes = (range.end - range.start).min(MOST_PAGE_BYTES) as usize;
             let read = self.read(range.start, bytes).filter(|_| left > 0);
             left = left.saturating_sub(1);
-            let page = RawPage {
-                offset: range.start,
-                bytes: read.as_deref().unwrap_or(&[]),
-            };
-            let pairs = page.pairs(key_bytes);
-            if pairs.is_some_and(|pairs| page.is_leaf_with(checksum, &pairs)) {
-                each(&page)?;
-            } else if let Some(children) = page.children(key_bytes, checksum) {
+            let page = RawPage::new(range.start, read.as_deref().unwrap_or(&[]));
+            let used = page.leaf_bytes(widths);
+            if used.is_some_and(|used| page.has(root.checksum, used)) {
+                each(Visited::Leaf(&page))?;
+            } else if let Some(children) = page.children(widths.key, root.checksum) {
+                each(Visited::Branch(root))?;
                 waiting.extend(children.into_iter().rev());
             } else {
-                damaged.push(range);
+                each(Visited::Damaged(range))?;
             }
         }
-        Ok(damaged)
+        Ok(())
     }
 
     /// Calls `each` with every page of the file, whatever it is.
@@ -396,10 +439,7 @@ impl<S: Source> RawFile<S> {
             let bytes = read.unwrap_or_else(|| self.read_by_pages(from, wanted));
             for at in (0..bytes.len().min(SCANNED_BYTES)).step_by(PAGE_BYTES) {
                 let to = bytes.len().min(at + MOST_BYTES);
-                each(&RawPage {
-                    offset: from + at as u64,
-                    bytes: &bytes[at..to],
-                })?;
+                each(&RawPage::new(from + at as u64, &bytes[at..to]))?;
             }
             from += SCANNED_BYTES as u64;
         }
@@ -432,67 +472,30 @@ impl<S: Source> RawFile<S> {
     }
 }
 
-/// The number of a commit and the first page of its table of tables, from one of two places in the header.
-fn slot(header: &[u8], index: usize) -> Option<(u64, Root)> {
-    const BYTES: usize = 128;
-    const SUMMED: usize = BYTES - 16;
-    let slot = header.get(64 + BYTES * index..)?.get(..BYTES)?;
-    let is_sound = checksum(slot, SUMMED)? == xxh3_128(&slot[..SUMMED]) && slot[1] != 0;
-    let root = Root {
-        page: number(slot, 8)?,
-        checksum: checksum(slot, 16)?,
-    };
-    is_sound.then_some((number(slot, 104)?, root))
+/// What one of two places in the header says of a commit.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    /// The number of the commit.
+    number: u64,
+    /// Where its table of tables begins.
+    pub(super) tables: Option<Root>,
+    /// Where the table begins of the tables that the engine has for itself, in which it lists what is free.
+    pub(super) lists: Option<Root>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::engine::{Changes, Engine, Image, Recording};
-
-    /// The first pages of the commit that the header of a file names: of the table of tables, and of `meta`.
-    fn first_pages(file: &[u8]) -> [Range<usize>; 2] {
-        let storage = Lent::of_test(Recording::new(Image::new(file.to_vec())));
-        let raw = RawFile::new(&storage, file.len() as u64);
-        let named = usize::from(file[MAGIC.len()] & SECOND_SLOT);
-        let (_, root) = slot(file, named).expect("a header");
-        let commit = raw.commit_of(root, true).expect("a table of tables");
-        let meta = commit.root("meta").expect("it has rows");
-        [root, meta].map(|root| {
-            let range = raw.range_of(root.page);
-            range.start as usize..range.end as usize
+impl Slot {
+    /// `None` if it does not have its checksum.
+    pub(super) fn read(header: &[u8], index: usize) -> Option<Self> {
+        const BYTES: usize = 128;
+        const SUMMED: usize = BYTES - 16;
+        let slot = header.get(64 + BYTES * index..)?.get(..BYTES)?;
+        if checksum(slot, SUMMED)? != xxh3_128(&slot[..SUMMED]) {
+            return None;
+        }
+        Some(Self {
+            number: number(slot, 104)?,
+            tables: Root::read(slot, 8).filter(|_| slot[1] != 0),
+            lists: Root::read(slot, 40).filter(|_| slot[2] != 0),
         })
-    }
-
-    /// The engine reads an older page in the place of a newer one as if it were that one. An older table of tables shows
-    /// the whole older commit, in which nothing is wrong but that it is not the last.
-    #[test]
-    fn pages_of_an_older_commit_where_the_last_begins_are_told() -> Result<()> {
-        let storage = Recording::default();
-        let first: &[_] = &[("state", vec![0; 100])];
-        let engine = Engine::on_backend(storage.clone(), 1 << 20, Some((&[], first)))?;
-        let mut files = Vec::new();
-        for commit in 1..6 {
-            engine.apply(&Changes::default(), &[("state", vec![commit; 100])])?;
-            files.push(storage.image().as_bytes().to_vec());
-        }
-        let open = |file: Vec<u8>| {
-            let storage = Recording::new(Image::new(file));
-            Engine::on_backend(storage, 1 << 20, None).map(drop)
-        };
-        let last = files.pop().expect("there are some");
-        open(last.clone())?;
-        for (which, place) in first_pages(&last).into_iter().enumerate() {
-            for older in &files {
-                let from = first_pages(older)[which].clone();
-                let mut damaged = last.clone();
-                damaged[place.clone()].copy_from_slice(&older[from]);
-                let opened = open(damaged);
-                // With debug assertions, the engine itself may find that pages are used twice.
-                let is_told = matches!(opened, Err(Error::Damaged { .. } | Error::Corrupted(_)));
-                assert!(is_told, "{opened:?}");
-            }
-        }
-        Ok(())
     }
 }

@@ -92,7 +92,7 @@ fn a_cursor_writes_full_pages() {
 }
 
 /// With quick repair, a file that was killed is opened without being repaired. Otherwise the engine goes through all
-/// pages. (With debug assertions it does so in any case, so the bytes that are read say nothing.)
+/// pages.
 #[test]
 fn a_killed_file_opens_without_a_repair() {
     const PARTS: u8 = 20;

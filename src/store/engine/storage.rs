@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend};
 
+use super::branches::{Branches, Known};
 use super::guard::guarded;
+use super::raw::Source;
 use crate::error::Error;
 use crate::process::{Kept, Process};
 use crate::store::sizes::PAGE_BYTES;
@@ -39,6 +41,12 @@ impl Drop for Owned {
     }
 }
 
+impl Source for Kept<Box<dyn StorageBackend>> {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read(offset, out)
+    }
+}
+
 /// A storage on loan. Clones are the same loan.
 #[derive(Clone, Debug)]
 pub(crate) struct Lent {
@@ -46,6 +54,7 @@ pub(crate) struct Lent {
     /// Whether the loan before this one has locked the file already.
     is_locked: bool,
     state: Arc<LoanState>,
+    branches: Arc<Branches>,
 }
 
 /// What became of a loan.
@@ -115,6 +124,7 @@ impl Lent {
             owned: Arc::new(owned),
             is_locked: false,
             state: Arc::default(),
+            branches: Arc::default(),
         }
     }
 
@@ -130,6 +140,7 @@ impl Lent {
             owned: self.owned.clone(),
             is_locked: true,
             state: Arc::default(),
+            branches: Arc::default(),
         }
     }
 
@@ -138,6 +149,22 @@ impl Lent {
         self.state.is_closed.store(true, Ordering::SeqCst);
         self.state.is_taken_back.store(true, Ordering::SeqCst);
         self.owned.storage.close()
+    }
+
+    /// Ends this loan of an engine that is never closed. The first loan gives the lock of the file away with that. A later
+    /// one does not: the storage can be lent again.
+    pub(super) fn abandon(&self) {
+        if self.is_locked {
+            self.state.is_taken_back.store(true, Ordering::SeqCst);
+        } else {
+            // It is not told: what has led here is.
+            _ = self.close();
+        }
+    }
+
+    /// From now on, these branches, and those below them, are compared before the engine sees them.
+    pub(super) fn compare(&self, branches: Known) {
+        self.branches.compare(branches);
     }
 
     /// Makes everything that is done with the storage fail from now on, or no longer.
@@ -192,6 +219,7 @@ impl StorageBackend for Lent {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.run(|storage| storage.read(offset, out))?;
+        self.branches.hide_damaged(offset, out, &self.owned.storage);
         // If the loan was taken back in the meantime, these may be pages of the next engine.
         self.ensure_mine()
     }
@@ -218,6 +246,7 @@ impl StorageBackend for Lent {
         } else {
             None
         };
+        self.branches.note_written(offset, data);
         self.run(|storage| storage.write(offset, changed.as_deref().unwrap_or(data)))
     }
 

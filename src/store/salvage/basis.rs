@@ -5,8 +5,12 @@ use std::ops::Range;
 use super::salvage::Pace;
 use crate::error::{Error, Result};
 use crate::store::blocks::FileSeed;
-use crate::store::engine::{RawCommit, RawFile, RawPage};
-use crate::store::file::{FORMAT, SETTINGS, STATE, Settings, StateHead, check_format, state_head};
+use crate::store::engine::{LevelName, RawCommit, RawFile, RawPage, Widths};
+use crate::store::file::{
+    DEAD, DOCUMENTS, FORMAT, SETTINGS, STATE, Settings, StateHead, check_format, decode_page,
+    state_head,
+};
+use crate::store::sorted_set::lone_entries;
 
 /// What the rows of the table meta say, as far as they can be read.
 #[derive(Default)]
@@ -18,19 +22,30 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    /// What a commit says. Adds the bytes that are damaged.
-    fn of(
-        file: &RawFile,
-        seed: Option<FileSeed>,
-        commit: &RawCommit,
-        damaged: &mut Vec<Range<u64>>,
-    ) -> Result<Self> {
-        let mut meta = Self {
+    /// Nothing but the seed yet.
+    fn with(seed: Option<FileSeed>) -> Self {
+        Self {
             seed,
             ..Self::default()
+        }
+    }
+
+    /// What a commit says. Adds the bytes that are damaged. If the commit has lost the seed of its file, it is one of
+    /// these.
+    fn of(
+        file: &RawFile,
+        commit: &RawCommit,
+        seeds: &mut Seeds<'_, '_>,
+        damaged: &mut Vec<Range<u64>>,
+    ) -> Result<Self> {
+        let Some(root) = commit.root("meta") else {
+            return Ok(Self::with(seeds.of(commit)?));
         };
-        if let Some(root) = commit.root("meta") {
-            damaged.extend(file.walk(root, None, &mut |page| meta.take(page))?);
+        let mut meta = Self::default();
+        damaged.extend(file.walk(root, Widths::ANY, &mut |page| meta.take(page))?);
+        if meta.seed.is_none() {
+            meta.seed = seeds.of(commit)?;
+            file.walk(root, Widths::ANY, &mut |page| meta.take(page))?;
         }
         Ok(meta)
     }
@@ -82,35 +97,31 @@ pub(super) struct Basis {
 impl Basis {
     pub(super) fn find(file: &RawFile, pace: &Pace<'_>) -> Result<Self> {
         let mut damaged = Vec::new();
+        let mut seeds = Seeds::new(file, pace);
         let mut commit = file.last_commit();
         let mut meta = match &commit {
-            Some(commit) => Meta::of(file, None, commit, &mut damaged)?,
+            Some(commit) => Meta::of(file, commit, &mut seeds, &mut damaged)?,
             None => Meta::default(),
         };
-        // All rows of this kind in the file. The seed may come behind what it is needed for.
-        let mut all = Meta::default();
-        loop {
-            let seed = meta.seed.or(all.seed);
-            all = Meta {
-                seed,
-                ..Meta::default()
-            };
-            file.scan(|page| {
-                all.take(page)?;
-                pace.read(page.offset)
-            })?;
-            if all.seed.is_none() || seed.is_some() {
-                break;
-            }
-        }
         if commit.is_none() {
             file.each_commit(|other| {
                 let mut lost = Vec::new();
-                let said = Meta::of(file, all.seed, &other, &mut lost)?;
+                let said = Meta::of(file, &other, &mut seeds, &mut lost)?;
                 if commit.is_none() || age(said.head.as_ref()) > age(meta.head.as_ref()) {
                     (commit, meta, damaged) = (Some(other), said, lost);
                 }
                 Ok(())
+            })?;
+        }
+        if commit.is_none() {
+            meta.seed = seeds.all()?.first().copied();
+        }
+        // All rows of this kind in the file.
+        let mut all = Meta::with(meta.seed);
+        if meta.seed.is_some() {
+            file.scan(|page| {
+                all.take(page)?;
+                pace.read(page.offset)
             })?;
         }
         let newest = all.head.as_ref();
@@ -120,7 +131,6 @@ impl Basis {
             None => !is_vouched,
         };
         let told = newest.map_or(0, |head| head.counters.next_document);
-        meta.seed = meta.seed.or(all.seed);
         meta.settings = meta.settings.or(all.settings);
         Ok(Self {
             commit,
@@ -137,4 +147,84 @@ impl Basis {
         let is_vouched = self.commit.as_ref().is_some_and(|commit| commit.is_last);
         is_vouched && !self.is_behind && self.meta.head.is_some()
     }
+}
+
+/// The seeds that are told anywhere in a file. Where two files were joined, they have one each.
+struct Seeds<'f, 'p> {
+    file: &'f RawFile,
+    pace: &'f Pace<'p>,
+    /// Those that are told, once they were looked for.
+    told: Option<Vec<FileSeed>>,
+}
+
+impl<'f, 'p> Seeds<'f, 'p> {
+    fn new(file: &'f RawFile, pace: &'f Pace<'p>) -> Self {
+        Self {
+            file,
+            pace,
+            told: None,
+        }
+    }
+
+    fn all(&mut self) -> Result<&[FileSeed]> {
+        if self.told.is_none() {
+            let mut told = Vec::new();
+            self.file.scan(|page| {
+                let mut meta = Meta::default();
+                meta.take(page)?;
+                if let Some(seed) = meta.seed.filter(|seed| !told.contains(seed)) {
+                    told.push(seed);
+                }
+                self.pace.read(page.offset)
+            })?;
+            self.told = Some(told);
+        }
+        Ok(self.told.as_deref().unwrap_or_default())
+    }
+
+    /// The one that some chunk of the directory of a commit, or some page of its log, was written with.
+    fn of(&mut self, commit: &RawCommit) -> Result<Option<FileSeed>> {
+        let file = self.file;
+        let told = self.all()?;
+        let mut found = None;
+        let chunks = commit.root("directory");
+        let pages = commit.root("log");
+        for (root, key_bytes) in [(chunks, CHUNK_KEY), (pages, LOG_KEY)] {
+            let Some(root) = root.filter(|_| found.is_none()) else {
+                continue;
+            };
+            file.walk(root, Widths::of_keys(Some(key_bytes)), &mut |page| {
+                for (key, value, _) in page.pairs(Some(key_bytes)).unwrap_or_default() {
+                    let is_one = |seed: &&FileSeed| is_written_with(**seed, key, value);
+                    found = found.or_else(|| told.iter().find(is_one).copied());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a row of the directory or of the log was written in the file that has this seed.
+fn is_written_with(seed: FileSeed, key: &[u8], value: &[u8]) -> bool {
+    if let Some((level, last)) = chunk_key(key) {
+        return lone_entries::<u64>(level, last, Some(seed), value).is_ok();
+    }
+    let number = key.try_into().map(u64::from_le_bytes);
+    number.is_ok_and(|number| decode_page(seed, number, value, &mut Vec::new()).is_ok())
+}
+
+/// The bytes of the key of a chunk of the directory, and of that of a page of the log.
+pub(super) const CHUNK_KEY: usize = 18;
+pub(super) const LOG_KEY: usize = 8;
+
+/// The level and the last row of a chunk, if it is one of the documents or of the dead numbers.
+pub(super) fn chunk_key(key: &[u8]) -> Option<(LevelName, u128)> {
+    let (id, last) = key.split_first_chunk()?;
+    let id = u16::from_le_bytes(*id);
+    let dead = DEAD.level(id as u8);
+    let level = [DOCUMENTS, dead]
+        .into_iter()
+        .find(|level| level.id() == id)?;
+    Some((level, u128::from_le_bytes(last.try_into().ok()?)))
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::basis::Basis;
+use super::basis::{Basis, CHUNK_KEY, LOG_KEY, chunk_key};
 use super::chosen::{Chosen, Documents, Part};
 use super::dead_numbers::DeadNumbers;
 use super::report::{MissingDocuments, SalvageReport, add_range, is_among};
@@ -13,8 +13,8 @@ use super::salvage::Pace;
 use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::store::blocks::{DocumentBlock, Entry};
-use crate::store::engine::{LevelName, Place, RawFile};
-use crate::store::file::{DEAD, DOCUMENTS, decode_page, decode_source};
+use crate::store::engine::{Place, RawFile, Widths};
+use crate::store::file::{DOCUMENTS, decode_page, decode_source};
 use crate::store::sorted_set::lone_entries;
 
 /// Where a block of documents is, and the checksum of its bytes when it was found.
@@ -49,10 +49,8 @@ fn block_key(key: &[u8]) -> Option<(u8, u64)> {
     Some((*level, u64::from_le_bytes(last.try_into().ok()?)))
 }
 
-/// The bytes of such a key, of the key of a chunk, and of that of a page of the log.
+/// The bytes of such a key.
 const BLOCK_KEY: usize = 9;
-const CHUNK_KEY: usize = 18;
-const LOG_KEY: usize = 8;
 
 /// What is found of a damaged file.
 pub(super) struct Salvage<'f, 'p> {
@@ -111,7 +109,7 @@ impl<'f, 'p> Salvage<'f, 'p> {
         };
         let (file, pace) = (self.file, self.pace);
         let mut is_whole = true;
-        let damaged = file.walk(root, key_bytes, &mut |page| {
+        let damaged = file.walk(root, Widths::of_keys(key_bytes), &mut |page| {
             for (key, value, place) in page.pairs(key_bytes).unwrap_or_default() {
                 is_whole &= each(self, key, value, place);
             }
@@ -418,15 +416,4 @@ impl<'f, 'p> Salvage<'f, 'p> {
             record.is_ok()
         })
     }
-}
-
-/// The level and the last row of a chunk, if it is one of the documents or of the dead numbers.
-fn chunk_key(key: &[u8]) -> Option<(LevelName, u128)> {
-    let (id, last) = key.split_first_chunk()?;
-    let id = u16::from_le_bytes(*id);
-    let dead = DEAD.level(id as u8);
-    let level = [DOCUMENTS, dead]
-        .into_iter()
-        .find(|level| level.id() == id)?;
-    Some((level, u128::from_le_bytes(last.try_into().ok()?)))
 }
