@@ -35,13 +35,7 @@ const FILE: FileSeed = FileSeed::NONE;
 
 /// The outline that a summary would have of a chunk with these bytes.
 fn outline_of<R: Row>(level: LevelName, body: &[u8]) -> Result<Outline<R>, Problem> {
-    let mut fields = Fields(body);
-    let count = u16::from_le_bytes(fields.take()?);
-    let mut parts = Parts::with_capacity(0);
-    for _ in 0..count {
-        parts.decode(level, &mut fields)?;
-    }
-    fields.finish()?;
+    let parts = Parts::decode_all(level, body)?;
     if parts.entries.len() > MAX_FILTERED && !parts.lines.is_empty() {
         return Err("it has too many blocks with filters");
     }

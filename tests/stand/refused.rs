@@ -134,6 +134,32 @@ fn go_on(runner: &mut Runner<InFolder>, making: Making, is_made: bool, what: &st
     Ok(())
 }
 
+/// Refuses each call of an operation in turn, with each error, once and from then on. The operation returns the call that
+/// was refused, or nothing once it makes no more calls. Returns these calls, and counts how often one was refused.
+fn refuse_each(
+    refused: &mut usize,
+    mut refuse_one: impl FnMut(Refusal) -> Result<Option<&'static str>>,
+) -> Result<BTreeSet<&'static str>> {
+    let mut calls = BTreeSet::new();
+    for &error in errors() {
+        for lasts in [false, true] {
+            for after in 0.. {
+                let refusal = Refusal {
+                    after,
+                    error,
+                    lasts,
+                };
+                let Some(call) = refuse_one(refusal)? else {
+                    break;
+                };
+                calls.insert(call);
+                *refused += 1;
+            }
+        }
+    }
+    Ok(calls)
+}
+
 /// Whatever call is refused, and for whatever reason: the error says so, the old state is there or the new one, nothing
 /// temporary is left, and the same can be done again once the cause is gone.
 #[test]
@@ -149,23 +175,7 @@ fn each_call_about_files_and_names_may_be_refused() -> Result<()> {
     makings.push(Making::SmallFile);
     let mut refused = 0;
     for making in makings {
-        let mut calls = BTreeSet::new();
-        for &error in errors() {
-            for lasts in [false, true] {
-                for after in 0.. {
-                    let refusal = Refusal {
-                        after,
-                        error,
-                        lasts,
-                    };
-                    let Some(call) = refuse_one(making, refusal)? else {
-                        break;
-                    };
-                    calls.insert(call);
-                    refused += 1;
-                }
-            }
-        }
+        let calls = refuse_each(&mut refused, |refusal| refuse_one(making, refusal))?;
         println!("{making:?}: {calls:?}");
         let has_all = ["create", "sync a file", "sync a directory"];
         assert!(
@@ -223,23 +233,7 @@ fn refuse_one_of_cleaning(refusal: Refusal) -> Result<Option<&'static str>> {
 #[test]
 fn a_cleaning_that_is_refused_a_call_goes_on_later() -> Result<()> {
     let mut refused = 0;
-    let mut calls = BTreeSet::new();
-    for &error in errors() {
-        for lasts in [false, true] {
-            for after in 0.. {
-                let refusal = Refusal {
-                    after,
-                    error,
-                    lasts,
-                };
-                let Some(call) = refuse_one_of_cleaning(refusal)? else {
-                    break;
-                };
-                calls.insert(call);
-                refused += 1;
-            }
-        }
-    }
+    let calls = refuse_each(&mut refused, refuse_one_of_cleaning)?;
     println!("{refused} calls were refused in turn: {calls:?}");
     assert!(
         calls.contains("make a directory") && calls.contains("rename"),

@@ -525,6 +525,16 @@ fn folder() -> TempDir {
 }
 
 /// Calls `each` with a bench for each kind of file.
+/// A file with other documents, parts of which come into others.
+fn another_file(closed: bool) -> Result<Sound> {
+    let history = History {
+        seed: 9,
+        tiny: true,
+        closed,
+    };
+    Sound::new(folder().path(), history)
+}
+
 fn for_each_file(
     other: Option<&Sound>,
     mut each: impl FnMut(&Bench<'_>, &mut Random),
@@ -729,13 +739,7 @@ fn a_stored_record_that_is_no_document_is_named_among_the_missing() -> Result<()
 
 #[test]
 fn pages_in_the_place_of_others_are_not_believed() -> Result<()> {
-    let other = folder();
-    let history = History {
-        seed: 9,
-        tiny: true,
-        closed: false,
-    };
-    let other = Sound::new(other.path(), history)?;
+    let other = another_file(false)?;
     for_each_file(Some(&other), |bench, random| {
         let sound = &bench.sound.bytes;
         let pages = sound.len() / PAGE;
@@ -771,13 +775,7 @@ fn pages_in_the_place_of_others_are_not_believed() -> Result<()> {
 
 #[test]
 fn files_that_are_cut_extended_or_joined_are_salvaged_as_far_as_they_go() -> Result<()> {
-    let other = folder();
-    let history = History {
-        seed: 9,
-        tiny: true,
-        closed: true,
-    };
-    let other = Sound::new(other.path(), history)?;
+    let other = another_file(true)?;
     for_each_file(Some(&other), |bench, random| {
         let sound = &bench.sound.bytes;
         for _ in 0..images(8) {
@@ -810,13 +808,7 @@ fn files_that_are_cut_extended_or_joined_are_salvaged_as_far_as_they_go() -> Res
 /// A file that has lost what tells its seed, with that of another file behind it.
 #[test]
 fn a_file_is_not_read_by_the_seed_of_another() -> Result<()> {
-    let other = folder();
-    let history = History {
-        seed: 9,
-        tiny: true,
-        closed: true,
-    };
-    let other = Sound::new(other.path(), history)?;
+    let other = another_file(true)?;
     for_each_file(Some(&other), |bench, random| {
         let mut sound = bench.sound.bytes.clone();
         for page in sound[PAGE..].chunks_mut(PAGE) {

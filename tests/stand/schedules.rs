@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -286,14 +287,19 @@ fn play(
     Ok(seen)
 }
 
-/// Plays a schedule. Returns the number of snapshots that were compared.
-fn schedule(seed: u64) -> Result<u64> {
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+/// A database in which a few documents are in several levels.
+fn tiny_database(folder: &Path) -> Result<Database> {
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(8)
         .tiny_blocks();
-    let database = Database::create(folder.path().join("d.simdb"), &options)?;
+    Database::create(folder.join("d.simdb"), &options)
+}
+
+/// Plays a schedule. Returns the number of snapshots that were compared.
+fn schedule(seed: u64) -> Result<u64> {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let database = tiny_database(folder.path())?;
     let mut random = Random::new(seed);
     let mut before = State::new();
     let mut compared = 0;
@@ -340,11 +346,7 @@ fn schedule(seed: u64) -> Result<u64> {
 /// Readers of one snapshot within one round may come one after the other, and see what the writer does step by step.
 fn stay_in_order(seed: u64) -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let options = CreateOptions::new()
-        .scheme(Scheme::External)
-        .recent_documents(8)
-        .tiny_blocks();
-    let database = Database::create(folder.path().join("d.simdb"), &options)?;
+    let database = tiny_database(folder.path())?;
     const COMMITS: u64 = 60;
     thread::scope(|scope| {
         let mut readers = Vec::new();

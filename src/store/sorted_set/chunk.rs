@@ -87,6 +87,18 @@ impl<R: Row> Parts<R> {
         }
     }
 
+    /// What the body of a chunk says.
+    fn decode_all(level: LevelName, body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Fields(body);
+        let count = u16::from_le_bytes(fields.take()?);
+        let mut parts = Self::with_capacity(count.into());
+        for _ in 0..count {
+            parts.decode(level, &mut fields)?;
+        }
+        fields.finish()?;
+        Ok(parts)
+    }
+
     fn add(&mut self, listed: &Listed<'_, R>) {
         self.entries.push(listed.entry.clone());
         self.counts.push(listed.lines.len() as u16);
@@ -195,18 +207,8 @@ impl<R: Row> Chunk<R> {
         bytes: &[u8],
     ) -> Result<Self, Problem> {
         let last = outline.high.number();
-        let mut fields = Fields(unseal(
-            Kind::Chunk,
-            file,
-            &key_bytes((level.id(), last)),
-            bytes,
-        )?);
-        let count = u16::from_le_bytes(fields.take()?);
-        let mut parts = Parts::with_capacity(count.into());
-        for _ in 0..count {
-            parts.decode(level, &mut fields)?;
-        }
-        fields.finish()?;
+        let body = unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?;
+        let parts = Parts::decode_all(level, body)?;
         if parts.entries.len() > MAX_FILTERED && !parts.lines.is_empty() {
             return Err("it has too many blocks with filters");
         }
@@ -308,14 +310,7 @@ pub(crate) fn lone_entries<R: Row>(
         Some(file) => unseal(Kind::Chunk, file, &key_bytes((level.id(), last)), bytes)?,
         None => bytes.get(HEADER_BYTES..).ok_or("shorter than its header")?,
     };
-    let mut fields = Fields(body);
-    let count = u16::from_le_bytes(fields.take()?);
-    let mut parts = Parts::with_capacity(0);
-    for _ in 0..count {
-        parts.decode(level, &mut fields)?;
-    }
-    fields.finish()?;
-    Ok(parts.entries)
+    Ok(Parts::decode_all(level, body)?.entries)
 }
 
 /// Finds the filters of the blocks of a chunk. Every insertion tests a filter of every level, and waits
