@@ -50,7 +50,9 @@ struct Settings {
     plan: Option<String>,
 
     /// Its max distance
-    #[arg(long, value_name = "K", requires = "scheme", value_parser = max_distance_parser(), allow_negative_numbers = true)]
+    #[arg(
+        long, value_name = "K", requires = "scheme", value_parser = max_distance_parser(), allow_negative_numbers = true
+    )]
     max_distance: Option<u32>,
 
     /// The bytes of its sketches

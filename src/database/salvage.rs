@@ -57,17 +57,17 @@ impl SalvageOptions {
 }
 
 impl Database {
-    /// Builds a database at `new`, where nothing may stand yet, of the documents that the file `damaged` still has. Says
-    /// exactly what is missing.
+    /// Builds a database at `new`, where nothing may stand yet, of the documents that the file `damaged` still has.
+    /// Says exactly what is missing.
     ///
-    /// It is for files that cannot be opened, or in which [`check`](Self::check) finds damage. Nothing is written to the
-    /// damaged file. Each document is verified by checksums before it is taken, and what was deleted or replaced is left
-    /// out as far as that can be read; see [`SalvageReport`]. Documents keep their numbers, and the database its
+    /// It is for files that cannot be opened, or in which [`check`](Self::check) finds damage. Nothing is written to
+    /// the damaged file. Each document is verified by checksums before it is taken, and what was deleted or replaced is
+    /// left out as far as that can be read; see [`SalvageReport`]. Documents keep their numbers, and the database its
     /// settings. A file without damage gives a whole copy.
     ///
     /// `progress` is called with how far a part of the work is and the whole of it: first bytes of the file, several
-    /// times, then rows. When it breaks, nothing is built. Afterwards either the whole new database is there or nothing.
-    /// On some file systems a crash may leave a temporary file, as with [`create`](Self::create).
+    /// times, then rows. When it breaks, nothing is built. Afterwards either the whole new database is there or
+    /// nothing. On some file systems a crash may leave a temporary file, as with [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -83,8 +83,9 @@ impl Database {
     /// # Cost
     ///
     /// Reads the whole file once, all documents and their directory twice, and the whole file up to five times more if
-    /// they or the header are damaged. Takes some 150 bytes of memory for each block of documents, and for each document 40
-    /// bytes if deletions cannot be read or nothing vouches for the last commit. Then that of [`build`](Self::build).
+    /// they or the header are damaged. Takes some 150 bytes of memory for each block of documents, and for each
+    /// document 40 bytes if deletions cannot be read or nothing vouches for the last commit. Then that of
+    /// [`build`](Self::build).
     pub fn salvage(
         damaged: impl AsRef<Path>,
         new: impl AsRef<Path>,

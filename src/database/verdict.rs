@@ -219,8 +219,8 @@ impl WriteTxn {
     }
 
     /// The number of parts that each core gets. Where searches take long, it is one, since they share more the more of
-    /// them are made together. Where they are short, the turns of the documents take as long. Then some documents are to
-    /// have their turns while others are searched for.
+    /// them are made together. Where they are short, the turns of the documents take as long. Then some documents are
+    /// to have their turns while others are searched for.
     fn parts_per_core(&self, to_insert: &[ToInsert<'_>]) -> Result<usize> {
         const FEW_RANGES: f64 = 32.0;
         const SOME: usize = 4;

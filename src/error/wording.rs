@@ -17,7 +17,12 @@ impl fmt::Display for Error {
             }
             Self::Busy { path, holder } => write!(f, "{}: {holder}", path.display()),
             Self::NotSimdb { path } => {
-                write!(f, "{}: not a simdb database, or one whose beginning is damaged: then `simdb salvage` takes out what is whole", path.display())
+                write!(
+                    f,
+                    "{}: not a simdb database, or one whose beginning is damaged: then `simdb salvage` takes out \
+                     what is whole",
+                    path.display()
+                )
             }
             Self::NotSalvaged { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::NeedsRecovery { path } => write!(

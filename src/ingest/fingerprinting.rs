@@ -86,8 +86,8 @@ impl Fingerprinting {
         Some(Cow::Owned(text))
     }
 
-    /// As [`judge`](Self::judge), of a content that nobody else needs. A page is gone before its text is read, and a text
-    /// before its features are compared.
+    /// As [`judge`](Self::judge), of a content that nobody else needs. A page is gone before its text is read, and a
+    /// text before its features are compared.
     pub(super) fn judge_owned(
         self,
         content: Content,

@@ -294,8 +294,8 @@ impl Fingerprinter {
         self.judge(normalize(text))
     }
 
-    /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of a text that nobody else needs. Its memory is free
-    /// before more is taken.
+    /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of a text that nobody else needs. Its memory is
+    /// free before more is taken.
     #[cfg(feature = "ingest")]
     pub(crate) fn fingerprint_and_sketch_of(
         &self,

@@ -184,8 +184,8 @@ mod tests {
         Outline::decode(8, false, &mut Fields(&bytes))
     }
 
-    /// A summary whose checksum somebody had made anew asked for 34 GB: room was made for the rows that it claimed, before
-    /// any of them was read. Two numbers of rows that are numbers each had a sum that was none.
+    /// A summary whose checksum somebody had made anew asked for 34 GB: room was made for the rows that it claimed,
+    /// before any of them was read. Two numbers of rows that are numbers each had a sum that was none.
     #[test]
     fn a_chunk_cannot_claim_more_than_its_blocks_have() {
         assert!(decoded(8192, 8192, 64).is_ok());

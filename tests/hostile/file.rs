@@ -205,10 +205,7 @@ fn overwrite(file: &mut [u8], place: usize, new: &[u8]) {
 static FOLDER: LazyLock<tempfile::TempDir> =
     LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
 
-/// Any bytes as changes of a file, which is opened to read.
-///
-/// Nothing is written to it. Where the pages are damaged in which the engine lists what is free, a commit panics within it,
-/// and then again in what is dropped while it unwinds. That ends the process, and nobody can catch it.
+/// Any bytes as changes of a file, which is opened to read, and then to write.
 pub(super) fn file(bytes: &[u8]) {
     let file = BASE.changed(bytes);
     let name = format!("{:?}.simdb", std::thread::current().id());
@@ -217,7 +214,29 @@ pub(super) fn file(bytes: &[u8]) {
     if let Ok(database) = Database::open(&path, &options().read_only(true)) {
         examine(&database);
     }
+    if let Ok(database) = Database::open(&path, &options()) {
+        examine(&database);
+        write(&database);
+    }
     _ = fs::remove_file(&path);
+}
+
+/// What is committed is there, or cannot be read.
+fn write(database: &Database) {
+    let document = Document::new("new", Some(Fingerprint::from_bits(1)));
+    let commit = || {
+        let mut txn = database.begin_write()?;
+        txn.insert(&document)?;
+        txn.delete(BASE.models[0].keys().next().expect("it holds some"))?;
+        txn.commit()
+    };
+    let is_committed = commit().is_ok();
+    let found = database.snapshot().and_then(|snapshot| snapshot.get("new"));
+    if let Ok(found) = found
+        && is_committed
+    {
+        assert_eq!(found, Some(document), "it was committed");
+    }
 }
 
 fn examine(database: &Database) {

@@ -1,13 +1,13 @@
 //! Interleavings: what threads share, under schedules that a scheduler chooses instead of the system.
 //!
-//! The files of simdb that have locks and signals of their own are taken from `src` as they are: the queue of a writer and
-//! its tickets, the turns to write, the cache, and the work on all cores. [`sync`] puts locks, atomics and threads of the
-//! scheduler (shuttle) in the place of those of the system. What else these files name has a small stand-in here. So each
-//! lock and each signal is a place at which any other thread may go on, and a signal that is lost ends as a deadlock, which
-//! the scheduler finds.
+//! The files of simdb that have locks and signals of their own are taken from `src` as they are: the queue of a writer
+//! and its tickets, the turns to write, the cache, and the work on all cores. [`sync`] puts locks, atomics and threads
+//! of the scheduler (shuttle) in the place of those of the system. What else these files name has a small stand-in
+//! here. So each lock and each signal is a place at which any other thread may go on, and a signal that is lost ends as
+//! a deadlock, which the scheduler finds.
 //!
-//! `SIMDB_SEED` chooses the schedules, and `SIMDB_INTERLEAVINGS` how many of each test. The file has a `main` of its own,
-//! since the unit tests of the files that it takes are for the locks of the system.
+//! `SIMDB_SEED` chooses the schedules, and `SIMDB_INTERLEAVINGS` how many of each test. The file has a `main` of its
+//! own, since the unit tests of the files that it takes are for the locks of the system.
 
 #![allow(dead_code, reason = "the files have more than is tested here")]
 #![allow(

@@ -29,7 +29,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const TEST: &str = "kills::a_killed_process_has_stored_what_it_was_told_and_nothing_else";
 
-/// Says to a process of this test what it is to do: the path of the database, the input, the number of its life, the seed.
+/// Says to a process of this test what it is to do: the path of the database, the input, the number of its life, the
+/// seed.
 const LIFE: &str = "SIMDB_TEST_LIFE";
 
 /// The keys of a thread that writes. Few, so that most are replaced or deleted again and again.
@@ -393,8 +394,8 @@ fn start(told: &str) -> Result<(Child, BufReader<ChildStdout>), Failure> {
     Ok((child, out))
 }
 
-/// One life on a file: a process works for a while and is killed. Returns what it has told. Every second process is killed
-/// only after it has done something, however slow the machine is. `has_read` says that nothing is left to read.
+/// One life on a file: a process works for a while and is killed. Returns what it has told. Every second process is
+/// killed only after it has done something, however slow the machine is. `has_read` says that nothing is left to read.
 fn live_and_die(
     told: &str,
     pause: Duration,

@@ -1,6 +1,6 @@
-//! A system that has no more to give: no room on the disk, no larger files, no more descriptors. Each command meets each
-//! limit at many places of its life. It ends with an error that says so, what was there is there, nothing temporary is
-//! left, and the same command does its work once the limit is lifted.
+//! A system that has no more to give: no room on the disk, no larger files, no more descriptors. Each command meets
+//! each limit at many places of its life. It ends with an error that says so, what was there is there, nothing
+//! temporary is left, and the same command does its work once the limit is lifted.
 //!
 //! Threads are in `threads`.
 #![cfg(target_os = "linux")]

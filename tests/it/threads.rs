@@ -1,5 +1,5 @@
-//! A system that gives no more threads. The superuser runs a command as somebody who has no other process, and others run
-//! it in a namespace of their own, in which nobody else is.
+//! A system that gives no more threads. The superuser runs a command as somebody who has no other process, and others
+//! run it in a namespace of their own, in which nobody else is.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, Permissions};

@@ -1,7 +1,7 @@
 //! Power cuts: the files that one could leave, chosen by a number.
 //!
-//! Synced data is there. Of what was done since the last sync, each write is lost, whole, or torn, at a sector or at any
-//! byte, and a change of the length is lost or comes without the writes. They come in any order.
+//! Synced data is there. Of what was done since the last sync, each write is lost, whole, or torn, at a sector or at
+//! any byte, and a change of the length is lost or comes without the writes. They come in any order.
 
 use std::ops::Range;
 

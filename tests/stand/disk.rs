@@ -1,9 +1,9 @@
 //! A journal of what reaches the file system in a folder that a test watches: new files, writes, lengths, syncs, names.
 //! From it the folders are made that a power cut could leave.
 //!
-//! The assumption about a file system: what a sync of a file has covered of its content is there, and what a sync of the
-//! directory has covered of its names. Each name that was given or taken since then has come or not, independently of
-//! the others and of the content of the file.
+//! The assumption about a file system: what a sync of a file has covered of its content is there, and what a sync of
+//! the directory has covered of its names. Each name that was given or taken since then has come or not, independently
+//! of the others and of the content of the file.
 
 use std::cell::Cell;
 use std::fs::{self, File};

@@ -1,7 +1,8 @@
 //! Damage: whatever bytes of a file are changed, each call gives an error or the right answer, in bounded memory.
 //!
 //! The right answer is that of the last commit. If the page is damaged that says which of two commits is the newest,
-//! the engine may show the commit before, and so it may where the whole end of a file is another's. With such a page of an older commit in its place, it may show that commit.
+//! the engine may show the commit before, and so it may where the whole end of a file is another's. With such a page of
+//! an older commit in its place, it may show that commit.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Histories: what a database is asked to do, made from one number, and what each prefix of that leaves.
 //!
 //! A history runs wherever its [`Home`] is: in a storage in memory, in one that fails, in a folder. The same number
-//! always gives the same history. The model beside it knows nothing of the code that it is compared with: it is a map of
-//! documents, and it finds near-duplicates by looking at all of them.
+//! always gives the same history. The model beside it knows nothing of the code that it is compared with: it is a map
+//! of documents, and it finds near-duplicates by looking at all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
-//! Power cuts of what gets a name: creation, compaction, another plan, a backup, a file that is built, a small file that
-//! is written whole. Under each name there is the old file or the new one, and it is whole.
+//! Power cuts of what gets a name: creation, compaction, another plan, a backup, a file that is built, a small file
+//! that is written whole. Under each name there is the old file or the new one, and it is whole.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};

@@ -1,5 +1,5 @@
-//! A system that refuses: the n-th call about a file or a name fails, for each n. What is made then is there as a whole,
-//! or not at all, and nothing temporary is left.
+//! A system that refuses: the n-th call about a file or a name fails, for each n. What is made then is there as a
+//! whole, or not at all, and nothing temporary is left.
 //!
 //! The calls are those by which files are made, named, synced and given their owners. Those of the engine are in
 //! `failing`.
@@ -18,8 +18,8 @@ use crate::files::disk::{Refusal, refuse, refuse_no_more};
 use crate::fingerprint::Fingerprint;
 use crate::store::Settings;
 
-/// What the system says, by the numbers of Linux: a disk failed, on another disk, no room, no more descriptors, no access,
-/// too many links, not permitted, no memory, read-only.
+/// What the system says, by the numbers of Linux: a disk failed, on another disk, no room, no more descriptors, no
+/// access, too many links, not permitted, no memory, read-only.
 const ERRORS: [i32; 9] = [5, 18, 28, 24, 13, 31, 1, 12, 30];
 
 /// Those of them that are tried.
@@ -134,8 +134,8 @@ fn go_on(runner: &mut Runner<InFolder>, making: Making, is_made: bool, what: &st
     Ok(())
 }
 
-/// Refuses each call of an operation in turn, with each error, once and from then on. The operation returns the call that
-/// was refused, or nothing once it makes no more calls. Returns these calls, and counts how often one was refused.
+/// Refuses each call of an operation in turn, with each error, once and from then on. The operation returns the call
+/// that was refused, or nothing once it makes no more calls. Returns these calls, and counts how often one was refused.
 fn refuse_each(
     refused: &mut usize,
     mut refuse_one: impl FnMut(Refusal) -> Result<Option<&'static str>>,

@@ -1,7 +1,7 @@
 //! Salvage: what damage of any kind leaves of a file is in the new one, no more than that, and the report says so.
 //!
-//! The oracle knows which bytes each document needs: those of its block, and those at the beginning of its page that say
-//! where the block is. It compares them before and after the damage. `SIMDB_SALVAGE=N` makes N times as many
+//! The oracle knows which bytes each document needs: those of its block, and those at the beginning of its page that
+//! say where the block is. It compares them before and after the damage. `SIMDB_SALVAGE=N` makes N times as many
 //! images, `SIMDB_STAND=long` twenty times as many.
 
 use std::cell::Cell;
@@ -641,8 +641,8 @@ fn a_table_that_is_destroyed_takes_nothing_else_with_it() -> Result<()> {
     })
 }
 
-/// The page that lists the tables was damaged, and no checksum vouched for it any more. A table that seemed to be absent
-/// or empty was taken as read: salvage said that it had read all deletions, and that no document was missing.
+/// The page that lists the tables was damaged, and no checksum vouched for it any more. A table that seemed to be
+/// absent or empty was taken as read: salvage said that it had read all deletions, and that no document was missing.
 #[test]
 fn a_table_that_a_damaged_list_of_tables_lacks_was_not_read() -> Result<()> {
     for_each_file(None, |bench, random| {

@@ -324,8 +324,8 @@ fn schedule(seed: u64) -> Result<u64> {
                 change.is_between(&state, &before, &after),
                 "round {round}: a reader saw {state:?}, between {before:?} and {after:?}"
             );
-            // What a reader has seen does not go back: the states of a round are all after those of earlier rounds. Half
-            // of the readers keep their snapshots for long.
+            // What a reader has seen does not go back: the states of a round are all after those of earlier rounds.
+            // Half of the readers keep their snapshots for long.
             if kept.is_none() || random.below(2) == 0 {
                 *kept = Some((snapshot, state));
             }

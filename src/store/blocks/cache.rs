@@ -28,9 +28,9 @@ const DOCUMENTS_PART: u64 = 16;
 /// A segment is made once this part of its blocks was read for want of it. By then that has taken about the time of
 /// making it.
 const PART_READ: usize = 4;
-/// While the limit is reached, a segment is made once each of its blocks was read this number of times. Another one goes
-/// for it, and most would go before they have paid for themselves. With 8, queries with a small cache took a fourth more
-/// time.
+/// While the limit is reached, a segment is made once each of its blocks was read this number of times. Another one
+/// goes for it, and most would go before they have paid for themselves. With 8, queries with a small cache took a
+/// fourth more time.
 const TIMES_READ_WHEN_FULL: usize = 64;
 
 /// The memory for the decoded rows and documents of an open file.

@@ -1,9 +1,9 @@
 //! The branches of the engine's trees, compared with their checksums before the engine sees them.
 //!
-//! The engine believes what a branch says of the pages below it. A damaged number of a page has made it ask for 4 GiB of
-//! memory, and write one page twice, which ended the process: it panicked in a destructor while a panic unwound. So it
-//! gets zeros in the place of a damaged branch. They are no page, and it gives up in order. A leaf leads nowhere, and
-//! what simdb stores in one has checksums of its own.
+//! The engine believes what a branch says of the pages below it. A damaged number of a page has made it ask for 4 GiB
+//! of memory, and write one page twice, which ended the process: it panicked in a destructor while a panic unwound. So
+//! it gets zeros in the place of a damaged branch. They are no page, and it gives up in order. A leaf leads nowhere,
+//! and what simdb stores in one has checksums of its own.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,8 @@ pub(super) struct Branches {
 
 /// Pages to which sound pages lead, and that were not written since. What is not known is shown to the engine as it is.
 ///
-/// Memory: some 50 bytes for each branch, of which there is one for about a hundred leaves, and a bit or two for a leaf.
+/// Memory: some 50 bytes for each branch, of which there is one for about a hundred leaves, and a bit or two for a
+/// leaf.
 #[derive(Debug)]
 pub(super) struct Known {
     regions: Regions,

@@ -16,13 +16,14 @@ use super::storage::Lent;
 use crate::error::{Error, Result};
 use crate::store::sizes::PAGE_BYTES;
 
-/// Refuses a file that an engine has just opened, if the pages that the engine begins with do not have the checksums that
-/// lead to them from the header. From then on, branches are compared before the engine sees them. `path` is for error messages.
-/// Costs a few pages, and the lists of what is free.
+/// Refuses a file that an engine has just opened, if the pages that the engine begins with do not have the checksums
+/// that lead to them from the header. From then on, branches are compared before the engine sees them. `path` is for
+/// error messages. Costs a few pages, and the lists of what is free.
 ///
-/// * **The table of tables and the table with the state:** older ones in their place, whole, would show an older commit.
-/// * **The lists of what is free**, if the file is open to write: in a commit on damaged ones the engine panics, and panics
-///   again while the first panic unwinds, which ends the process. It commits also when it is closed.
+/// * **The table of tables and the table with the state:** older ones in their place, whole, would show an older
+///   commit.
+/// * **The lists of what is free**, if the file is open to write: in a commit on damaged ones the engine panics, and
+///   panics again while the first panic unwinds, which ends the process. It commits also when it is closed.
 pub(super) fn ensure_first_pages(storage: &Lent, is_written: bool, path: &Path) -> Result<()> {
     let pages = Pages {
         storage,
@@ -193,8 +194,8 @@ mod tests {
         BlockTable, Changes, Engine, Image, LevelChange, LevelName, Recording,
     };
 
-    /// The first pages of the commit that the header of a file names: of the table of tables, of `meta`, and of the tables
-    /// that the engine has for itself.
+    /// The first pages of the commit that the header of a file names: of the table of tables, of `meta`, and of the
+    /// tables that the engine has for itself.
     fn first_pages(file: &[u8]) -> [Range<usize>; 3] {
         let storage = Lent::of_test(Recording::new(Image::new(file.to_vec())));
         let pages = Pages {
@@ -236,8 +237,8 @@ mod tests {
         Engine::on_backend(storage, 1 << 20, None).map(drop)
     }
 
-    /// The engine reads an older page in the place of a newer one as if it were that one. An older table of tables shows
-    /// the whole older commit, in which nothing is wrong but that it is not the last.
+    /// The engine reads an older page in the place of a newer one as if it were that one. An older table of tables
+    /// shows the whole older commit, in which nothing is wrong but that it is not the last.
     #[test]
     fn pages_of_an_older_commit_where_the_last_begins_are_told() -> Result<()> {
         let mut files = files_of_commits()?;
@@ -254,8 +255,8 @@ mod tests {
         Ok(())
     }
 
-    /// In a commit on such a file the engine has ended the process, in a destructor that panicked while a panic unwound.
-    /// It commits also when it is closed, so after the refusal it is not.
+    /// In a commit on such a file the engine has ended the process, in a destructor that panicked while a panic
+    /// unwound. It commits also when it is closed, so after the refusal it is not.
     #[test]
     fn a_changed_byte_of_the_lists_of_free_pages_is_told_before_anything_is_written() -> Result<()>
     {

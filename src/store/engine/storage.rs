@@ -151,8 +151,8 @@ impl Lent {
         self.owned.storage.close()
     }
 
-    /// Ends this loan of an engine that is never closed. The first loan gives the lock of the file away with that. A later
-    /// one does not: the storage can be lent again.
+    /// Ends this loan of an engine that is never closed. The first loan gives the lock of the file away with that. A
+    /// later one does not: the storage can be lent again.
     pub(super) fn abandon(&self) {
         if self.is_locked {
             self.state.is_taken_back.store(true, Ordering::SeqCst);

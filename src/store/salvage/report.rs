@@ -8,19 +8,19 @@ use std::ops::Range;
 pub struct SalvageReport {
     /// The number of documents that the new database has.
     pub documents: u64,
-    /// The number of documents that the damaged file should have. `None` if its count cannot be read, or the last commit
-    /// was not found.
+    /// The number of documents that the damaged file should have. `None` if its count cannot be read, or the last
+    /// commit was not found.
     pub expected: Option<u64>,
     /// The documents that may be missing, by their numbers. Documents are numbered in the order in which they were
     /// stored.
     pub missing: Vec<MissingDocuments>,
     /// The documents that were found only in blocks of earlier commits. Each may have been deleted or replaced since.
     pub old_documents: u64,
-    /// Whether everything could be read that tells which documents were deleted up to the commit that was found. If not,
-    /// some that were deleted may be among the documents.
+    /// Whether everything could be read that tells which documents were deleted up to the commit that was found. If
+    /// not, some that were deleted may be among the documents.
     pub deletions_read: bool,
-    /// Whether the header vouches that the documents are those of the last commit, and nothing in the file is of a later
-    /// one. If not, they are those of the newest commit that was found, or of any.
+    /// Whether the header vouches that the documents are those of the last commit, and nothing in the file is of a
+    /// later one. If not, they are those of the newest commit that was found, or of any.
     pub last_commit_found: bool,
     /// Whether the positions of all sources were kept. If not, all are forgotten, so that an ingestion reads its inputs
     /// anew.

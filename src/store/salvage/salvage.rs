@@ -5,9 +5,9 @@
 //! can be read. Build a new file of the rest: every set follows from the documents.
 //!
 //! A block that the walk does not reach may still be somewhere. If the directory has its checksum, every page of the
-//! file is looked at for a block that has this checksum, so no other one is taken for it. If the header does not lead to
-//! a commit, the newest table of tables that stands in the file does. Older blocks are taken only if that is asked for:
-//! a number is never used twice, so a document of theirs is what it was, but it may have been deleted since.
+//! file is looked at for a block that has this checksum, so no other one is taken for it. If the header does not lead
+//! to a commit, the newest table of tables that stands in the file does. Older blocks are taken only if that is asked
+//! for: a number is never used twice, so a document of theirs is what it was, but it may have been deleted since.
 
 use std::cell::RefCell;
 use std::path::Path;
