@@ -67,6 +67,8 @@ pub(crate) fn sync_name(path: &Path) -> Result<()> {
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     ask("make a directory")?;
     fs::create_dir(path)?;
+    #[cfg(all(test, unix))]
+    disk::directory_is_made(path);
     let durable = sync_directory(folder_of(path));
     if durable.is_err() {
         // The error of this would hide the one that led to it.
@@ -75,11 +77,59 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     durable
 }
 
+/// Makes a file, or empties the one that is there.
+#[cfg(feature = "ingest")]
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    open_by(
+        path,
+        File::options().write(true).create(true).truncate(true),
+    )
+}
+
+/// Opens a file to write to it. Makes it if it is not there.
+#[cfg(feature = "ingest")]
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    open_by(
+        path,
+        File::options().write(true).create(true).truncate(false),
+    )
+}
+
+#[cfg(feature = "ingest")]
+fn open_by(path: &Path, options: &fs::OpenOptions) -> io::Result<File> {
+    ask("create")?;
+    let file = options.open(path)?;
+    #[cfg(all(test, unix))]
+    disk::is_written_plainly(path, &file);
+    Ok(file)
+}
+
+/// Removes the name of a file. That is not durable until its directory is synced.
+#[cfg(feature = "ingest")]
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    ask("remove")?;
+    fs::remove_file(path)?;
+    #[cfg(all(test, unix))]
+    disk::is_removed(path);
+    Ok(())
+}
+
+/// Removes a directory with what is in it. That is not durable until the directory above is synced.
+#[cfg(feature = "ingest")]
+pub(crate) fn remove_directory(path: &Path) -> io::Result<()> {
+    ask("remove")?;
+    #[cfg(all(test, unix))]
+    disk::directory_is_removed(path);
+    fs::remove_dir_all(path)
+}
+
 /// Gives a file or a directory another name, durably. The name may be that of another file, which is gone then.
 #[cfg(feature = "ingest")]
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     ask("rename")?;
     fs::rename(from, to)?;
+    #[cfg(all(test, unix))]
+    disk::is_renamed(from, to);
     sync_directory(folder_of(to))
 }
 

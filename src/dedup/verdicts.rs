@@ -1,8 +1,8 @@
 //! Verdicts: which records are removed, and in favour of which. The places of all records that do not get into the
 //! output, read in their order.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write};
 use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::layout::Layout;
 use super::work::{REMOVED, Work, cannot_write, write_durably};
 use crate::database::{Database, DeletionEvent, Duplicate};
 use crate::error::Result;
-use crate::files::{folder_of, sync_directory};
+use crate::files::{folder_of, open_to_write, sync_directory, sync_file};
 use crate::ingest::{NumberedKey, RecordId};
 
 /// The names of the lists of places in the folder of the work.
@@ -238,17 +238,15 @@ impl Unjudged {
         if self.new.is_empty() {
             return Ok(());
         }
-        let written = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.path)
+        let written = open_to_write(&self.path)
             .and_then(|mut file| {
                 // A run that was killed may have left a part of one at the end.
                 let whole =
                     file.metadata()?.len() / RecordId::BYTES as u64 * RecordId::BYTES as u64;
                 file.set_len(whole)?;
+                file.seek(SeekFrom::End(0))?;
                 file.write_all(&self.new)?;
-                file.sync_data()
+                sync_file(&file)
             })
             // The file may be new.
             .and_then(|()| sync_directory(folder_of(&self.path)));

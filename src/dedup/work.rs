@@ -16,7 +16,8 @@ use super::writing::Written;
 use crate::database::{CreateOptions, Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
 use crate::files::{
-    Existing, NewFile, are_same_bytes, folder_of, make_directory, rename, replace, sync_directory,
+    Existing, NewFile, are_same_bytes, create, folder_of, make_directory, remove, remove_directory,
+    rename, replace, sync_directory, sync_file,
 };
 use crate::ingest::{Records, StoredRecords};
 
@@ -72,8 +73,11 @@ impl Work {
             }
             // A command that was wrong, and now is right.
             Found::State(state) if no_record_was_stored(&folder) => {
-                let folder = folder.clone();
-                Self { folder, state }.end()?;
+                let work = Self {
+                    folder: folder.clone(),
+                    state,
+                };
+                work.remove().map_err(cannot_write(&folder))?;
             }
             Found::State(_) | Found::Foreign if is_at_work(&folder) => {
                 return Err(Error::output(&folder, "another run is at work in it"));
@@ -201,7 +205,12 @@ impl Work {
 
     /// Removes the folder.
     pub(super) fn end(self) -> Result<DedupTotals> {
-        self.remove().map_err(cannot_write(&self.folder))?;
+        self.remove().map_err(|source| {
+            let reason = format!(
+                "cannot be removed: {source}; all results are in their places, so it can be deleted"
+            );
+            Error::output(&self.folder, &reason)
+        })?;
         Ok(self.state.decided.unwrap_or_default())
     }
 
@@ -214,16 +223,16 @@ impl Work {
                 continue;
             }
             if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?;
+                remove_directory(&entry.path())?;
             } else {
-                fs::remove_file(entry.path())?;
+                remove(&entry.path())?;
             }
         }
         sync_directory(&self.folder)?;
-        fs::remove_file(self.path(STATE))?;
+        remove(&self.path(STATE))?;
         // Nothing is left to go on with from here on, so this may fail.
         _ = sync_directory(&self.folder);
-        fs::remove_dir_all(&self.folder)
+        remove_directory(&self.folder)
     }
 }
 
@@ -241,10 +250,10 @@ pub(super) fn write_durably(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<()> {
-    let written = File::create(path).and_then(|file| {
+    let written = create(path).and_then(|file| {
         let mut out = BufWriter::with_capacity(256 << 10, file);
         write(&mut out)?;
-        out.into_inner()?.sync_all()
+        sync_file(&out.into_inner()?)
     });
     written.map_err(cannot_write(path))
 }
@@ -306,7 +315,7 @@ fn holds_only_beginnings(folder: &Path) -> bool {
 /// Removes a folder that has no work.
 fn remove_beginnings(folder: &Path) -> io::Result<()> {
     for name in [STAMPS, NEW_STATE] {
-        match fs::remove_file(folder.join(name)) {
+        match remove(&folder.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -385,7 +394,7 @@ fn ensure_places(dedup: &Dedup) -> Result<()> {
 fn deliver_one(from: &Path, to: &Path) -> Result<()> {
     // A copy to another disk may have been whole when the run was stopped.
     if are_same_bytes(from, to) {
-        return fs::remove_file(from).map_err(cannot_write(from));
+        return remove(from).map_err(cannot_write(from));
     }
     ensure_absent(to)?;
     match put_in_place(from, to) {
@@ -456,7 +465,7 @@ fn move_across(from: &Path, to: &Path) -> Result<()> {
     });
     copied.map_err(Error::io(to))?;
     copy.finish(to, Existing::Refuse)?;
-    fs::remove_file(from).map_err(Error::io(from))
+    remove(from).map_err(Error::io(from))
 }
 
 /// The same error as an output that cannot be written.

@@ -1,7 +1,7 @@
 //! Copying the records that survive, in the order of the inputs. They are packed in pieces, so all cores can.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::verdicts::Removed;
 use super::work::{Work, cannot_write};
 use crate::database::Database;
 use crate::error::{Error, Result, path_name};
-use crate::files::sync_directory;
+use crate::files::{open_to_write, remove, sync_directory, sync_file};
 use crate::ingest::{Cut, Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
@@ -31,7 +31,12 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The pieces that each core packs before they are written.
 const PIECES_PER_CORE: usize = 2;
 /// The time after which the place is kept up to which the output is written.
-const BETWEEN_SAVES: Duration = Duration::from_secs(5);
+const BETWEEN_SAVES: Duration = if cfg!(test) {
+    // Tests look at what each leaves.
+    Duration::ZERO
+} else {
+    Duration::from_secs(5)
+};
 
 /// How far the survivors are copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -203,7 +208,7 @@ impl Writing<'_> {
             let empty = empty_file(file.packing).map_err(cannot_write(&path))?;
             out.write_all(&empty).map_err(cannot_write(&path))?;
         }
-        out.sync_all().map_err(cannot_write(&path))?;
+        sync_file(&out).map_err(cannot_write(&path))?;
         self.end_file(file)
     }
 
@@ -278,11 +283,11 @@ impl Writing<'_> {
     /// Makes what was written below `top` durable.
     fn sync(&mut self, out: Option<&File>, top: &Path) -> io::Result<()> {
         if let Some(out) = out {
-            out.sync_data()?;
+            sync_file(out)?;
         }
         let mut folders = BTreeSet::new();
         for path in self.unsynced.drain(..) {
-            File::open(&path)?.sync_all()?;
+            sync_file(&File::open(&path)?)?;
             // Those above it may be new too.
             let mut folder = path.parent();
             while let Some(above) = folder
@@ -496,7 +501,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
 
 /// Copies a file in the place of a copy that was stopped, which may be one that nobody can write to.
 fn copy_anew(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::remove_file(to) {
+    match remove(to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -507,11 +512,7 @@ fn copy_anew(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens a file to write behind its first bytes. What is behind these was not kept as written, and is cut off.
 fn open_behind(path: &Path, length: u64) -> io::Result<File> {
     make_folder_of(path)?;
-    let mut file = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .open(path)?;
+    let mut file = open_to_write(path)?;
     if file.metadata()?.len() < length {
         return Err(io::Error::other(
             "it is shorter than it was; delete the folder to begin anew",

@@ -14,6 +14,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::folder_of;
+
 /// The number of a file in its folder.
 pub(crate) type FileNumber = u64;
 
@@ -31,10 +33,13 @@ pub(crate) enum DiskEvent {
         length: u64,
     },
     Sync(FileNumber),
-    /// A file has got a name, in place of what may have had it before.
+    /// A file has got a name, in place of what may have had it before. Names are paths in the folder that is watched.
     Named(FileNumber, PathBuf),
+    /// A name was given in the place of another, at once.
+    Renamed(PathBuf, PathBuf),
     Removed(PathBuf),
-    SyncDirectory,
+    MadeDirectory(PathBuf),
+    SyncDirectory(PathBuf),
     /// The number of commits that may be there from now on.
     Begun(usize),
     /// The number of commits that have been acknowledged.
@@ -51,6 +56,8 @@ struct Watched {
     events: Mutex<Vec<DiskEvent>>,
     /// They stay open, so that no other file gets their numbers.
     files: Mutex<Vec<File>>,
+    /// Files whose writes are not noted. What they hold is noted when they are synced.
+    plain: Mutex<Vec<(FileNumber, File)>>,
 }
 
 static JOURNALS: Mutex<Vec<Weak<Watched>>> = Mutex::new(Vec::new());
@@ -65,7 +72,7 @@ fn journal_where(holds: impl Fn(&Watched) -> bool) -> Option<Journal> {
 
 fn journal_of_folder(folder: &Path) -> Option<Journal> {
     let folder = fs::canonicalize(folder).ok()?;
-    journal_where(|watched| watched.folder == folder)
+    journal_where(|watched| folder.starts_with(&watched.folder))
 }
 
 /// The journal that a file is in, and its number there.
@@ -93,9 +100,21 @@ impl Journal {
             folder: fs::canonicalize(folder).expect("there is such a folder"),
             events: Mutex::default(),
             files: Mutex::default(),
+            plain: Mutex::default(),
         });
         JOURNALS.lock().push(Arc::downgrade(&watched));
         Self(watched)
+    }
+
+    /// The path in the folder that is watched.
+    fn name_of(&self, path: &Path) -> PathBuf {
+        let folder = fs::canonicalize(folder_of(path)).expect("it has a folder");
+        let name = path.file_name().expect("it has a name");
+        let name = folder.join(name);
+        let inside = name.strip_prefix(&self.0.folder);
+        inside
+            .expect("it is in the folder that is watched")
+            .to_owned()
     }
 
     pub(crate) fn note(&self, event: DiskEvent) {
@@ -139,11 +158,34 @@ pub(crate) fn is_new(folder: &Path, file: &File) {
     }
 }
 
-/// Notes that a file was synced.
-pub(crate) fn is_synced(file: &File) {
-    if let Some((journal, file)) = journal_of(file) {
-        journal.note(DiskEvent::Sync(file));
+/// Notes that a file has a name and is open to be written to, by writes that are not noted.
+pub(crate) fn is_written_plainly(path: &Path, file: &File) {
+    if journal_of(file).is_none() {
+        is_new(folder_of(path), file);
+        is_named(file, path);
     }
+    if let Some((journal, number)) = journal_of(file)
+        && let Ok(to_read) = File::open(path)
+    {
+        journal.0.plain.lock().push((number, to_read));
+    }
+}
+
+/// Notes that a file was synced, and what it holds if its writes were not noted.
+pub(crate) fn is_synced(file: &File) {
+    let Some((journal, file)) = journal_of(file) else {
+        return;
+    };
+    let plain = journal.0.plain.lock();
+    if let Some((_, to_read)) = plain.iter().find(|(number, _)| *number == file) {
+        let length = to_read.metadata().map_or(0, |metadata| metadata.len());
+        let mut data = vec![0; length as usize];
+        to_read.read_exact_at(&mut data, 0).expect("it can be read");
+        journal.note(DiskEvent::SetLength { file, length });
+        let offset = 0;
+        journal.note(DiskEvent::Write { file, offset, data });
+    }
+    journal.note(DiskEvent::Sync(file));
 }
 
 /// Notes that a file has these bytes.
@@ -161,21 +203,47 @@ pub(crate) fn has_bytes(file: &File, bytes: &[u8]) {
 /// Notes that a file has a name.
 pub(crate) fn is_named(file: &File, path: &Path) {
     if let Some((journal, file)) = journal_of(file) {
-        journal.note(DiskEvent::Named(file, path.to_owned()));
+        journal.note(DiskEvent::Named(file, journal.name_of(path)));
     }
 }
 
 /// Notes that a name is gone.
 pub(crate) fn is_removed(path: &Path) {
-    if let Some(journal) = path.parent().and_then(journal_of_folder) {
-        journal.note(DiskEvent::Removed(path.to_owned()));
+    if let Some(journal) = journal_of_folder(folder_of(path)) {
+        journal.note(DiskEvent::Removed(journal.name_of(path)));
     }
+}
+
+/// Notes that a name was given in the place of another.
+pub(crate) fn is_renamed(from: &Path, to: &Path) {
+    if let Some(journal) = journal_of_folder(folder_of(to)) {
+        let names = [from, to].map(|path| journal.name_of(path));
+        let [from, to] = names;
+        journal.note(DiskEvent::Renamed(from, to));
+    }
+}
+
+/// Notes that a directory was made.
+pub(crate) fn directory_is_made(path: &Path) {
+    if let Some(journal) = journal_of_folder(folder_of(path)) {
+        journal.note(DiskEvent::MadeDirectory(journal.name_of(path)));
+    }
+}
+
+/// Notes that a directory is removed, with the files in it.
+pub(crate) fn directory_is_removed(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        is_removed(&entry.path());
+    }
+    is_removed(path);
 }
 
 /// Notes that the names in a folder were synced.
 pub(crate) fn directory_is_synced(folder: &Path) {
     if let Some(journal) = journal_of_folder(folder) {
-        journal.note(DiskEvent::SyncDirectory);
+        let name = journal.name_of(&folder.join("a name"));
+        let folder = name.parent().unwrap_or(Path::new("")).to_owned();
+        journal.note(DiskEvent::SyncDirectory(folder));
     }
 }
 

@@ -6,6 +6,8 @@
 mod allocations;
 mod answers;
 mod child;
+#[cfg(all(unix, feature = "ingest"))]
+mod cleaning;
 mod crashes;
 mod cuts;
 mod expiring;

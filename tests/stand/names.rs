@@ -14,7 +14,7 @@ use super::seeded_crashes::examine;
 use crate::database::{CreateOptions, Database};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::files::disk::{DiskEvent, FileNumber, Journal};
+use crate::files::disk::{DiskEvent, FileNumber, Journal, is_removed};
 use crate::files::fail_directory_syncs;
 use crate::fingerprint::Fingerprint;
 use crate::memory::{Cache, Memory};
@@ -58,7 +58,7 @@ impl Home for InFolder {
 
     fn remove_copy(&self, path: &Path) -> Result<()> {
         std::fs::remove_file(path).map_err(Error::io(path))?;
-        self.journal.note(DiskEvent::Removed(path.to_owned()));
+        is_removed(path);
         Ok(())
     }
 
@@ -72,24 +72,66 @@ impl Home for InFolder {
 }
 
 /// The files that a power cut has left, by their names.
-type Files = BTreeMap<String, (FileNumber, Image)>;
+pub(super) type Files = BTreeMap<String, (FileNumber, Image)>;
+
+/// What stands under a name.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    File(FileNumber),
+    Directory,
+}
+
+type Names = BTreeMap<String, Entry>;
+
+/// What is done with names. It is durable once the directory is synced that the first name is in.
+#[derive(Debug)]
+enum Change {
+    Given(String, Entry),
+    Taken(String),
+    /// The first name is given in the place of the second, for what stands under it.
+    Moved(String, String, Entry),
+}
+
+impl Change {
+    fn name(&self) -> &str {
+        let (Self::Given(name, _) | Self::Taken(name) | Self::Moved(name, ..)) = self;
+        name
+    }
+
+    fn apply(&self, names: &mut Names) {
+        match self {
+            Self::Given(name, entry) => _ = names.insert(name.clone(), *entry),
+            Self::Taken(name) => _ = names.remove(name),
+            Self::Moved(to, from, entry) => {
+                names.remove(from);
+                names.insert(to.clone(), *entry);
+                let within = format!("{from}/");
+                let all = Vec::from_iter(names.keys().cloned());
+                for name in all.iter().filter(|name| name.starts_with(&within)) {
+                    let entry = names.remove(name).expect("it is a name");
+                    names.insert(name.replacen(from, to, 1), entry);
+                }
+            }
+        }
+    }
+}
 
 /// The events of a folder, read from the beginning to a moment.
-struct FolderMoment<'e> {
+pub(super) struct FolderMoment<'e> {
     events: &'e [DiskEvent],
     at: usize,
     files: BTreeMap<FileNumber, Unsynced>,
     /// The number of commits that were acknowledged when a file got its name.
     named_at: BTreeMap<FileNumber, usize>,
     /// The names as far as they are synced.
-    names: BTreeMap<String, FileNumber>,
+    names: Names,
     /// The names that were given and taken since then.
-    unsynced: Vec<(String, Option<FileNumber>)>,
+    unsynced: Vec<Change>,
     commits: Commits,
 }
 
 impl<'e> FolderMoment<'e> {
-    fn new(events: &'e [DiskEvent]) -> Self {
+    pub(super) fn new(events: &'e [DiskEvent]) -> Self {
         Self {
             events,
             at: 0,
@@ -102,7 +144,7 @@ impl<'e> FolderMoment<'e> {
     }
 
     /// Goes on to the moment before the event of this number.
-    fn go_to(&mut self, at: usize) {
+    pub(super) fn go_to(&mut self, at: usize) {
         for event in &self.events[self.at..at] {
             self.add(event);
         }
@@ -123,13 +165,32 @@ impl<'e> FolderMoment<'e> {
             DiskEvent::Sync(file) => self.file(*file).add(&Event::Sync),
             DiskEvent::Named(file, path) => {
                 self.named_at.insert(*file, self.commits.acknowledged);
-                self.unsynced.push((name_of(path), Some(*file)));
+                let change = Change::Given(name_of(path), Entry::File(*file));
+                self.unsynced.push(change);
             }
-            DiskEvent::Removed(path) => self.unsynced.push((name_of(path), None)),
-            DiskEvent::SyncDirectory => {
-                for (name, file) in self.unsynced.drain(..) {
-                    set_name(&mut self.names, name, file);
-                }
+            DiskEvent::Renamed(from, to) => {
+                let from = name_of(from);
+                let mut now = self.names.clone();
+                self.unsynced
+                    .iter()
+                    .for_each(|change| change.apply(&mut now));
+                let moved = Change::Moved(name_of(to), from.clone(), now[&from]);
+                self.unsynced.push(moved);
+            }
+            DiskEvent::Removed(path) => self.unsynced.push(Change::Taken(name_of(path))),
+            DiskEvent::MadeDirectory(path) => {
+                let change = Change::Given(name_of(path), Entry::Directory);
+                self.unsynced.push(change);
+            }
+            DiskEvent::SyncDirectory(folder) => {
+                let names = &mut self.names;
+                self.unsynced.retain(|change| {
+                    let is_synced = Path::new(change.name()).parent() == Some(folder);
+                    if is_synced {
+                        change.apply(names);
+                    }
+                    !is_synced
+                });
             }
             DiskEvent::Begun(commits) => self.commits.begun = *commits,
             DiskEvent::Acknowledged(commits) => self.commits.acknowledged = *commits,
@@ -151,49 +212,69 @@ impl<'e> FolderMoment<'e> {
     }
 
     /// The files that a power cut could leave at this moment, by their names, and what has happened.
-    fn cut(&self, random: &mut Random) -> (Files, String) {
+    pub(super) fn cut(&self, random: &mut Random) -> (Files, String) {
+        let (names, mut what) = self.cut_names(random);
+        let mut files = BTreeMap::new();
+        for (name, entry) in names {
+            if let Entry::File(file) = entry {
+                let (image, cut) = self.files[&file].cut(random);
+                what += &format!("; {name}: {cut}");
+                files.insert(name, (file, image));
+            }
+        }
+        (files, what)
+    }
+
+    /// Makes a folder as a power cut could leave it at this moment. Returns what has happened.
+    pub(super) fn cut_into(&self, folder: &Path, random: &mut Random) -> String {
+        let (names, mut what) = self.cut_names(random);
+        for (name, entry) in names {
+            let path = folder.join(&name);
+            // What is in a directory comes behind it in the order of names. Without the directory it is lost.
+            if !path.parent().is_some_and(Path::is_dir) {
+                continue;
+            }
+            match entry {
+                Entry::Directory => std::fs::create_dir(path).expect("there is room"),
+                Entry::File(file) => {
+                    let (image, cut) = self.files[&file].cut(random);
+                    what += &format!("; {name}: {cut}");
+                    std::fs::write(path, image.as_bytes()).expect("there is room");
+                }
+            }
+        }
+        what
+    }
+
+    fn cut_names(&self, random: &mut Random) -> (Names, String) {
         let mut names = self.names.clone();
         let mut what = String::from("names:");
         let is_in_order = random.one_in(2);
         let first = random.below(self.unsynced.len() as u64 + 1) as usize;
-        for (index, (name, file)) in self.unsynced.iter().enumerate() {
+        for (index, change) in self.unsynced.iter().enumerate() {
             let has_come = if is_in_order {
                 index < first
             } else {
                 random.one_in(2)
             };
             if has_come {
-                what += &format!(" {name} is {file:?}");
-                set_name(&mut names, name.clone(), *file);
+                what += &format!(" {change:?}");
+                change.apply(&mut names);
             }
         }
-        let mut files = BTreeMap::new();
-        for (name, file) in names {
-            let (image, cut) = self.files[&file].cut(random);
-            what += &format!("; {name}: {cut}");
-            files.insert(name, (file, image));
-        }
-        (files, what)
+        (names, what)
     }
 }
 
 fn name_of(path: &Path) -> String {
-    let name = path.file_name().expect("it is a file");
-    name.to_string_lossy().into_owned()
-}
-
-fn set_name(names: &mut BTreeMap<String, FileNumber>, name: String, file: Option<FileNumber>) {
-    match file {
-        Some(file) => _ = names.insert(name, file),
-        None => _ = names.remove(&name),
-    }
+    path.to_string_lossy().into_owned()
 }
 
 /// Moments of a history for power cuts, in order. Half of them are close to a change of names.
 fn moments(events: &[DiskEvent], count: usize, random: &mut Random) -> Vec<usize> {
     let mut of_names = vec![0];
     for (index, event) in events.iter().enumerate() {
-        if matches!(event, DiskEvent::Named(..) | DiskEvent::SyncDirectory) {
+        if matches!(event, DiskEvent::Named(..) | DiskEvent::SyncDirectory(_)) {
             of_names.push(index);
         }
     }
@@ -395,7 +476,7 @@ fn assert_name_is_durable(journal: &Journal, name: &str, what: &str) {
         later.iter().any(is_synced),
         "{what} does not sync the file under its name"
     );
-    let is_folder = |event: &DiskEvent| matches!(event, DiskEvent::SyncDirectory);
+    let is_folder = |event: &DiskEvent| matches!(event, DiskEvent::SyncDirectory(_));
     assert!(
         later.iter().any(is_folder),
         "{what} does not sync the folder"

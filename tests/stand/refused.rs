@@ -210,9 +210,15 @@ fn refuse_one_of_cleaning(refusal: Refusal) -> Result<Option<&'static str>> {
     if let Err(error) = &cleaned {
         let is_clear = matches!(error, Error::Io { .. } | Error::Output { .. });
         assert!(is_clear && call.is_some(), "{what}");
-        dedup
-            .run(|_| {})
-            .unwrap_or_else(|error| panic!("{what}, and then again {error:?}"));
+        let again = dedup.run(|_| {});
+        // A run that has come to its end is not made again, and what it has made is not written over.
+        let has_ended = error
+            .to_string()
+            .contains("all results are in their places");
+        assert!(
+            again.is_ok() || has_ended,
+            "{what}, and then again {again:?}"
+        );
     }
     let names = ["clean.tsv", "in.tsv", "removed.jsonl"].map(str::to_owned);
     assert_eq!(names_in(folder.path()), BTreeSet::from(names), "{what}");
@@ -263,7 +269,7 @@ fn the_folder_of_a_cleaning_has_a_durable_name_before_its_work_begins() -> Resul
             let events = journal.events();
             let is_durable = events
                 .iter()
-                .any(|event| matches!(event, DiskEvent::SyncDirectory));
+                .any(|event| matches!(event, DiskEvent::SyncDirectory(_)));
             assert!(is_durable, "{events:?}");
             looked += 1;
         }
