@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use super::history::Repeat;
-use super::names::FolderMoment;
+use super::names::{FolderMoment, moments};
 use super::random::{Random, amount, seed_or};
 use crate::dedup::Dedup;
 use crate::error::{Error, Result};
@@ -47,6 +47,7 @@ fn dedup(folder: &Path) -> Dedup {
         .options(ReadOptions::new().format(InputFormat::Fingerprints))
         .scheme(crate::Scheme::External)
         .removed(folder.join(REMOVED))
+        .drop_unjudged(true)
 }
 
 fn results(folder: &Path) -> [Option<String>; 2] {
@@ -104,8 +105,11 @@ fn a_cleaning_goes_on_after_a_power_cut_at_any_moment() -> Result<()> {
     let mut random = Random::new(seed);
     let mut moment = FolderMoment::new(&events);
     let wanted = amount("SIMDB_CLEANINGS", 300, 5_000);
-    for image in 0..wanted {
-        moment.go_to(image * events.len() / (wanted - 1));
+    for (image, at) in moments(&events, wanted, &mut random)
+        .into_iter()
+        .enumerate()
+    {
+        moment.go_to(at);
         empty(folder);
         write_inputs(folder);
         let cut = moment.cut_into(folder, &mut random);

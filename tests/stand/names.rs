@@ -271,10 +271,14 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Moments of a history for power cuts, in order. Half of them are close to a change of names.
-fn moments(events: &[DiskEvent], count: usize, random: &mut Random) -> Vec<usize> {
+pub(super) fn moments(events: &[DiskEvent], count: usize, random: &mut Random) -> Vec<usize> {
     let mut of_names = vec![0];
     for (index, event) in events.iter().enumerate() {
-        if matches!(event, DiskEvent::Named(..) | DiskEvent::SyncDirectory(_)) {
+        let is_of_names = !matches!(
+            event,
+            DiskEvent::Write { .. } | DiskEvent::SetLength { .. } | DiskEvent::Sync(_)
+        );
+        if is_of_names {
             of_names.push(index);
         }
     }
