@@ -27,14 +27,23 @@ pub(super) fn parse<Cli: Parser>(
         let is_risky = arguments
             .iter()
             .any(|text| text.to_string_lossy().contains(is_risky));
-        // That nobody reads it is no failure.
-        _ = if is_risky && !is_answer {
+        let printed = if is_risky && !is_answer {
             let text = error.render().to_string();
             io::stderr().write_all(harmless(&text, &['\n']).as_bytes())
         } else {
             error.print()
         };
-        Answer::yes_unless(!is_answer)
+        match printed {
+            // That nobody reads it is no failure.
+            Err(error) if is_answer && error.kind() != io::ErrorKind::BrokenPipe => {
+                _ = writeln!(
+                    io::stderr(),
+                    "simdb: standard output cannot be written: {error}"
+                );
+                Answer::CouldNotTell
+            }
+            _ => Answer::yes_unless(!is_answer),
+        }
     })
 }
 

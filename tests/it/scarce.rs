@@ -449,7 +449,7 @@ fn each_command_meets_a_full_disk() -> TestResult {
 fn an_output_that_cannot_be_written_is_told() -> TestResult {
     let trials = Trials::new()?;
     trials.begin()?;
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 12] = [
         &["dump", "d.simdb"],
         &["pairs", "d.simdb"],
         &["clusters", "d.simdb"],
@@ -459,6 +459,9 @@ fn an_output_that_cannot_be_written_is_told() -> TestResult {
         &["report", "d.simdb"],
         &["check", "d.simdb"],
         &["plan"],
+        &["--help"],
+        &["query", "-h"],
+        &["--version"],
     ];
     for arguments in commands {
         let full = fs::File::options().write(true).open("/dev/full")?;

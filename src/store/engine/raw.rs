@@ -308,8 +308,9 @@ impl RawFile {
         let file = File::open(path).map_err(|source| not_opened(path, source))?;
         let metadata = file.metadata().map_err(Error::io(path))?;
         if !metadata.is_file() {
-            return Err(Error::NotSimdb {
+            return Err(Error::NotSalvaged {
                 path: path.to_owned(),
+                problem: "it is no file",
             });
         }
         match file.try_lock_shared() {
