@@ -1,5 +1,5 @@
-//! Power cuts of a cleaning: of its folder with the state, the records and the results, and of the results that get into
-//! their places. The same command goes on, and its results are those of a run that nothing has stopped.
+//! Power cuts of a cleaning: of its folder with the state, the records and the results, and of the results that get
+//! into their places. The same command goes on, and its results are those of a run that nothing has stopped.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -35,6 +35,8 @@ pub(super) struct Known {
 struct Branch {
     checksum: u128,
     widths: Widths,
+    /// Whether what is below it is known too. It is looked at once, however often the engine reads the branch.
+    has_led_on: bool,
 }
 
 impl Branches {
@@ -54,17 +56,20 @@ impl Branches {
                 known.branches.get(&offset).copied()
             }
         };
-        let Some(Branch { checksum, widths }) = branch else {
-            return;
-        };
-        match RawPage::new(offset, page).children(widths.key, checksum) {
-            Some(children) => self.add(&children, widths, source),
+        let Some(branch) = branch else { return };
+        match RawPage::new(offset, page).children(branch.widths.key, branch.checksum) {
             None => page.fill(0),
+            Some(_) if branch.has_led_on => {}
+            Some(children) => self.lead_on(offset, &children, branch.widths, source),
         }
     }
 
-    fn add(&self, children: &[Root], widths: Widths, source: &impl Source) {
-        if let Some(known) = &mut *self.known.write() {
+    /// Adds what is below the branch at `offset`.
+    fn lead_on(&self, offset: u64, children: &[Root], widths: Widths, source: &impl Source) {
+        if let Some(known) = &mut *self.known.write()
+            && let Some(branch) = known.branches.get_mut(&offset)
+        {
+            branch.has_led_on = true;
             known.add_level(children, widths, source);
         }
     }
@@ -93,6 +98,7 @@ impl Known {
         let branch = Branch {
             checksum: page.checksum,
             widths,
+            has_led_on: false,
         };
         let offset = self.offset_of(page);
         self.branches.insert(offset, branch);
