@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 /// So long a child may take, on a machine that does much else.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// How much tests do in a child, where the usual amount would take long.
-const AMOUNTS: [(&str, &str); 2] = [("SIMDB_IMAGES", "140"), ("SIMDB_FOLDERS", "60")];
+/// How much tests do in a child, where the usual amount would take long. What fails there need not be made small.
+const AMOUNTS: [(&str, &str); 3] = [
+    ("SIMDB_IMAGES", "140"),
+    ("SIMDB_FOLDERS", "60"),
+    ("PROPTEST_MAX_SHRINK_ITERS", "0"),
+];
 
 /// Each of these tests fails if the bug is planted: by an assertion or an error, not because it was not found, or the
 /// process ended otherwise.

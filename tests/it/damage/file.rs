@@ -25,7 +25,7 @@ pub(super) fn spread(i: u64, size: SketchSize) -> Document {
 }
 
 /// The sketch of document `i`, with `differing` of its first samples changed.
-pub(super) fn sketch(i: u64, size: SketchSize, differing: usize) -> Sketch {
+fn sketch(i: u64, size: SketchSize, differing: usize) -> Sketch {
     let word = (i + 1)
         .wrapping_mul(0xbf58_476d_1ce4_e5b9)
         .rotate_left(29)
@@ -40,7 +40,7 @@ pub(super) fn with_another_sketch(i: u64, size: SketchSize) -> Document {
     spread(i, size).with_sketch(sketch(i, size, 20))
 }
 
-pub(super) fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<Database> {
+fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<Database> {
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .sketch_size(size);
@@ -54,32 +54,22 @@ pub(super) fn create(folder: &Folder, name: &str, size: SketchSize) -> simdb::Re
 /// before the last, to which the engine may go back, has the same documents.
 pub(super) fn sound_file(folder: &Folder, name: &str, size: SketchSize) -> simdb::Result<()> {
     let database = create(folder, name, size)?;
-    fill(&database, |i| spread(i, size))?;
-    leave_log(database);
-    Ok(())
-}
-
-/// Does what [`sound_file`] says, with any documents.
-pub(super) fn fill(database: &Database, document: impl Fn(u64) -> Document) -> simdb::Result<()> {
     for first in (0..DOCUMENTS).step_by(50) {
-        insert_all(database, (first..first + 50).map(&document))?;
+        insert_all(&database, (first..first + 50).map(|i| spread(i, size)))?;
     }
     let mut txn = database.begin_write()?;
     for i in (0..DOCUMENTS).filter(|i| i % 10 == DELETED) {
-        txn.delete(document(i).key())?;
+        txn.delete(spread(i, size).key())?;
     }
     txn.commit()?;
     // A few more, too few for a merge, stay in the log.
-    insert_all(database, (DOCUMENTS..DOCUMENTS + 5).map(&document))?;
-    database.settle()
-}
-
-/// Makes the free pages of a file go. Nothing would miss a free page. Returns the bytes of the file.
-pub(super) fn without_free_pages(path: &Path) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    let mut engine = redb::Database::open(path)?;
-    while engine.compact()? {}
-    drop(engine);
-    Ok(fs::read(path)?)
+    insert_all(
+        &database,
+        (DOCUMENTS..DOCUMENTS + 5).map(|i| spread(i, size)),
+    )?;
+    database.settle()?;
+    leave_log(database);
+    Ok(())
 }
 
 pub(super) fn is_live(i: u64) -> bool {

@@ -1,5 +1,4 @@
 //! Damaged files give an error or the right answer, never a wrong answer, and no panic.
 
 mod file;
-mod pages;
 mod rows;

@@ -128,21 +128,19 @@ fn new_and_old_file(folder: &Folder, size: SketchSize) -> TestResult {
     sound_file(folder, "d.simdb", size)?;
     {
         let database = Database::open(folder.path("d.simdb"), &tiny())?;
-        for i in again() {
-            insert_all(&database, [with_another_sketch(i, size)])?;
-        }
+        insert_all(&database, again().map(|i| with_another_sketch(i, size)))?;
         database.settle()?;
     }
     fs::copy(folder.path("d.simdb"), folder.path("old.simdb"))?;
     let database = Database::open(folder.path("d.simdb"), &tiny())?;
     // Then deletes documents and stores them again. So the rows change and the answers stay the same.
     for _ in 0..3 {
+        let mut txn = database.begin_write()?;
         for i in again() {
-            let mut txn = database.begin_write()?;
             txn.delete(i.to_string())?;
             txn.insert(&spread(i, size))?;
-            txn.commit()?;
         }
+        txn.commit()?;
     }
     database.settle()?;
     // Once more, for the log.
