@@ -48,13 +48,13 @@ mod unix_seconds;
 
 pub use database::{
     Answers, Change, Cluster, ClusterDocument, ClusterEvent, ClusterTotals, Clustering,
-    CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, FingerprintGroup, Match,
-    Matches, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs, Policy,
-    Query, SalvageOptions, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit, Verdict,
-    WriteTxn, Writer, WriterOptions,
+    CreateOptions, Database, DeletionEvent, Documents, Duplicate, Expiry, FingerprintGroup, Found,
+    Match, Matches, Near, OnMatch, OpenOptions, Order, Pair, PairEvent, PairPosition, Pairs,
+    Policy, Query, SalvageOptions, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit,
+    Verdict, WriteTxn, Writer, WriterOptions,
 };
 pub use document::Document;
-pub use error::{Error, Holder, Result};
+pub use error::{Error, ErrorKind, Holder, Result};
 pub use fingerprint::Fingerprint;
 pub use memory::Cache;
 pub use plan::Prefer;

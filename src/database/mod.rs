@@ -17,6 +17,7 @@ mod dense;
 mod durability_tests;
 mod expiry;
 mod explain;
+mod found;
 mod group_commit;
 #[cfg(feature = "serve")]
 mod listener;
@@ -50,6 +51,7 @@ pub use crowding::{FingerprintGroup, FullPrefix, FullestPrefixes, LargestGroups}
 pub use database::Database;
 pub use expiry::Expiry;
 pub use explain::{Explanation, TableProbes};
+pub use found::Found;
 #[cfg(feature = "serve")]
 pub(crate) use listener::{Listen, Listener};
 pub use near::{Near, Order};

@@ -144,6 +144,17 @@ pub struct Match {
     pub similarity: Option<Similarity>,
 }
 
+impl Match {
+    /// A match of these parts, for programs that get it from elsewhere.
+    pub fn new(document: Document, distance: u32, similarity: Option<Similarity>) -> Self {
+        Self {
+            document,
+            distance,
+            similarity,
+        }
+    }
+}
+
 /// The answer to a query: the nearest matches, and the number of all.
 ///
 /// Matches are in the order of distance, then fingerprint, then time of writing, the last first, unless the
@@ -157,6 +168,16 @@ pub struct Matches {
 }
 
 impl Matches {
+    /// An answer of these parts, for programs that get it from elsewhere: the listed matches, the number of all, and
+    /// whether that number is exact.
+    pub fn new(list: Vec<Match>, total: u64, total_is_exact: bool) -> Self {
+        Self {
+            total: total.max(list.len() as u64),
+            list,
+            more: !total_is_exact,
+        }
+    }
+
     /// The number of documents that match, listed or not.
     ///
     /// If the query has a time ([`Near::since`]), a least similarity ([`Near::min_similarity`]) or a function that

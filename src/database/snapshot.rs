@@ -26,8 +26,8 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 
 /// A consistent view of a database, which later commits do not change.
 ///
-/// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from.
-#[derive(Debug)]
+/// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from. A clone is the same view.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.
     stored: StoredSnapshot,
@@ -263,10 +263,10 @@ impl Snapshot {
 
     /// Goes through all documents in the order in which they were written.
     ///
-    /// One block of documents is in memory at a time.
-    pub fn documents(&self) -> Documents<'_> {
+    /// One block of documents is in memory at a time. The iterator has a clone of the snapshot.
+    pub fn documents(&self) -> Documents {
         Documents {
-            snapshot: self,
+            snapshot: self.clone(),
             next: DocumentNumber::MIN,
             block: Vec::new().into_iter(),
             failed: false,
@@ -402,14 +402,14 @@ fn answers(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
 ///
 /// After an error it ends.
 #[derive(Debug)]
-pub struct Documents<'s> {
-    snapshot: &'s Snapshot,
+pub struct Documents {
+    snapshot: Snapshot,
     next: DocumentNumber,
     block: std::vec::IntoIter<(DocumentNumber, Result<Document>)>,
     failed: bool,
 }
 
-impl Iterator for Documents<'_> {
+impl Iterator for Documents {
     type Item = Result<Document>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -435,7 +435,7 @@ impl Iterator for Documents<'_> {
     }
 }
 
-impl Documents<'_> {
+impl Documents {
     /// Ends with an error.
     fn failed_with(&mut self, error: Error) -> Error {
         self.failed = true;

@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use super::submissions::{Mark, Submissions, Waiter, Work};
 use super::verdict::Verdict;
@@ -45,13 +46,36 @@ impl<T> Ticket<T> {
     /// * [`Error::WriterClosed`] if the writer ended without an answer.
     /// * [`Error::Forked`] in a process that was forked from that of the writer, whether there is an answer or not.
     pub fn wait(self) -> Result<T> {
-        self.submissions.ensure_here()?;
-        if let Some(answer) = self.answer.take() {
-            return answer;
+        let answer = self.answer_before(None);
+        answer.expect("without an end, there is an answer")
+    }
+
+    /// As [`wait`](Self::wait), but no longer than `timeout`. Then it gives the ticket back.
+    ///
+    /// Meanwhile the thread counts as one that waits: nobody holds a commit back for what it might submit. So a thread
+    /// that has to look at something else now and then, such as a signal, can wait in pieces.
+    ///
+    /// # Errors
+    ///
+    /// The ticket, if there is no answer in time.
+    pub fn wait_for(self, timeout: Duration) -> Result<Result<T>, Self> {
+        let end = Instant::now().checked_add(timeout);
+        self.answer_before(end).ok_or(self)
+    }
+
+    /// Waits for the answer, until an end if there is one.
+    fn answer_before(&self, end: Option<Instant>) -> Option<Result<T>> {
+        if let Err(error) = self.submissions.ensure_here() {
+            return Some(Err(error));
         }
-        self.submissions.ensure_may_wait()?;
+        if let Some(answer) = self.answer.take() {
+            return Some(answer);
+        }
+        if let Err(error) = self.submissions.ensure_may_wait() {
+            return Some(Err(error));
+        }
         let waiting = self.submissions.wait_here_for(&self.answer.mark);
-        let answer = self.answer.wait();
+        let answer = self.answer.wait(end);
         drop(waiting);
         answer
     }
@@ -131,14 +155,18 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Waits for the answer in this thread.
-    fn wait(&self) -> Result<T> {
+    /// Waits for the answer in this thread, until an end if there is one.
+    fn wait(&self, end: Option<Instant>) -> Option<Result<T>> {
         let mut state = self.state.lock();
         while !matches!(*state, State::Given(_)) {
-            self.given.wait(&mut state);
+            match end {
+                None => self.given.wait(&mut state),
+                Some(end) if Instant::now() < end => _ = self.given.wait_until(&mut state, end),
+                Some(_) => return None,
+            }
         }
         drop(state);
-        self.take().expect("only one ticket takes the answer")
+        self.take()
     }
 
     /// The answer, or the promise to wake the task when it is there.

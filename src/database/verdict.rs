@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use super::near_search::{MOST_TOGETHER, NearQuery, NearSearch, probe_set};
 use super::policy::{OnMatch, Policy};
-use super::query::Matches;
-use super::search::{Search, SearchTarget, add_all};
+use super::query::{Matches, Query};
+use super::search::{self, Search, SearchTarget, add_all};
 use super::write::WriteTxn;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -50,13 +50,19 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// A verdict of these parts, for programs that get it from elsewhere: what was done, the near-duplicates, and those
+    /// of them that were deleted.
+    pub fn new(change: Change, matches: Matches, deleted: Vec<Document>) -> Self {
+        Self {
+            change,
+            matches,
+            deleted,
+        }
+    }
+
     /// The verdict on a document of a new key that has no near-duplicates.
     fn inserted() -> Self {
-        Self {
-            change: Change::Inserted,
-            matches: Matches::default(),
-            deleted: Vec::new(),
-        }
+        Self::new(Change::Inserted, Matches::default(), Vec::new())
     }
 
     /// Counts it among the verdicts of its transaction.
@@ -136,6 +142,22 @@ impl WriteTxn {
             max_distance,
             committed.unwrap_or_default(),
         )
+    }
+
+    /// Answers a query as [`Snapshot::query`](crate::Snapshot::query) does, with what this transaction has written.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Snapshot::query`](crate::Snapshot::query), and [`Error::Aborted`] if an earlier operation broke the
+    /// transaction.
+    ///
+    /// # Cost
+    ///
+    /// That of a query. The fingerprints that were written since the last call are sorted first.
+    pub fn query(&mut self, query: &Query) -> Result<Matches> {
+        self.writer.ensure_whole()?;
+        self.writer.index_written();
+        search::answer(self.writer.reader(), query)
     }
 
     /// Does for each of many documents, in order, what [`insert_if_new`](Self::insert_if_new) does.

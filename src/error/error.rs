@@ -312,6 +312,41 @@ pub enum Error {
     Storage(Arc<dyn std::error::Error + Send + Sync>),
 }
 
+/// What a caller can do about an [`Error`]: the same for all errors of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// What was given is out of its bounds, or does not fit to the database. Give something else.
+    Input,
+    /// There is no database at the path.
+    NotFound,
+    /// Something stands at the path where a file is to be made.
+    AlreadyExists,
+    /// Others have the database open, or this process has. Wait, or close it there.
+    Busy,
+    /// The database was opened read-only. Open it to write.
+    ReadOnly,
+    /// The handle was closed, or what it read with is gone. Open the database again.
+    Closed,
+    /// The handle is of the process that this one was forked from. Open the database here.
+    Forked,
+    /// The file is of another release. Use that one.
+    Version,
+    /// The file is damaged, or is no database. Take a backup, or salvage what is there.
+    Damaged,
+    /// The system refused: the disk is full or fails, a right is missing, there is no thread. What was acknowledged is
+    /// safe.
+    Storage,
+    /// A commit failed, and it is not known whether it is in the file. Reopen the database.
+    OutcomeUnknown,
+    /// The operation cannot be done as things stand. The message says what stands in its way.
+    Refused,
+    /// The caller ended the operation.
+    Interrupted,
+    /// A function of the caller failed.
+    Callback,
+}
+
 /// Who has a database open, as far as the system tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -330,6 +365,66 @@ pub enum Holder {
 }
 
 impl Error {
+    /// What a caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::SchemeMismatch { .. }
+            | Self::CreatedOtherwise { .. }
+            | Self::UnknownSchemeName { .. }
+            | Self::UnknownPlan { .. }
+            | Self::NotSeconds { .. }
+            | Self::ExternalScheme
+            | Self::KeyLength { .. }
+            | Self::ScopeLength { .. }
+            | Self::SourceName { .. }
+            | Self::PayloadLength { .. }
+            | Self::RankLength { .. }
+            | Self::InvalidSketch { .. }
+            | Self::InvalidSketchDigits { .. }
+            | Self::SketchSizes { .. }
+            | Self::FeatureWeight { .. }
+            | Self::NoSketch
+            | Self::SketchMissing { .. }
+            | Self::MinSimilarity { .. }
+            | Self::InBatch { .. }
+            | Self::MaxDistance { .. }
+            | Self::InvalidFingerprint { .. }
+            | Self::Input { .. }
+            | Self::KeyRepeated { .. }
+            | Self::PairPosition => ErrorKind::Input,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
+            Self::Busy { .. } | Self::InUse { .. } => ErrorKind::Busy,
+            Self::ReadOnly => ErrorKind::ReadOnly,
+            Self::WriterClosed | Self::Reopened | Self::Closed => ErrorKind::Closed,
+            Self::Forked => ErrorKind::Forked,
+            Self::FormatVersion { .. }
+            | Self::UnknownFeatures { .. }
+            | Self::UnknownScheme { .. } => ErrorKind::Version,
+            Self::NotSimdb { .. }
+            | Self::NotSalvaged { .. }
+            | Self::Damaged { .. }
+            | Self::Corrupted(_) => ErrorKind::Damaged,
+            Self::Io { .. }
+            | Self::Output { .. }
+            | Self::SpillFile { .. }
+            | Self::NoRoom { .. }
+            | Self::Removed { .. }
+            | Self::NoThread(_)
+            | Self::Storage(_) => ErrorKind::Storage,
+            Self::OutcomeUnknown { .. } => ErrorKind::OutcomeUnknown,
+            Self::NeedsRecovery { .. }
+            | Self::WouldDeadlock
+            | Self::Aborted
+            | Self::TooManyScopes
+            | Self::TooManyDocuments
+            | Self::SeveralNames { .. }
+            | Self::OwnerNotKept { .. } => ErrorKind::Refused,
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::Verify(_) => ErrorKind::Callback,
+        }
+    }
+
     /// The error of a file or directory, made from that of the system: `map_err(Error::io(path))`.
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io {

@@ -7,6 +7,6 @@
 mod error;
 mod wording;
 
-pub use error::{Error, Holder, Result};
+pub use error::{Error, ErrorKind, Holder, Result};
 #[cfg(feature = "ingest")]
 pub(crate) use wording::path_name;

@@ -27,6 +27,20 @@ const GUESSED_BYTES: usize = 128 << 10;
 /// So many continuation bytes where UTF-8 has them are no chance.
 const EVIDENT_BYTES: usize = 6;
 
+/// The text of the bytes of an HTML page, in the encoding that the bytes, `charset` or the page itself tell: the label
+/// that a server sends, such as `windows-1251`. Without any, it is guessed.
+///
+/// # Errors
+///
+/// [`Reason::Encoding`] if the bytes are no text in any encoding that comes into question.
+///
+/// # Cost
+///
+/// A pass over the bytes for each encoding that is tried. Most pages need one.
+pub fn decode_page(page: &[u8], charset: Option<&str>) -> Result<String, Reason> {
+    decoded(page, charset, true)
+}
+
 /// The text of some bytes. `charset` is the label that those who sent them gave, and `declares` whether the bytes may
 /// say their encoding, as HTML and XML do.
 pub(super) fn decoded(

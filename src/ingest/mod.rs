@@ -61,6 +61,7 @@ mod warc;
 mod warc_page;
 mod zstd_frame;
 
+pub use encoding::decode_page;
 pub use fingerprinting::Fingerprinting;
 pub use format::InputFormat;
 pub use ingestion::{Event, Ingest, Ingested, Resumed};

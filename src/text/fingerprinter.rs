@@ -11,6 +11,7 @@ use super::unicode::normalize_owned;
 use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
+use crate::parallel;
 use crate::sketch::{Sketch, SketchSize};
 
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
@@ -87,7 +88,7 @@ use crate::sketch::{Sketch, SketchSize};
 /// Projections, KDD 2006. Li, König: b-Bit Minwise Hashing, WWW 2010.
 /// Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, FOCS 2017. Kohlschütter, Fankhauser, Nejdl: Boilerplate
 /// Detection using Shallow Text Features, WSDM 2010.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprinter {
     scheme: Scheme,
     sketch_size: SketchSize,
@@ -292,6 +293,18 @@ impl Fingerprinter {
     /// That of [`document`](Self::document). The text is cut into tokens once for both.
     pub fn fingerprint_and_sketch(&self, text: &str) -> Option<(Fingerprint, Option<Sketch>)> {
         self.judge(normalize(text))
+    }
+
+    /// The fingerprints and sketches of many texts, in their order, on all cores.
+    ///
+    /// Each is that of [`fingerprint_and_sketch`](Self::fingerprint_and_sketch).
+    pub fn fingerprints_and_sketches<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+    ) -> Vec<Option<(Fingerprint, Option<Sketch>)>> {
+        parallel::map_each(texts.iter().collect(), |text: &T| {
+            self.fingerprint_and_sketch(text.as_ref())
+        })
     }
 
     /// As [`fingerprint_and_sketch`](Self::fingerprint_and_sketch), of a text that nobody else needs. Its memory is

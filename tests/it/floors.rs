@@ -67,7 +67,8 @@ fn sources() -> std::io::Result<Vec<(PathBuf, String)>> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.is_dir() {
+            // The package for Python is a crate of its own.
+            if path.is_dir() && path != root.join("python") {
                 folders.push(path);
             } else if path.extension().is_some_and(|it| it == "rs") {
                 let text = fs::read_to_string(&path)?;

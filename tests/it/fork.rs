@@ -182,6 +182,8 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
             // The iterator has a block in memory.
             let mut documents = snapshot.documents();
             assert!(documents.next().is_some_and(|it| it.is_ok()));
+            // This one has a thread.
+            let mut pairs = snapshot.pairs(3).into_iter();
             let Some(child) = fork()? else {
                 in_child(|| {
                     refused(|| database.snapshot());
@@ -232,6 +234,10 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
                     refused(|| documents.next().expect("an error"));
                     assert!(documents.next().is_none());
                     refused(|| snapshot.documents().next().expect("an error"));
+                    refused(|| pairs.next().expect("an error"));
+                    assert!(pairs.next().is_none());
+                    drop(pairs);
+                    refused(|| snapshot.pairs(3).into_iter().next().expect("an error"));
                     // What never changes is still told.
                     assert_eq!(
                         (database.path(), database.scheme()),
@@ -252,7 +258,8 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
             child.ends_well();
             assert!(!folder.path("copy.simdb").exists() && !folder.path("d.parquet").exists());
             assert!(documents.next().is_some_and(|it| it.is_ok()));
-            drop(snapshot);
+            assert!(pairs.all(|event| event.is_ok()));
+            drop((snapshot, documents, pairs));
             insert_all(&database, [document("c", 2)])?;
             assert_holds(database, &path, &["a", "b", "c"])
         },
@@ -281,6 +288,7 @@ fn a_transaction_of_the_parent_is_refused_in_a_forked_process_and_goes_on_in_the
                         refused(|| {
                             txn.insert_batch_if_new(&[document("of the child", 3)], &Policy::skip())
                         });
+                        refused(|| txn.query(&near(3)));
                         refused(|| txn.delete("a"));
                         refused(|| txn.touch("a", 7));
                         refused(|| txn.forget_source("source"));
@@ -325,6 +333,7 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
             let writer = database.writer(WriterOptions::new().queue(1))?;
             let policy = Policy::link();
             let answered = writer.submit(document("a", 1), &policy)?;
+            let waited = writer.submit(document("a", 1), &policy)?;
             writer.flush()?;
             let (mut reader, pipe) = std::io::pipe()?;
             let mut pipe = Some(pipe);
@@ -360,6 +369,10 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
                     refused(|| writer.flush());
                     refused(|| writer.close());
                     refused(|| first.wait());
+                    refused(|| match waited.wait_for(Duration::ZERO) {
+                        Ok(answer) => answer,
+                        Err(_) => panic!("the ticket comes back"),
+                    });
                     refused(|| match answered.try_wait() {
                         Ok(answer) => answer,
                         Err(_) => panic!("the ticket comes back"),

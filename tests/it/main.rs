@@ -10,6 +10,7 @@ mod amounts;
 mod archives;
 mod bad_inputs;
 mod bench;
+mod binding;
 mod cli;
 mod closing;
 mod clusters;

@@ -29,7 +29,7 @@ fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
-fn found(pairs: &Pairs<'_>) -> simdb::Result<Found> {
+fn found(pairs: &Pairs) -> simdb::Result<Found> {
     let (mut found, mut last) = (Found::default(), (0, 0));
     pairs.run(|event| {
         match event {
@@ -383,7 +383,7 @@ fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
         );
     }
     let (_, last) = &positions[positions.len() - 1];
-    let refused = |pairs: Pairs<'_>| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
+    let refused = |pairs: Pairs| pairs.from(last.clone()).run(|_| ControlFlow::Continue(()));
     assert!(matches!(
         refused(snapshot.pairs(5)),
         Err(Error::PairPosition)
@@ -410,7 +410,7 @@ enum Given {
     Nothing,
 }
 
-fn until(search: &Pairs<'_>, most: usize) -> simdb::Result<Given> {
+fn until(search: &Pairs, most: usize) -> simdb::Result<Given> {
     let (mut given, mut reached, mut is_whole) = (Vec::new(), None, false);
     search.run(|event| {
         match event {
@@ -938,7 +938,7 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
         ],
     )?;
     let snapshot = database.snapshot()?;
-    let keys = |pairs: Pairs<'_>| -> simdb::Result<BTreeSet<String>> {
+    let keys = |pairs: Pairs| -> simdb::Result<BTreeSet<String>> {
         Ok(found(&pairs)?
             .pairs
             .into_keys()

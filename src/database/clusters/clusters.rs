@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::cluster_set::{ClusterSet, Clustered};
 use super::clustering::Clustering;
+use crate::database::found::Found;
 use crate::database::pairs::PairQuery;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -140,6 +141,12 @@ impl Snapshot {
             Error::if_broken(observe(event))
         }))?;
         Ok(totals)
+    }
+
+    /// The events of [`clusters`](Self::clusters), by an iterator. The search goes on in a thread of its own.
+    pub fn each_cluster(&self, clustering: &Clustering) -> Found<ClusterEvent> {
+        let (snapshot, clustering) = (self.clone(), clustering.clone());
+        Found::by(move |found| snapshot.clusters(&clustering, found).map(drop))
     }
 
     fn find_clusters(

@@ -6,18 +6,20 @@ use super::members::Keys;
 use super::position::PairPosition;
 use super::search::{MemberEvent, PairQuery};
 use crate::database::crowding::FingerprintGroup;
+use crate::database::found::Found;
 use crate::database::near::Near;
 use crate::database::snapshot::Snapshot;
 use crate::error::{Error, Result};
 
-/// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`].
+/// The search for all pairs of near documents of a snapshot, made by [`Snapshot::pairs`]. [`run`](Self::run) gives them
+/// to a function, and a loop takes them one after the other, while the search goes on in a thread of its own.
 ///
 /// Documents of one fingerprint are a *group*, which is listed once. Each pair of near fingerprints is listed once,
 /// with the groups of both. [`each_document`](Self::each_document) lists single documents instead.
 #[derive(Clone, Debug)]
-pub struct Pairs<'s> {
-    snapshot: &'s Snapshot,
-    other: Option<&'s Snapshot>,
+pub struct Pairs {
+    snapshot: Snapshot,
+    other: Option<Snapshot>,
     near: Near,
     each_document: bool,
     from: Option<PairPosition>,
@@ -97,9 +99,9 @@ impl Snapshot {
     /// assert_eq!((&pairs[0].a.newest_key[..], pairs[0].b.documents), (&b"b"[..], 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pairs(&self, near: impl Into<Near>) -> Pairs<'_> {
+    pub fn pairs(&self, near: impl Into<Near>) -> Pairs {
         Pairs {
-            snapshot: self,
+            snapshot: self.clone(),
             other: None,
             near: near.into(),
             each_document: false,
@@ -108,7 +110,7 @@ impl Snapshot {
     }
 }
 
-impl<'s> Pairs<'s> {
+impl Pairs {
     /// Only pairs of a document of this snapshot, which is `a`, and one of another, which is `b`. Default: none, so
     /// pairs of documents of the same snapshot.
     ///
@@ -116,8 +118,8 @@ impl<'s> Pairs<'s> {
     /// more fingerprints are gone through once for 33 million fingerprints of the other side, which take 16 bytes each
     /// in memory.
     #[must_use]
-    pub fn with(mut self, other: &'s Snapshot) -> Self {
-        self.other = Some(other);
+    pub fn with(mut self, other: &Snapshot) -> Self {
+        self.other = Some(other.clone());
         self
     }
 
@@ -173,7 +175,22 @@ impl<'s> Pairs<'s> {
         let from = self.from.clone();
         let query = PairQuery::for_caller(&self.near, reader.settings(), self.each_document, from)?;
         let observe = &mut |event| Error::if_broken(observe(PairEvent::from_members(event)));
-        Error::unless_interrupted(query.run(self.snapshot, self.other, Keys::Newest, observe))
+        Error::unless_interrupted(query.run(
+            &self.snapshot,
+            self.other.as_ref(),
+            Keys::Newest,
+            observe,
+        ))
+    }
+}
+
+impl IntoIterator for Pairs {
+    type Item = Result<PairEvent>;
+    type IntoIter = Found<PairEvent>;
+
+    /// Begins the search in a thread of its own.
+    fn into_iter(self) -> Found<PairEvent> {
+        Found::by(move |found| self.run(found))
     }
 }
 

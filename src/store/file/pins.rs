@@ -122,7 +122,8 @@ impl Pins {
     }
 }
 
-/// A snapshot: what is committed at one moment. It counts as open until it is dropped.
+/// A snapshot: what is committed at one moment. It and each clone count as open until they are dropped.
+#[derive(Clone)]
 pub(crate) struct StoredSnapshot {
     view: Arc<View>,
     _open: OpenSnapshot,
@@ -130,6 +131,12 @@ pub(crate) struct StoredSnapshot {
 
 /// One of the number of open snapshots.
 struct OpenSnapshot(Arc<AtomicUsize>);
+
+impl Clone for OpenSnapshot {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
 
 impl OpenSnapshot {
     fn new(snapshots: &Arc<AtomicUsize>) -> Self {
