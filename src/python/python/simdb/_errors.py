@@ -1,0 +1,90 @@
+"""What goes wrong in simdb. The message says what to do."""
+
+
+class Error(Exception):
+    """What goes wrong in simdb. The message says what to do."""
+
+    __module__ = "simdb"
+
+
+class InputError(Error, ValueError):
+    """What was given is out of bounds, or does not fit to the database.
+
+    ``index`` is the place of the bad document or text among many, or None.
+    """
+
+    __module__ = "simdb"
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+    def __reduce__(self) -> tuple[type, tuple[str, int | None]]:
+        return type(self), (str(self), self.index)
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """No database is at the path."""
+
+    __module__ = "simdb"
+
+
+class ExistsError(Error, FileExistsError):
+    """Something is at the path already."""
+
+    __module__ = "simdb"
+
+
+class BusyError(Error):
+    """Another process or handle has the file open, or snapshots are open.
+
+    ``process`` is the number of the process that has it open, if the system tells.
+    """
+
+    __module__ = "simdb"
+
+    def __init__(self, message: str, process: int | None = None) -> None:
+        super().__init__(message)
+        self.process = process
+
+    def __reduce__(self) -> tuple[type, tuple[str, int | None]]:
+        return type(self), (str(self), self.process)
+
+
+class ClosedError(Error, ValueError):
+    """It was closed."""
+
+    __module__ = "simdb"
+
+
+class ForkedError(ClosedError):
+    """It was opened by the process that this one was forked from. Open it here."""
+
+    __module__ = "simdb"
+
+
+class ReadOnlyError(Error, PermissionError):
+    """The database was opened to read only."""
+
+    __module__ = "simdb"
+
+
+class DamagedError(Error):
+    """The file is damaged, of another release, or no database."""
+
+    __module__ = "simdb"
+
+
+class StorageError(Error, OSError):
+    """The system refused: the disk is full or fails, a right is missing. What was answered is safe."""
+
+    __module__ = "simdb"
+
+
+class OutcomeUnknownError(StorageError):
+    """A commit failed, and it is not known whether it is in the file.
+
+    ``Database.reopen``, or a new opening, finds out.
+    """
+
+    __module__ = "simdb"

@@ -1,0 +1,306 @@
+//! Batches: many documents, of which some at a time are judged, decided and committed together.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyTuple};
+use simdb::Policy;
+
+use crate::columns::{Column, Keys, content};
+use crate::content::Content;
+use crate::convert::key_bytes;
+use crate::database::{Database, Handles};
+use crate::documents::{Document, Verdict};
+use crate::errors::{exception, input_error};
+use crate::fingerprinter::{judge_all, of_judged};
+
+/// The verdicts on many documents, in their order.
+#[pyclass(module = "simdb._simdb", frozen, name = "_Verdicts")]
+pub(crate) struct Verdicts {
+    database: Py<Database>,
+    policy: Policy,
+    batch: usize,
+    /// Locked with the interpreter only, and only for a moment.
+    state: Mutex<State>,
+}
+
+struct State {
+    source: Source,
+    /// How many were read before.
+    read: usize,
+    verdicts: VecDeque<Verdict>,
+    has_begun: bool,
+}
+
+/// What is left to read.
+enum Source {
+    Open(Documents),
+    /// Somebody reads a batch: another thread, or code of the caller that is read from.
+    InUse,
+    /// All was read, or something failed.
+    Ended,
+}
+
+/// Where the documents come from.
+enum Documents {
+    Each(Py<PyIterator>),
+    Keyed {
+        contents: Py<PyIterator>,
+        keys: Keys,
+    },
+    Column {
+        column: Column,
+        keys: Keys,
+    },
+}
+
+/// Documents that are not judged yet.
+#[derive(Default)]
+struct Unjudged {
+    contents: Vec<Content>,
+    keys: Vec<Vec<u8>>,
+    /// Documents that were made before, with their places among the others.
+    made: Vec<(usize, simdb::Document)>,
+}
+
+impl Unjudged {
+    fn len(&self) -> usize {
+        self.keys.len() + self.made.len()
+    }
+
+    /// The documents, in their order.
+    fn judge(
+        &self,
+        fingerprinter: simdb::Result<&simdb::Fingerprinter>,
+    ) -> simdb::Result<Vec<simdb::Document>> {
+        let judged = judge_all(&self.contents, fingerprinter)?;
+        let mut judged = self.keys.iter().zip(judged);
+        let mut made = self.made.iter().peekable();
+        let mut documents = Vec::with_capacity(self.len());
+        while documents.len() < self.len() {
+            if let Some((_, document)) = made.next_if(|(place, _)| *place == documents.len()) {
+                documents.push(document.clone());
+            } else if let Some((key, judged)) = judged.next() {
+                documents.push(of_judged(key.clone(), judged));
+            }
+        }
+        Ok(documents)
+    }
+}
+
+impl Verdicts {
+    pub(crate) fn new(
+        database: &Bound<'_, Database>,
+        documents: &Bound<'_, PyAny>,
+        keys: Option<&Bound<'_, PyAny>>,
+        policy: Policy,
+        batch: usize,
+    ) -> PyResult<Self> {
+        let py = database.py();
+        if batch == 0 {
+            return Err(input_error(py, "a batch has at least one document", None));
+        }
+        let documents = match (keys, Column::of(documents)?) {
+            (Some(keys), Some(column)) => {
+                let keys = Keys::of(keys)?;
+                let count = keys.len(py)?;
+                if count != column.len() {
+                    let message = format!("{} documents and {count} keys were given", column.len());
+                    return Err(input_error(py, &message, None));
+                }
+                Documents::Column { column, keys }
+            }
+            (None, Some(_)) => {
+                return Err(PyTypeError::new_err("a column of documents needs keys"));
+            }
+            (Some(keys), None) => Documents::Keyed {
+                contents: documents.try_iter()?.unbind(),
+                keys: Keys::of(keys)?,
+            },
+            (None, None) => Documents::Each(documents.try_iter()?.unbind()),
+        };
+        Ok(Self {
+            database: database.clone().unbind(),
+            policy,
+            batch,
+            state: Mutex::new(State {
+                source: Source::Open(documents),
+                read: 0,
+                verdicts: VecDeque::new(),
+                has_begun: false,
+            }),
+        })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Reads up to a batch. Whether there may be more.
+    fn read(
+        &self,
+        py: Python<'_>,
+        documents: &Documents,
+        before: usize,
+    ) -> PyResult<(Unjudged, bool)> {
+        let mut unjudged = Unjudged::default();
+        match documents {
+            Documents::Column { column, keys } => {
+                let end = column.len().min(before.saturating_add(self.batch));
+                for row in before..end {
+                    unjudged.contents.push(column.content(py, row)?);
+                    unjudged.keys.push(keys.key(py, row)?);
+                }
+                Ok((unjudged, end < column.len()))
+            }
+            Documents::Keyed { contents, keys } => {
+                let (mut contents, count) = (contents.bind(py).clone(), keys.len(py)?);
+                while unjudged.len() < self.batch {
+                    let index = before + unjudged.len();
+                    match contents.next() {
+                        Some(given) if index < count => {
+                            unjudged.contents.push(content(&given?, index)?);
+                            unjudged.keys.push(keys.key(py, index)?);
+                        }
+                        None if index == count => return Ok((unjudged, false)),
+                        given => {
+                            let than = if given.is_some() { "fewer" } else { "more" };
+                            let message =
+                                format!("{count} keys were given, which are {than} than documents");
+                            return Err(input_error(py, &message, Some(index)));
+                        }
+                    }
+                }
+                Ok((unjudged, true))
+            }
+            Documents::Each(iterator) => {
+                let mut iterator = iterator.bind(py).clone();
+                while unjudged.len() < self.batch {
+                    match iterator.next() {
+                        Some(item) => take(&item?, before + unjudged.len(), &mut unjudged)?,
+                        None => return Ok((unjudged, false)),
+                    }
+                }
+                Ok((unjudged, true))
+            }
+        }
+    }
+
+    /// Reads up to a batch, and stores it. The verdicts, and whether there may be more.
+    fn read_and_insert(
+        &self,
+        py: Python<'_>,
+        documents: &Documents,
+        before: usize,
+    ) -> PyResult<(Vec<Verdict>, bool)> {
+        let (unjudged, has_more) = self.read(py, documents, before)?;
+        let handles = self.database.get().handles();
+        match py.detach(|| self.insert(handles, &unjudged)) {
+            Ok(verdicts) => Ok((verdicts, has_more)),
+            Err(simdb::Error::InBatch { index, source }) => {
+                Err(exception(py, &source, Some(before + index)))
+            }
+            Err(error) => Err(exception(py, &error, None)),
+        }
+    }
+
+    /// Decides and commits what was read.
+    fn insert(&self, handles: &Handles, unjudged: &Unjudged) -> simdb::Result<Vec<Verdict>> {
+        let documents = unjudged.judge(handles.fingerprinter())?;
+        let mut txn = handles.database.begin_write()?;
+        let verdicts = txn.insert_batch_if_new(&documents, &self.policy)?;
+        txn.commit()?;
+        let mut all = Vec::with_capacity(documents.len());
+        for (verdict, document) in verdicts.iter().zip(&documents) {
+            all.push(Verdict::of(verdict, document.fingerprint().is_none()));
+        }
+        Ok(all)
+    }
+}
+
+/// Adds a document: a pair of a key and a text or a fingerprint, or a Document.
+fn take(item: &Bound<'_, PyAny>, index: usize, unjudged: &mut Unjudged) -> PyResult<()> {
+    if let Ok(document) = item.cast::<Document>() {
+        let document = simdb::Document::clone(&document.get().0);
+        unjudged.made.push((unjudged.len(), document));
+        return Ok(());
+    }
+    let pair: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = match item.cast::<PyTuple>() {
+        Ok(pair) => pair.extract().ok(),
+        Err(_) => None,
+    };
+    let Some((key, given)) = pair else {
+        let message = format!(
+            "item {index} is neither a pair of a key and a text or fingerprint, nor a Document"
+        );
+        return Err(PyTypeError::new_err(message));
+    };
+    unjudged.contents.push(content(&given, index)?);
+    unjudged.keys.push(key_bytes(&key)?);
+    Ok(())
+}
+
+#[pymethods]
+impl Verdicts {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Verdict>> {
+        loop {
+            let mut state = self.state();
+            state.has_begun = true;
+            if let Some(verdict) = state.verdicts.pop_front() {
+                return Ok(Some(verdict));
+            }
+            let documents = match std::mem::replace(&mut state.source, Source::InUse) {
+                Source::Open(documents) => documents,
+                Source::InUse => {
+                    return Err(PyRuntimeError::new_err(
+                        "another thread, or what is read from, asks for the next verdict already",
+                    ));
+                }
+                Source::Ended => {
+                    state.source = Source::Ended;
+                    return Ok(None);
+                }
+            };
+            let before = state.read;
+            // What is read may be code of the caller, which may come back here.
+            drop(state);
+            let done = self.read_and_insert(py, &documents, before);
+            let mut state = self.state();
+            state.source = match &done {
+                Ok((_, true)) => Source::Open(documents),
+                _ => Source::Ended,
+            };
+            let (verdicts, _) = done?;
+            state.read += verdicts.len();
+            state.verdicts.extend(verdicts);
+            drop(state);
+            py.check_signals()?;
+        }
+    }
+}
+
+impl Drop for Verdicts {
+    /// Who did not ask for a verdict has stored nothing, and might not expect that.
+    fn drop(&mut self) {
+        if self.state().has_begun {
+            return;
+        }
+        _ = Python::try_attach(|py| {
+            let message = c"nothing was stored by insert_many_if_new: its verdicts were never asked for; go through \
+                            them, or use list()";
+            let class = py.get_type::<PyRuntimeWarning>();
+            if let Err(error) = PyErr::warn(py, &class, message, 1) {
+                // Where warnings are errors.
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}

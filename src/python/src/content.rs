@@ -1,0 +1,135 @@
+//! Content: what a document is made of, and its fingerprint and sketch.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use simdb::{Fingerprint, Fingerprinter, Sketch};
+
+use crate::convert::{self, Text};
+
+/// One of the kinds of content that a document may have.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Text(Text),
+    Page(Page),
+    Fingerprint(u64),
+    /// Words of the caller, with their weights.
+    Features(Vec<(Vec<u8>, f64)>),
+}
+
+/// An HTML page.
+#[derive(Debug)]
+pub(crate) enum Page {
+    Text(Text),
+    /// In an encoding that is looked for in them.
+    Bytes(Vec<u8>),
+}
+
+/// What is known of a content. `None`: it is too short to judge.
+pub(crate) type Judged = Option<(Fingerprint, Option<Sketch>)>;
+
+impl Page {
+    pub(crate) fn new(page: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match page.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Self::Bytes(bytes.as_bytes().to_vec())),
+            Err(_) if page.is_instance_of::<PyString>() => Ok(Self::Text(Text::new(page)?)),
+            Err(_) => Err(convert::wrong_type("html is a str or bytes", page)),
+        }
+    }
+
+    /// The text from which the fingerprint is made.
+    pub(crate) fn text(&self, fingerprinter: &Fingerprinter) -> simdb::Result<String> {
+        match self {
+            Self::Text(text) => Ok(fingerprinter.text_of_html(text.as_ref())),
+            Self::Bytes(bytes) => {
+                let page = simdb::ingest::decode_page(bytes, None);
+                let page = page.map_err(|reason| simdb::Error::Input {
+                    source_name: "html".to_owned(),
+                    line: None,
+                    reason: reason.to_string(),
+                })?;
+                Ok(fingerprinter.text_of_html(&page))
+            }
+        }
+    }
+}
+
+impl Content {
+    /// The names of the arguments of which one gives the content, beside the text.
+    const NAMES: [&str; 3] = ["html", "fingerprint", "features"];
+
+    /// The one content among the arguments of a call. Takes it out of `named`. `None` if there is none.
+    pub(crate) fn take(
+        text: Option<&Bound<'_, PyAny>>,
+        named: &Bound<'_, PyDict>,
+    ) -> PyResult<Option<Self>> {
+        let mut content = match text {
+            Some(text) => Some(Self::Text(Text::new(text)?)),
+            None => None,
+        };
+        for name in Self::NAMES {
+            let Some(given) = named.get_item(name)? else {
+                continue;
+            };
+            named.del_item(name)?;
+            if given.is_none() {
+                continue;
+            }
+            if content.is_some() {
+                let message =
+                    "one of text, html, fingerprint and features is wanted, and several are given";
+                return Err(PyTypeError::new_err(message));
+            }
+            content = Some(match name {
+                "html" => Self::Page(Page::new(&given)?),
+                "fingerprint" => Self::Fingerprint(convert::fingerprint(&given)?),
+                _ => Self::Features(features(&given)?),
+            });
+        }
+        Ok(content)
+    }
+
+    /// As [`take`](Self::take). No content is an error.
+    pub(crate) fn take_one(
+        text: Option<&Bound<'_, PyAny>>,
+        named: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        Self::take(text, named)?.ok_or_else(|| {
+            PyTypeError::new_err("one of text, html, fingerprint and features is wanted")
+        })
+    }
+
+    /// The fingerprint and the sketch. A fingerprint that is given has no sketch.
+    pub(crate) fn judge(
+        &self,
+        fingerprinter: simdb::Result<&Fingerprinter>,
+    ) -> simdb::Result<Judged> {
+        if let Self::Fingerprint(bits) = self {
+            return Ok(Some((Fingerprint::from_bits(*bits), None)));
+        }
+        let fingerprinter = fingerprinter?;
+        match self {
+            Self::Text(text) => Ok(fingerprinter.fingerprint_and_sketch(text.as_ref())),
+            Self::Page(page) => {
+                Ok(fingerprinter.fingerprint_and_sketch(&page.text(fingerprinter)?))
+            }
+            Self::Features(features) => fingerprinter.fingerprint_and_sketch_features(
+                features.iter().map(|(feature, weight)| (feature, *weight)),
+            ),
+            Self::Fingerprint(_) => unreachable!("it was given"),
+        }
+    }
+}
+
+fn features(features: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<u8>, f64)>> {
+    let mut all = Vec::new();
+    for feature in features.try_iter()? {
+        let (feature, weight): (Bound<'_, PyAny>, f64) = feature?.extract()?;
+        let bytes = match feature.cast::<PyBytes>() {
+            Ok(bytes) => bytes.as_bytes().to_vec(),
+            Err(_) => Text::new(&feature)?.as_ref().as_bytes().to_vec(),
+        };
+        all.push((bytes, weight));
+    }
+    Ok(all)
+}

@@ -1,0 +1,146 @@
+//! What Python gives, as simdb takes it: keys, texts, times, ranks, fingerprints.
+
+use arrow_array::ArrayRef;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyBytes, PyDelta, PyFloat, PyInt, PyString};
+
+use crate::columns::text_at;
+use crate::errors::input_error;
+
+/// The bytes of a key: those of a text, where bytes that are no text stand as `os.fsdecode` gives them.
+pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(text) = key.cast::<PyString>() {
+        if let Ok(text) = text.to_str() {
+            return Ok(text.as_bytes().to_vec());
+        }
+        let encoded = text.call_method1(
+            intern!(key.py(), "encode"),
+            ("utf-8", intern!(key.py(), "surrogateescape")),
+        )?;
+        return Ok(encoded.cast::<PyBytes>()?.as_bytes().to_vec());
+    }
+    if let Ok(bytes) = key.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    Err(wrong_type("a key is a str or bytes", key))
+}
+
+/// The text of a key, the opposite of [`key_bytes`].
+pub(crate) fn key_text<'py>(py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    if let Ok(text) = std::str::from_utf8(key) {
+        return Ok(PyString::new(py, text));
+    }
+    let decoded = PyBytes::new(py, key).call_method1(
+        intern!(py, "decode"),
+        ("utf-8", intern!(py, "surrogateescape")),
+    )?;
+    Ok(decoded.cast_into::<PyString>()?)
+}
+
+/// A text. Halves of characters, which no encoding has, stand as the character for what is unknown.
+#[derive(Debug)]
+pub(crate) enum Text {
+    OfPython(PyBackedStr),
+    Owned(String),
+    /// A row of a column of texts.
+    Row(ArrayRef, usize),
+}
+
+impl Text {
+    pub(crate) fn new(text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Ok(text) = text.cast::<PyString>() else {
+            return Err(wrong_type("a text is a str", text));
+        };
+        match PyBackedStr::try_from(text.clone()) {
+            Ok(text) => Ok(Self::OfPython(text)),
+            Err(_) => Ok(Self::Owned(text.to_string_lossy().into_owned())),
+        }
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        match self {
+            Self::OfPython(text) => text,
+            Self::Owned(text) => text,
+            Self::Row(array, at) => text_at(array, *at),
+        }
+    }
+}
+
+/// Unix seconds: of a number, or of a datetime that knows its zone.
+pub(crate) fn seconds(time: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = time.py();
+    if time.is_instance_of::<PyInt>() {
+        return time
+            .extract()
+            .map_err(|_| input_error(py, "a time of so many seconds cannot be", None));
+    }
+    let number = if time.is_instance_of::<PyFloat>() {
+        time.extract::<f64>()?
+    } else if time.hasattr(intern!(py, "timestamp"))? && time.hasattr(intern!(py, "tzinfo"))? {
+        let offset = time.call_method0(intern!(py, "utcoffset"))?;
+        if !offset.is_instance_of::<PyDelta>() {
+            let message =
+                "a datetime without a zone could be any of many times: give one with tzinfo";
+            return Err(input_error(py, message, None));
+        }
+        time.call_method0(intern!(py, "timestamp"))?.extract()?
+    } else if let Ok(whole) = time.extract::<i64>() {
+        return Ok(whole);
+    } else {
+        return Err(wrong_type(
+            "a time is a number of Unix seconds or a datetime",
+            time,
+        ));
+    };
+    if !number.is_finite() {
+        return Err(input_error(py, &format!("{number} is no time"), None));
+    }
+    Ok(number.floor() as i64)
+}
+
+/// A rank: a number, or several that are compared in order.
+pub(crate) fn rank(rank: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let told = || {
+        input_error(
+            rank.py(),
+            "a rank is made of whole numbers of 64 bits",
+            None,
+        )
+    };
+    if rank.is_instance_of::<PyInt>() {
+        return Ok(vec![rank.extract().map_err(|_| told())?]);
+    }
+    if rank.is_instance_of::<PyString>() {
+        return Err(wrong_type("a rank is a number or several", rank));
+    }
+    let mut numbers = Vec::new();
+    for number in rank.try_iter()? {
+        numbers.push(number?.extract().map_err(|_| told())?);
+    }
+    Ok(numbers)
+}
+
+/// The bits of a fingerprint.
+pub(crate) fn fingerprint(bits: &Bound<'_, PyAny>) -> PyResult<u64> {
+    bits.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(bits.py()) {
+            let message = "a fingerprint is a number of 64 bits, from 0 to 2**64 - 1";
+            return input_error(bits.py(), message, None);
+        }
+        error
+    })
+}
+
+/// A `TypeError` that names the type that was given.
+pub(crate) fn wrong_type(wanted: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    let given = given.get_type().name().map_or_else(
+        |_| "something else".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    PyTypeError::new_err(format!("{wanted}, not {given}"))
+}

@@ -1,0 +1,119 @@
+//! Errors: from those of simdb to the exceptions of the package, which are in simdb/_errors.py.
+
+use std::error::Error as _;
+use std::io;
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use simdb::{Error, ErrorKind, Holder};
+
+/// The exception of an error. `index` is the place of what was bad among many.
+pub(crate) fn exception(py: Python<'_>, error: &Error, index: Option<usize>) -> PyErr {
+    if let Error::InBatch { index, source } = error {
+        return exception(py, source, Some(*index));
+    }
+    let message = message(error);
+    let class = match error.kind() {
+        ErrorKind::Input => {
+            return raised(py, "InputError", (message, index));
+        }
+        ErrorKind::Busy => {
+            let process = match error {
+                Error::Busy {
+                    holder: Holder::Process(number) | Holder::Child(number),
+                    ..
+                } => Some(*number),
+                _ => None,
+            };
+            return raised(py, "BusyError", (message, process));
+        }
+        ErrorKind::Interrupted => return PyKeyboardInterrupt::new_err(()),
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::AlreadyExists => "ExistsError",
+        ErrorKind::ReadOnly => "ReadOnlyError",
+        ErrorKind::Closed => "ClosedError",
+        ErrorKind::Forked => "ForkedError",
+        ErrorKind::Version | ErrorKind::Damaged => "DamagedError",
+        ErrorKind::Storage => "StorageError",
+        ErrorKind::OutcomeUnknown => "OutcomeUnknownError",
+        _ => "Error",
+    };
+    let raised = raised(py, class, (message,));
+    let number = match error {
+        Error::NotFound { .. } => Some(2),
+        Error::AlreadyExists { .. } => Some(17),
+        error => system_error(error),
+    };
+    if let Some(number) = number {
+        _ = raised.value(py).setattr("errno", number);
+    }
+    raised
+}
+
+/// What was given cannot be used.
+pub(crate) fn input_error(py: Python<'_>, message: &str, index: Option<usize>) -> PyErr {
+    raised(py, "InputError", (message, index))
+}
+
+/// The database, or what else is meant, was closed.
+pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
+    raised(py, "ClosedError", (format!("the {what} is closed"),))
+}
+
+/// A result for Python.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for simdb::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error, None))
+    }
+}
+
+/// What happened, and why: the message and those of its causes.
+fn message(error: &Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let text = source.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = source.source();
+    }
+    message
+}
+
+/// The number of the system's error, if there is one.
+fn system_error(error: &Error) -> Option<i32> {
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let error = source.downcast_ref::<io::Error>();
+        if let Some(number) = error.and_then(io::Error::raw_os_error) {
+            return Some(number);
+        }
+        cause = source.source();
+    }
+    None
+}
+
+/// An exception of the package, by its name.
+fn raised<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || {
+        PyModule::import(py, "simdb._errors").map(Bound::unbind)
+    });
+    let value = module
+        .map(|module| module.bind(py))
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| Ok(class.cast_into::<PyType>()?))
+        .and_then(|class| class.call1(arguments));
+    match value {
+        Ok(value) => PyErr::from_value(value),
+        // The package is not whole.
+        Err(error) => PyRuntimeError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,189 @@
+//! Question: what a call says of what is near and what is to happen then, by named arguments.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use simdb::{Clustering, Document, Near, OnMatch, Policy, Query, Survivor};
+
+use crate::convert::{self, wrong_type};
+use crate::errors::input_error;
+
+/// The named arguments of a call, which are taken one after the other.
+pub(crate) struct Named<'py>(Bound<'py, PyDict>);
+
+impl<'py> Named<'py> {
+    pub(crate) fn new(py: Python<'py>, named: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
+        // A copy, since what is taken is taken out.
+        let copied = match named {
+            Some(named) => named.copy()?,
+            None => PyDict::new(py),
+        };
+        Ok(Self(copied))
+    }
+
+    pub(crate) fn dict(&self) -> &Bound<'py, PyDict> {
+        &self.0
+    }
+
+    /// Adds an argument that came by its place.
+    pub(crate) fn put<T: IntoPyObject<'py>>(&self, name: &str, given: Option<T>) -> PyResult<()> {
+        match given {
+            Some(given) => self.0.set_item(name, given),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds an argument that did not come.
+    pub(crate) fn default(&self, name: &str, value: impl IntoPyObject<'py>) -> PyResult<()> {
+        match self.0.contains(name)? {
+            true => Ok(()),
+            false => self.0.set_item(name, value),
+        }
+    }
+
+    /// The argument of a name, unless it is None.
+    pub(crate) fn take(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(given) = self.0.get_item(name)? else {
+            return Ok(None);
+        };
+        self.0.del_item(name)?;
+        Ok((!given.is_none()).then_some(given))
+    }
+
+    pub(crate) fn take_as<T>(&self, name: &str) -> PyResult<Option<T>>
+    where
+        T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        let Some(given) = self.take(name)? else {
+            return Ok(None);
+        };
+        let extracted = given.extract::<T>().map_err(Into::into);
+        extracted.map(Some).map_err(|error: PyErr| {
+            let what = error.value(self.0.py()).to_string();
+            match error.is_instance_of::<PyTypeError>(self.0.py()) {
+                true => PyTypeError::new_err(format!("{name}: {what}")),
+                false => input_error(self.0.py(), &format!("{name}: {what}"), None),
+            }
+        })
+    }
+
+    /// What the document has beside its key and its content.
+    pub(crate) fn take_parts(&self, mut document: Document) -> PyResult<Document> {
+        if let Some(seen) = self.take("seen")? {
+            document = document.with_seen(convert::seconds(&seen)?);
+        }
+        if let Some(rank) = self.take("rank")? {
+            document = document.with_rank(convert::rank(&rank)?);
+        }
+        if let Some(scope) = self.take_as::<String>("scope")? {
+            document = document.with_scope(scope);
+        }
+        if let Some(payload) = self.take_as::<Vec<u8>>("payload")? {
+            document = document.with_payload(payload);
+        }
+        Ok(document)
+    }
+
+    pub(crate) fn take_near(&self) -> PyResult<Near> {
+        let mut near = Near::new();
+        if let Some(max_distance) = self.take_as("max_distance")? {
+            near = near.max_distance(max_distance);
+        }
+        if let Some(min_similarity) = self.take_as("min_similarity")? {
+            near = near.min_similarity(min_similarity);
+        }
+        if let Some(since) = self.take("since")? {
+            near = near.since(convert::seconds(&since)?);
+        }
+        if let Some(scopes) = self.take_scopes()? {
+            near = near.scopes(scopes);
+        }
+        Ok(near)
+    }
+
+    pub(crate) fn take_scopes(&self) -> PyResult<Option<Vec<String>>> {
+        let Some(scopes) = self.take("scopes")? else {
+            return Ok(None);
+        };
+        if scopes.is_instance_of::<PyString>() {
+            return Err(wrong_type(
+                "scopes are several, as in scopes=[\"en\"]",
+                &scopes,
+            ));
+        }
+        let mut names = Vec::new();
+        for name in scopes.try_iter()? {
+            names.push(name?.extract()?);
+        }
+        Ok(Some(names))
+    }
+
+    pub(crate) fn take_policy(&self) -> PyResult<Policy> {
+        let on_match = match self.take_as::<String>("on_match")?.as_deref() {
+            None | Some("skip") => OnMatch::Skip,
+            Some("link") => OnMatch::Link,
+            Some("replace") => OnMatch::Replace,
+            Some(other) => {
+                let message =
+                    format!("on_match is \"skip\", \"link\" or \"replace\", not {other:?}");
+                return Err(input_error(self.0.py(), &message, None));
+            }
+        };
+        let mut policy = Policy::new(on_match).near(self.take_near()?);
+        if let Some(touch) = self.take_as("touch")? {
+            policy = policy.touch(touch);
+        }
+        if let Some(limit) = self.take_as("limit")? {
+            policy = policy.limit(limit);
+        }
+        Ok(policy)
+    }
+
+    /// What is asked of a query, whatever its fingerprint.
+    pub(crate) fn take_query(&self) -> PyResult<impl Fn(Query) -> Query + use<>> {
+        let near = self.take_near()?;
+        let limit = self.take_as("limit")?.unwrap_or(10);
+        Ok(move |query: Query| query.near(near.clone()).limit(limit))
+    }
+
+    pub(crate) fn take_clustering(&self) -> PyResult<Clustering> {
+        let mut clustering = Clustering::new().near(self.take_near()?);
+        if let Some(order) = self.take_as::<Vec<String>>("survivor")? {
+            let mut survivors = Vec::with_capacity(order.len());
+            for name in order {
+                survivors.push(survivor(self.0.py(), &name)?);
+            }
+            clustering = clustering.survivor(survivors);
+        }
+        if let Some(connected) = self.take_as("connected")? {
+            clustering = clustering.connected(connected);
+        }
+        Ok(clustering)
+    }
+
+    /// Refuses what is left: names that the call does not know.
+    pub(crate) fn end(&self, call: &str) -> PyResult<()> {
+        match self.0.keys().iter().next() {
+            None => Ok(()),
+            Some(name) => Err(PyTypeError::new_err(format!(
+                "{call}() got an unexpected keyword argument '{name}'"
+            ))),
+        }
+    }
+}
+
+fn survivor(py: Python<'_>, name: &str) -> PyResult<Survivor> {
+    Ok(match name {
+        "rank" => Survivor::Rank,
+        "earliest" => Survivor::Earliest,
+        "latest" => Survivor::Latest,
+        "longest" => Survivor::Longest,
+        "shortest_key" => Survivor::ShortestKey,
+        _ => {
+            let message = format!(
+                "a survivor is chosen by \"rank\", \"earliest\", \"latest\", \"longest\" or \"shortest_key\", not {name:?}"
+            );
+            return Err(input_error(py, &message, None));
+        }
+    })
+}

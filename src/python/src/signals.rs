@@ -1,0 +1,77 @@
+//! Work without the interpreter, which a signal such as Ctrl-C can end.
+
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use crate::errors::OrRaise;
+
+/// How often it is looked whether there is a signal.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Does short work without the interpreter.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> simdb::Result<T> + Send,
+) -> PyResult<T> {
+    py.detach(work).or_raise(py)
+}
+
+/// Does long work without the interpreter, in a thread of its own, while this one looks for signals. If one raises, the
+/// work is told to stop, and the exception is that of the signal.
+pub(crate) fn stoppable<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&Stop) -> simdb::Result<T> + Send,
+) -> PyResult<T> {
+    let stop = Stop(AtomicBool::new(false));
+    let stop = &stop;
+    py.detach(|| {
+        thread::scope(|scope| {
+            let (sender, ended) = mpsc::channel::<()>();
+            let worker = thread::Builder::new().name("simdb-python".to_owned());
+            let worker = worker.spawn_scoped(scope, move || {
+                let _sender = sender;
+                work(stop)
+            });
+            let worker = worker.map_err(|error| Python::attach(|_| PyErr::from(error)))?;
+            let mut raised = None;
+            while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
+                if raised.is_none() {
+                    raised = signal();
+                    stop.0.store(raised.is_some(), Ordering::Relaxed);
+                }
+            }
+            let done = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+            match raised {
+                Some(error) => Err(error),
+                None => Python::attach(|py| done.or_raise(py)),
+            }
+        })
+    })
+}
+
+/// The exception that a signal raises, if one has come.
+fn signal() -> Option<PyErr> {
+    Python::attach(|py| {
+        let looked = py.check_signals();
+        looked.err()
+    })
+}
+
+/// Whether work is to stop.
+pub(crate) struct Stop(AtomicBool);
+
+impl Stop {
+    /// What a function that is told of progress returns.
+    pub(crate) fn flow(&self) -> ControlFlow<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Snapshot: what was committed at one moment, and what is found in it.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use simdb::{ClusterEvent, Found, PairEvent, Query};
+
+use crate::columns::contents;
+use crate::content::Content;
+use crate::convert::key_bytes;
+use crate::documents::{Cluster, Document, Matches, Pair};
+use crate::errors::{OrRaise, closed};
+use crate::fingerprinter::judge_all;
+use crate::question::Named;
+use crate::signals::{detached, stoppable};
+
+/// What was committed at one moment. Any thread may use it.
+#[pyclass(module = "simdb", frozen)]
+pub(crate) struct Snapshot {
+    /// `None` once it is closed. It is locked with the interpreter only, and only for a moment.
+    snapshot: Mutex<Option<simdb::Snapshot>>,
+    fingerprinter: simdb::Result<simdb::Fingerprinter>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        snapshot: simdb::Snapshot,
+        fingerprinter: simdb::Result<simdb::Fingerprinter>,
+    ) -> Self {
+        Self {
+            snapshot: Mutex::new(Some(snapshot)),
+            fingerprinter,
+        }
+    }
+
+    fn here(&self, py: Python<'_>) -> PyResult<simdb::Snapshot> {
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot.clone().ok_or_else(|| closed(py, "snapshot"))
+    }
+
+    fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
+        self.fingerprinter.as_ref().map_err(Clone::clone)
+    }
+}
+
+#[pymethods]
+impl Snapshot {
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind, error, trace, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) {
+        _ = (kind, error, trace);
+        self.close(py);
+    }
+
+    /// Lets go of what was committed then. Iterators that it gave go on. A second call does nothing.
+    fn close(&self, py: Python<'_>) {
+        let snapshot = self
+            .snapshot
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        py.detach(|| drop(snapshot));
+    }
+
+    /// The document of a key, or None.
+    fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Document>> {
+        let (snapshot, key) = (self.here(py)?, key_bytes(key)?);
+        Ok(detached(py, || snapshot.get(key))?.map(Document::of))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.get(py, key)?.is_some())
+    }
+
+    /// The number of documents.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let snapshot = self.here(py)?;
+        Ok(detached(py, || snapshot.stats())?.documents as usize)
+    }
+
+    /// A snapshot is there, also of an empty database.
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// All documents, in the order in which they were written. One block of them is in memory at a time.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Documents> {
+        Ok(Documents(Mutex::new(self.here(py)?.documents())))
+    }
+
+    /// As Database.query.
+    #[pyo3(signature = (text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, text=None, *, html=None, fingerprint=None, features=None, max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, limit=10)"
+    )]
+    fn query<'py>(
+        &self,
+        py: Python<'py>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Matches> {
+        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let content = Content::take_one(text, named.dict())?;
+        let asked = named.take_query()?;
+        named.end("query")?;
+        let matches = py.detach(|| {
+            let Some((fingerprint, sketch)) = content.judge(self.fingerprinter())? else {
+                return Ok(None);
+            };
+            snapshot
+                .query(&asked(Query::new(fingerprint).with_sketch(sketch)))
+                .map(Some)
+        });
+        Ok(matches
+            .or_raise(py)?
+            .map_or_else(Matches::none, Matches::of))
+    }
+
+    /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either.
+    #[pyo3(signature = (questions, **named))]
+    #[pyo3(
+        text_signature = "($self, questions, *, max_distance=None, min_similarity=None, since=None, scopes=None, \
+                             limit=10)"
+    )]
+    fn query_many<'py>(
+        &self,
+        py: Python<'py>,
+        questions: &Bound<'py, PyAny>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Matches>> {
+        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let asked = named.take_query()?;
+        named.end("query_many")?;
+        let contents = contents(questions)?;
+        let answers = py.detach(|| {
+            let judged = judge_all(&contents, self.fingerprinter())?;
+            let mut queries = Vec::with_capacity(judged.len());
+            for (fingerprint, sketch) in judged.iter().flatten() {
+                queries.push(asked(Query::new(*fingerprint).with_sketch(*sketch)));
+            }
+            let mut answers = snapshot.query_batch(&queries)?.into_iter();
+            let mut all = Vec::with_capacity(judged.len());
+            for judged in judged {
+                all.push(match judged {
+                    Some(_) => Matches::of(answers.next().expect("each query is answered")),
+                    None => Matches::none(),
+                });
+            }
+            Ok(all)
+        });
+        answers.or_raise(py)
+    }
+
+    /// All pairs that are near, each once. Without limits they are those of the database. With `other`, those of one
+    /// document here and one there. To stop early, let the iterator go.
+    #[pyo3(signature = (max_distance=None, **named))]
+    #[pyo3(
+        text_signature = "($self, max_distance=None, *, min_similarity=None, since=None, scopes=None, other=None)"
+    )]
+    pub(crate) fn pairs<'py>(
+        &self,
+        py: Python<'py>,
+        max_distance: Option<u32>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Pairs> {
+        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        named.put("max_distance", max_distance)?;
+        let other = named.take("other")?;
+        let mut pairs = snapshot.pairs(named.take_near()?).each_document(true);
+        named.end("pairs")?;
+        if let Some(other) = other {
+            pairs = pairs.with(&other.cast::<Self>()?.get().here(py)?);
+        }
+        Ok(Pairs(Events::new(pairs.into_iter())))
+    }
+
+    /// The groups of near-duplicates, and which of each survives.
+    #[pyo3(signature = (max_distance=None, **named))]
+    #[pyo3(
+        text_signature = "($self, max_distance=None, *, min_similarity=None, since=None, scopes=None, survivor=None, \
+                             connected=False)"
+    )]
+    pub(crate) fn clusters<'py>(
+        &self,
+        py: Python<'py>,
+        max_distance: Option<u32>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Clusters> {
+        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        named.put("max_distance", max_distance)?;
+        let clustering = named.take_clustering()?;
+        named.end("clusters")?;
+        Ok(Clusters(Events::new(snapshot.each_cluster(&clustering))))
+    }
+
+    /// What the database holds, in numbers.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let snapshot = self.here(py)?;
+        let stats = detached(py, || snapshot.stats())?;
+        let numbers = PyDict::new(py);
+        numbers.set_item("documents", stats.documents)?;
+        numbers.set_item("too_short", stats.too_short)?;
+        numbers.set_item("fingerprints", stats.fingerprints)?;
+        numbers.set_item("file_bytes", stats.file_bytes)?;
+        numbers.set_item("allocated_bytes", stats.allocated_bytes)?;
+        numbers.set_item("cache_bytes", stats.cache_bytes)?;
+        numbers.set_item("cache_limit_bytes", stats.cache_limit_bytes)?;
+        numbers.set_item("format_version", stats.format_version)?;
+        numbers.set_item("scheme", stats.scheme.name())?;
+        numbers.set_item("plan", stats.plan)?;
+        numbers.set_item("max_distance", stats.max_distance)?;
+        numbers.set_item("min_similarity", stats.min_similarity)?;
+        numbers.set_item("sketch_bytes", stats.sketch_size.bytes())?;
+        numbers.set_item("created", stats.created)?;
+        Ok(numbers)
+    }
+
+    /// Writes a dense copy to a new file, while others go on writing.
+    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let snapshot = self.here(py)?;
+        stoppable(py, |stop| snapshot.backup_with(path, |_, _| stop.flow()))
+    }
+}
+
+/// All documents of a snapshot.
+#[pyclass(module = "simdb._simdb", frozen, name = "_Documents")]
+pub(crate) struct Documents(Mutex<simdb::Documents>);
+
+#[pymethods]
+impl Documents {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Document>> {
+        let next = detached(py, || {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next()
+                .transpose()
+        });
+        Ok(next?.map(Document::of))
+    }
+}
+
+/// The events of a search, of which some are told to nobody.
+struct Events<T: Send + 'static>(Mutex<Option<Found<T>>>);
+
+impl<T: Send + 'static> Events<T> {
+    fn new(found: Found<T>) -> Self {
+        Self(Mutex::new(Some(found)))
+    }
+
+    /// The first event of which `wanted` makes something. Signals are looked for between events.
+    fn next<U: Send>(
+        &self,
+        py: Python<'_>,
+        wanted: impl Fn(T) -> Option<U> + Send + Sync,
+    ) -> PyResult<Option<U>> {
+        loop {
+            let next = detached(py, || {
+                let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                found.as_mut().and_then(Iterator::next).transpose()
+            })?;
+            match next.map(&wanted) {
+                None => return Ok(None),
+                Some(Some(event)) => return Ok(Some(event)),
+                Some(None) => py.check_signals()?,
+            }
+        }
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+impl<T: Send + 'static> Drop for Events<T> {
+    /// The thread of the search is waited for, without the interpreter.
+    fn drop(&mut self) {
+        let found = self.0.get_mut();
+        let found = found.unwrap_or_else(PoisonError::into_inner).take();
+        _ = Python::try_attach(|py| py.detach(|| drop(found)));
+    }
+}
+
+/// Pairs of near documents, as they are found.
+#[pyclass(module = "simdb._simdb", frozen, name = "_Pairs")]
+pub(crate) struct Pairs(Events<PairEvent>);
+
+#[pymethods]
+impl Pairs {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        self.0.next(py, |event| match event {
+            PairEvent::Pair(pair) => Some(Pair::of(pair)),
+            _ => None,
+        })
+    }
+
+    /// Ends the search.
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
+    }
+}
+
+/// Clusters, as they are found.
+#[pyclass(module = "simdb._simdb", frozen, name = "_Clusters")]
+pub(crate) struct Clusters(Events<ClusterEvent>);
+
+#[pymethods]
+impl Clusters {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Cluster>> {
+        self.0.next(py, |event| match event {
+            ClusterEvent::Cluster(cluster) => Some(Cluster::of(cluster)),
+            _ => None,
+        })
+    }
+
+    /// Ends the search.
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
+    }
+}

@@ -1,0 +1,205 @@
+//! Ticket: the answer to a submission, which comes later.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+
+use crate::documents::Verdict;
+use crate::errors::{OrRaise, exception};
+use crate::signals::LOOK;
+
+/// The answer to a submission, which comes later. `await` it in a task, or call `result` in a thread. If it is let go,
+/// the document is stored all the same.
+#[pyclass(module = "simdb", frozen)]
+pub(crate) struct Ticket {
+    /// Locked by who waits, which is never done with the interpreter.
+    state: Mutex<State>,
+    too_short: bool,
+    process: u32,
+}
+
+enum State {
+    Open(simdb::Ticket),
+    Given(Box<simdb::Result<simdb::Verdict>>),
+    /// Only within a call.
+    Between,
+}
+
+impl State {
+    /// Waits for the answer, but no longer than `most`. Whether it is there.
+    fn wait(&mut self, most: Duration) -> bool {
+        match std::mem::replace(self, Self::Between) {
+            Self::Open(ticket) => {
+                *self = match ticket.wait_for(most) {
+                    Ok(answer) => Self::Given(Box::new(answer)),
+                    Err(ticket) => Self::Open(ticket),
+                };
+            }
+            state => *self = state,
+        }
+        matches!(self, Self::Given(_))
+    }
+
+    fn is_given_or_wakes(&mut self, waker: &Waker) -> bool {
+        if let Self::Open(ticket) = self
+            && let Poll::Ready(answer) = Pin::new(ticket).poll(&mut Context::from_waker(waker))
+        {
+            *self = Self::Given(Box::new(answer));
+        }
+        matches!(self, Self::Given(_))
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(ticket: simdb::Ticket, too_short: bool) -> Self {
+        Self {
+            state: Mutex::new(State::Open(ticket)),
+            too_short,
+            process: std::process::id(),
+        }
+    }
+
+    /// A lock that another thread had when this process was forked would never be free.
+    fn ensure_here(&self, py: Python<'_>) -> PyResult<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(exception(py, &simdb::Error::Forked, None)),
+        }
+    }
+
+    /// The answer, which is there.
+    fn given(&self, py: Python<'_>) -> PyResult<Verdict> {
+        let state = py.detach(|| {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*state {
+                State::Given(answer) => simdb::Result::clone(answer),
+                State::Open(_) | State::Between => Err(simdb::Error::WriterClosed),
+            }
+        });
+        Ok(Verdict::of(&state.or_raise(py)?, self.too_short))
+    }
+}
+
+#[pymethods]
+impl Ticket {
+    /// Whether the answer is there.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.ensure_here(py)?;
+        Ok(match self.state.try_lock() {
+            Ok(mut state) => state.wait(Duration::ZERO),
+            // Somebody waits.
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Poisoned(_)) => true,
+        })
+    }
+
+    /// Waits for the verdict. Raises TimeoutError if it has not come within `timeout` seconds; the submission goes on.
+    #[pyo3(signature = (timeout=None))]
+    pub(crate) fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Verdict> {
+        self.ensure_here(py)?;
+        let end = match timeout.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0))) {
+            // A number that is none, or longer than anybody waits.
+            None | Some(Err(_)) => None,
+            Some(Ok(timeout)) => Instant::now().checked_add(timeout),
+        };
+        loop {
+            let now = Instant::now();
+            let most = end.map_or(LOOK, |end| LOOK.min(end.saturating_duration_since(now)));
+            let is_given = py.detach(|| {
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.wait(most)
+            });
+            if is_given {
+                return self.given(py);
+            }
+            py.check_signals()?;
+            if end.is_some_and(|end| Instant::now() >= end) {
+                let message = "the verdict has not come in time; the submission goes on";
+                return Err(PyTimeoutError::new_err(message));
+            }
+        }
+    }
+
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().ensure_here(slf.py())?;
+        let module = PyModule::import(slf.py(), "simdb._asyncio")?;
+        module
+            .call_method1("answer", (slf,))?
+            .call_method0("__await__")
+    }
+
+    /// Whether the answer is there. If not, the waker is told of `number` when it is.
+    fn _given_or_wakes(&self, py: Python<'_>, wakers: &Bound<'_, Wakers>, number: u64) -> bool {
+        let woken = Arc::new(Woken {
+            number,
+            wakers: wakers.get().0.clone(),
+        });
+        py.detach(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.is_given_or_wakes(&woken.into())
+        })
+    }
+
+    fn __repr__(&self) -> &'static str {
+        match self.state.try_lock() {
+            Ok(state) if matches!(*state, State::Given(_)) => "<Ticket, answered>",
+            _ => "<Ticket, open>",
+        }
+    }
+}
+
+/// Tells an event loop, by a byte into a socket, that tickets have answers. So the thread that answers needs no
+/// interpreter.
+#[pyclass(module = "simdb._simdb", frozen, name = "_Wakers")]
+pub(crate) struct Wakers(Arc<Mutex<Answered>>);
+
+struct Answered {
+    numbers: Vec<u64>,
+    /// Where a byte tells that there are numbers.
+    socket: std::os::unix::net::UnixStream,
+}
+
+/// One ticket that a loop waits for.
+struct Woken {
+    number: u64,
+    wakers: Arc<Mutex<Answered>>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let mut answered = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.numbers.push(self.number);
+        if answered.numbers.len() == 1 {
+            // If the socket is full, the loop is about to look. If it is closed, nobody waits.
+            _ = std::io::Write::write(&mut answered.socket, &[0]);
+        }
+    }
+}
+
+#[pymethods]
+impl Wakers {
+    /// Of the number of a socket that does not wait. It is closed with this.
+    #[new]
+    #[expect(unsafe_code, reason = "Python gives the number of a descriptor")]
+    fn new(descriptor: std::os::fd::RawFd) -> PyResult<Self> {
+        use std::os::fd::{BorrowedFd, OwnedFd};
+        // SAFETY: the caller has it open, and keeps it open during this call, in which it is copied.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let owned: OwnedFd = borrowed.try_clone_to_owned()?;
+        Ok(Self(Arc::new(Mutex::new(Answered {
+            numbers: Vec::new(),
+            socket: owned.into(),
+        }))))
+    }
+
+    /// The numbers of the tickets that have answers since the last call.
+    fn take(&self) -> Vec<u64> {
+        let mut answered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut answered.numbers)
+    }
+}

@@ -1,0 +1,280 @@
+"""Many documents at a time: iterables, columns of Arrow, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import simdb
+from conftest import FOX, text_of
+
+TEXTS = [text_of(number % 70) for number in range(100)]
+KEYS = [f"key {number}" for number in range(100)]
+NEW = [number < 70 for number in range(100)]
+
+
+def new(verdicts: Iterator[simdb.Verdict]) -> list[bool]:
+    return [verdict.is_new for verdict in verdicts]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 100, 10_000])
+def test_pairs_are_decided_in_their_order_whatever_the_batch(db: simdb.Database, batch: int) -> None:
+    assert new(db.insert_many_if_new(zip(KEYS, TEXTS, strict=True), batch=batch)) == NEW
+    assert len(db) == 70
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pyarrow.array(TEXTS),
+        pyarrow.array(TEXTS, pyarrow.large_string()),
+        pyarrow.array(TEXTS, pyarrow.string_view()),
+        pyarrow.array(["before", *TEXTS, "after"])[1:-1],
+        pyarrow.chunked_array([TEXTS[:1], TEXTS[1:50], [], TEXTS[50:]]),
+        pyarrow.array(TEXTS).dictionary_encode(),
+        polars.Series(TEXTS),
+        polars.Series(TEXTS, dtype=polars.Categorical),
+        pandas.Series(TEXTS, dtype="string[pyarrow]"),
+        pandas.Series(TEXTS),
+        TEXTS,
+        tuple(TEXTS),
+        numpy.array(TEXTS, dtype=object),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+@pytest.mark.parametrize("batch", [13, 10_000])
+def test_columns_of_texts(db: simdb.Database, texts: Any, batch: int) -> None:
+    assert new(db.insert_many_if_new(texts, keys=KEYS, batch=batch)) == NEW
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pyarrow.array(KEYS),
+        pyarrow.array([key.encode() for key in KEYS]),
+        pyarrow.array([key.encode() for key in KEYS], pyarrow.large_binary()),
+        pyarrow.chunked_array([KEYS[:3], KEYS[3:]]),
+        polars.Series(KEYS),
+        [key.encode() for key in KEYS],
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_columns_of_keys(db: simdb.Database, keys: Any) -> None:
+    assert new(db.insert_many_if_new(pyarrow.array(TEXTS), keys=keys)) == NEW
+    assert all(key in db for key in KEYS[:70])
+
+
+SPREAD = (numpy.arange(50, dtype=numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)).astype(numpy.uint64)
+
+
+@pytest.mark.parametrize(
+    "fingerprints",
+    [
+        SPREAD,
+        numpy.repeat(SPREAD, 2)[::2],
+        SPREAD[::-1][::-1],
+        memoryview(SPREAD.data),
+        pyarrow.array(SPREAD),
+        polars.Series(SPREAD),
+        [int(bits) for bits in SPREAD],
+        list(SPREAD),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_columns_of_fingerprints(bits: simdb.Database, fingerprints: Any) -> None:
+    keys = [str(number) for number in range(50)]
+    assert all(new(bits.insert_many_if_new(fingerprints, keys=keys)))
+    assert [document.fingerprint for document in bits.snapshot()] == [int(number) for number in SPREAD]
+    assert [found.total for found in bits.snapshot().query_many(fingerprints)] == [1] * 50
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        SPREAD.astype(numpy.int64),
+        SPREAD.astype(">u8"),
+        SPREAD.astype(numpy.uint32),
+        SPREAD.astype(numpy.float64),
+        SPREAD.reshape(5, 10),
+        pyarrow.array([1.5]),
+        pyarrow.array([[1], [2]]),
+        "one text",
+        b"bytes",
+    ],
+    ids=str,
+)
+def test_columns_of_other_kinds_are_refused(bits: simdb.Database, wrong: Any) -> None:
+    with pytest.raises((TypeError, simdb.InputError)):
+        list(bits.insert_many_if_new(wrong, keys=[str(number) for number in range(len(wrong))]))
+    with pytest.raises((TypeError, simdb.InputError)):
+        bits.snapshot().query_many(wrong)
+    assert len(bits) == 0
+
+
+@pytest.mark.parametrize("texts", [pyarrow.array(["x", None]), ["x", None], polars.Series(["x", None])], ids=str)
+def test_a_null_is_no_text_and_has_its_index(db: simdb.Database, texts: Any) -> None:
+    with pytest.raises(simdb.InputError) as error:
+        list(db.insert_many_if_new(texts, keys=["a", "b"]))
+    assert error.value.index == 1 and len(db) == 0
+
+
+def test_a_null_key_has_its_index(db: simdb.Database) -> None:
+    with pytest.raises(simdb.InputError) as error:
+        list(db.insert_many_if_new(pyarrow.array(["x", "y"]), keys=pyarrow.array(["a", None])))
+    assert error.value.index == 1 and len(db) == 0
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b", "c"], pyarrow.array(["a"])], ids=str)
+def test_there_are_as_many_keys_as_documents(db: simdb.Database, keys: Any) -> None:
+    for texts in (pyarrow.array([FOX, FOX]), [FOX, FOX]):
+        with pytest.raises(ValueError):
+            list(db.insert_many_if_new(texts, keys=keys))
+
+
+def test_a_column_needs_keys(db: simdb.Database) -> None:
+    with pytest.raises(TypeError, match="keys"):
+        db.insert_many_if_new(pyarrow.array(TEXTS))
+
+
+def test_a_bad_document_ends_its_batch_and_not_those_before(db: simdb.Database) -> None:
+    documents = [(key, text_of(number)) for number, key in enumerate(KEYS)]
+    documents[57] = ("", "no key")
+    verdicts = db.insert_many_if_new(documents, batch=10)
+    seen = []
+    with pytest.raises(simdb.InputError) as error:
+        for verdict in verdicts:
+            seen.append(verdict)
+    assert error.value.index == 57 and len(seen) == 50 == len(db)
+    assert list(verdicts) == []
+
+
+def test_items_of_another_kind_are_named(db: simdb.Database) -> None:
+    for wrong in (["text"], [("a", "b", "c")], [("a", 1.5)], [7]):
+        with pytest.raises(TypeError):
+            list(db.insert_many_if_new(wrong))  # type: ignore[arg-type]
+    with pytest.raises(simdb.InputError):
+        list(db.insert_many_if_new([("a", FOX)], batch=0))
+
+
+def test_an_exception_of_the_iterable_comes_through(db: simdb.Database) -> None:
+    def documents() -> Iterator[tuple[str, str]]:
+        yield "a", FOX
+        raise LookupError("the source is gone")
+
+    with pytest.raises(LookupError):
+        list(db.insert_many_if_new(documents()))
+    assert len(db) == 0
+
+
+def test_the_iterable_may_use_the_database(db: simdb.Database) -> None:
+    def documents() -> Iterator[tuple[str, str]]:
+        for number in range(30):
+            db.insert_if_new(f"other {number}", text_of(1_000 + number))
+            yield str(number), text_of(number)
+
+    assert all(new(db.insert_many_if_new(documents(), batch=7))) and len(db) == 60
+
+
+def test_who_asks_for_a_verdict_while_another_does_is_told(db: simdb.Database) -> None:
+    def documents() -> Iterator[tuple[str, str]]:
+        yield "a", FOX
+        with pytest.raises(RuntimeError, match="already"):
+            next(verdicts)
+        yield "b", text_of(1)
+
+    verdicts = db.insert_many_if_new(documents())
+    assert new(verdicts) == [True, True] and list(verdicts) == []
+
+
+def test_documents_and_pairs_may_be_mixed(db: simdb.Database) -> None:
+    fingerprinter = db.fingerprinter()
+    mixed: list[Any] = []
+    for number in range(20):
+        if number % 3:
+            mixed.append((str(number), text_of(number)))
+        else:
+            mixed.append(fingerprinter.document(str(number), text_of(number), scope="s", seen=number))
+    assert all(new(db.insert_many_if_new(mixed)))
+    assert [document.key for document in db.snapshot()] == [str(number) for number in range(20)]
+    stored = db.get("3")
+    assert stored == mixed[3] and stored is not None and stored.scope == "s"
+
+
+def test_what_was_read_is_durable_and_a_loop_may_end_early(path: Path) -> None:
+    db = simdb.open(path)
+    verdicts = db.insert_many_if_new(((key, text_of(n)) for n, key in enumerate(KEYS)), batch=10)
+    for _ in range(25):
+        next(verdicts)
+    assert len(db) == 30
+    db.close()
+
+
+def test_verdicts_that_nobody_asks_for_are_warned_of(db: simdb.Database) -> None:
+    with pytest.warns(RuntimeWarning, match="nothing was stored"):
+        verdicts = db.insert_many_if_new([("a", FOX)])
+        del verdicts
+    assert len(db) == 0
+
+
+def test_fingerprints_of_many_are_those_of_each(db: simdb.Database) -> None:
+    fingerprinter = simdb.Fingerprinter()
+    each = [fingerprinter.fingerprint(text) for text in [*TEXTS, "short"]]
+    assert each[-1] is None and each[0] is not None
+    assert fingerprinter.fingerprint_many([*TEXTS, "short"]) == each
+    assert fingerprinter.fingerprint_many(pyarrow.array([*TEXTS, "short"])) == each
+    document = fingerprinter.document("a", TEXTS[0])
+    assert document.fingerprint == each[0] and document.sketch is not None
+
+
+def test_pairs_and_clusters(bits: simdb.Database) -> None:
+    near = [(str(number), (number % 10) * 0x9E3779B97F4A7C15 % 2**64 ^ 1 << number % 3) for number in range(60)]
+    list(bits.insert_many_if_new(near, on_match="link"))
+    pairs = list(bits.pairs(3))
+    brute = sum(
+        simdb.distance(a, b) <= 3 for place, (_, a) in enumerate(near) for _, b in near[place + 1 :]
+    )
+    assert len(pairs) == brute and {pair.distance for pair in pairs} <= {0, 1, 2}
+    clusters = list(bits.clusters(3, survivor=["earliest", "shortest_key"]))
+    assert len(clusters) == 10 and sum(len(cluster) for cluster in clusters) == 60
+    assert clusters[0].survivor == clusters[0][0] and clusters[0].duplicates == tuple(clusters[0])[1:]
+    with bits.snapshot() as one, bits.snapshot() as other:
+        assert len(list(one.pairs(0, other=other))) > 60
+    search = bits.pairs(64)
+    next(search)
+    search.close()
+    assert list(search) == []
+    assert bits.delete_duplicates(3) == 50 and len(bits) == 10
+    with pytest.raises(simdb.InputError):
+        list(bits.pairs(65))
+    with pytest.raises(simdb.InputError):
+        bits.clusters(survivor=["best"])  # type: ignore[list-item]
+
+
+def test_duplicates_among_texts() -> None:
+    texts = [FOX, text_of(1), FOX + " again", "short", text_of(1), "short", "other"]
+    assert simdb.duplicates(texts) == [None, None, 0, None, 1, 3, None]
+    assert simdb.duplicates(pyarrow.array(texts)) == [None, None, 0, None, 1, 3, None]
+    assert simdb.duplicates([]) == []
+    with pytest.raises(simdb.InputError):
+        simdb.duplicates(["a", None])  # type: ignore[list-item]
+    with pytest.raises((TypeError, simdb.InputError)):
+        simdb.duplicates([7])  # type: ignore[list-item]
+
+
+def test_duplicates_of_real_pages_are_near_to_what_stays(pages: list[dict[str, Any]]) -> None:
+    fingerprinter = simdb.Fingerprinter()
+    texts = [fingerprinter.text_of_html(page["html"]) for page in pages]
+    kept = simdb.duplicates(texts)
+    duplicates = [(place, of) for place, of in enumerate(kept) if of is not None]
+    assert 200 < len(duplicates) < 250
+    for place, of in duplicates:
+        assert kept[of] is None and of < place
+        a, b = fingerprinter.fingerprint(texts[place]), fingerprinter.fingerprint(texts[of])
+        assert a is not None and b is not None and simdb.distance(a, b) <= 10
