@@ -7,6 +7,11 @@ Each document has about 8 KB, is made of words of a real manual, and every fourt
 word in a hundred changed. Each peer is asked of each document whether something near is there, and stores it if not.
 What is found is asserted before the times are given: each copy is found. Times are those of the processor, of the whole
 process, so that threads do not count for less; the median of the passes and their range. The peers take turns.
+
+With `--rust` the same documents, and a million fingerprints, go through `src/bin/batches.rs` too, to see what Python adds:
+
+    cargo build --release --manifest-path benches/peers/Cargo.toml --bin batches
+    python benches/peers/python_index.py --rust benches/peers/target/release/batches
 """
 
 import argparse
@@ -15,8 +20,10 @@ import json
 import random
 import re
 import statistics
+import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import datasketch
@@ -70,11 +77,12 @@ def by_datasketch(texts: list[str]) -> list[bool]:
     return found
 
 
-def by_simhash(texts: list[str]) -> list[bool]:
+def by_simhash(texts: list[str], features: Callable[[str], str | list[str]] = str) -> list[bool]:
+    """With the features of its own, sequences of four characters, or with those that are given."""
     index = simhash.SimhashIndex([], k=8)
     found = []
     for number, text in enumerate(texts):
-        made = simhash.Simhash(re.findall(r"[\w]+", text.lower()))
+        made = simhash.Simhash(features(text))
         near = index.get_near_dups(made)
         found.append(bool(near))
         if not near:
@@ -82,17 +90,57 @@ def by_simhash(texts: list[str]) -> list[bool]:
     return found
 
 
+def by_simhash_of_words(texts: list[str]) -> list[bool]:
+    return by_simhash(texts, lambda text: re.findall(r"[\w]+", text.lower()))
+
+
+def beside_rust(program: Path, texts: list[str], passes: int) -> None:
+    """What batches take from Python and from Rust."""
+    keys = [f"https://example.org/{number}" for number in range(1_000_000)]
+    bits = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(1_000_000)]
+    for what, given, options, scheme in [
+        ("texts", [text.replace("\n", " ") for text in texts], [], None),
+        ("fingerprints", bits, ["--fingerprints"], "external"),
+    ]:
+        times: dict[str, list[float]] = {"Python": [], "Rust": []}
+        for _ in range(passes):
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                with open(folder / "lines", "w") as lines:
+                    for key, one in zip(keys, given):
+                        lines.write(f"{key}\t{one if isinstance(one, str) else format(one, '016x')}\n")
+                ran = subprocess.run(
+                    [program, folder / "lines", folder / "rust.simdb", *options], capture_output=True, check=True, text=True
+                )
+                seconds, found = ran.stdout.split()
+                times["Rust"].append(float(seconds))
+                begun = time.process_time()
+                with simdb.open(folder / "python.simdb", scheme=scheme) as db:
+                    verdicts = db.insert_many_if_new(given, keys=keys[: len(given)])
+                    duplicates = sum(verdict.is_duplicate for verdict in verdicts)
+                times["Python"].append(time.process_time() - begun)
+                assert duplicates == int(found)
+        medians = {name: statistics.median(taken) for name, taken in times.items()}
+        for name, taken in times.items():
+            print(f"{what} from {name}: {medians[name]:.2f} s ({min(taken):.2f} to {max(taken):.2f})")
+        print(f"{what}: Python takes {medians['Python'] / medians['Rust']:.2f}x")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", type=int, default=2_000)
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--rust", type=Path)
     arguments = parser.parse_args()
     texts = documents(arguments.documents)
+    if arguments.rust is not None:
+        beside_rust(arguments.rust, texts, arguments.passes)
     peers = {
         "simdb, batches": by_simdb,
         "simdb, one by one": by_simdb_one_by_one,
         "datasketch MinHashLSH, 128 permutations": by_datasketch,
-        "simhash SimhashIndex": by_simhash,
+        "simhash SimhashIndex, its own features": by_simhash,
+        "simhash SimhashIndex, words": by_simhash_of_words,
     }
     times: dict[str, list[float]] = {name: [] for name in peers}
     copies = [number % 4 == 3 for number in range(len(texts))]

@@ -26,16 +26,22 @@ struct Queries {
 
 impl Peer for Queries {
     fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>> {
-        Ok((max_distance == self.max_distance).then(|| self.index.query(&fingerprint).len() as u64))
+        Ok(
+            (max_distance == self.max_distance)
+                .then(|| self.index.query(&fingerprint).len() as u64),
+        )
     }
 }
 
 pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let exclusive = options.max_distance as usize + 1;
     if options.blocks <= exclusive {
-        return Err(
-            format!("max distance {} needs at least {} blocks", options.max_distance, exclusive + 1).into()
-        );
+        return Err(format!(
+            "max distance {} needs at least {} blocks",
+            options.max_distance,
+            exclusive + 1
+        )
+        .into());
     }
     let mut index = SimHashIndex::new(options.blocks, exclusive);
     let inserted = task.insert(|first, fingerprints| {
@@ -46,8 +52,15 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     })?;
     let settings = json!({ "blocks": options.blocks, "max_distance": options.max_distance });
     let mut report = measure::report("gaoya", measure::version_of("gaoya"), settings, inserted);
-    let mut queries = Queries { index, max_distance: options.max_distance };
-    let query_us = if inserted.complete { task.query(&mut queries)? } else { Value::Null };
+    let mut queries = Queries {
+        index,
+        max_distance: options.max_distance,
+    };
+    let query_us = if inserted.complete {
+        task.query(&mut queries)?
+    } else {
+        Value::Null
+    };
     report.insert(
         "steady".into(),
         json!({ "query_us": query_us, "memory": measure::memory()?, "disk": null, "reopen_seconds": null }),

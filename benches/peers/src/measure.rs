@@ -54,13 +54,26 @@ pub(crate) struct Questions {
 impl Questions {
     pub(crate) fn read(max_distance: u32, queries: &Path, answers: &Path) -> Result<Self> {
         let bytes = fs::read(answers).map_err(|error| format!("{}: {error}", answers.display()))?;
-        let answers =
-            bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word).into()).collect::<Vec<_>>();
+        let answers = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word).into())
+            .collect::<Vec<_>>();
         let queries = Words::open(queries)?.collect::<Result<Vec<_>>>()?;
         if answers.is_empty() || queries.len() < answers.len().max(LEAST_QUERIES) {
-            return Err(format!("{} answers to {} queries are too few", answers.len(), queries.len()).into());
+            return Err(format!(
+                "{} answers to {} queries are too few",
+                answers.len(),
+                queries.len()
+            )
+            .into());
         }
-        Ok(Self { max_distance, queries, answers })
+        Ok(Self {
+            max_distance,
+            queries,
+            answers,
+        })
     }
 }
 
@@ -75,7 +88,10 @@ pub(crate) struct Inserted {
 
 impl Task {
     /// Calls `insert` with the fingerprints, a batch at a time, and the number of the first one.
-    pub(crate) fn insert(&self, mut insert: impl FnMut(u64, &[u64]) -> Result<()>) -> Result<Inserted> {
+    pub(crate) fn insert(
+        &self,
+        mut insert: impl FnMut(u64, &[u64]) -> Result<()>,
+    ) -> Result<Inserted> {
         let begin = Instant::now();
         let mut words = Words::open(&self.fingerprints)?;
         let mut fingerprints = 0;
@@ -84,7 +100,11 @@ impl Task {
             let late = begin.elapsed() > self.limit;
             if batch.is_empty() || late {
                 let seconds = begin.elapsed().as_secs_f64();
-                return Ok(Inserted { fingerprints, seconds, complete: batch.is_empty() });
+                return Ok(Inserted {
+                    fingerprints,
+                    seconds,
+                    complete: batch.is_empty(),
+                });
             }
             insert(fingerprints, &batch)?;
             fingerprints += batch.len() as u64;
@@ -97,18 +117,27 @@ impl Task {
     pub(crate) fn query(&self, peer: &mut impl Peer) -> Result<Value> {
         let mut report = Map::new();
         for questions in &self.questions {
-            report.insert(format!("k{}", questions.max_distance), self.ask(peer, questions)?);
+            report.insert(
+                format!("k{}", questions.max_distance),
+                self.ask(peer, questions)?,
+            );
         }
         Ok(Value::Object(report))
     }
 
     fn ask(&self, peer: &mut impl Peer, questions: &Questions) -> Result<Value> {
-        let Questions { max_distance, queries, answers } = questions;
+        let Questions {
+            max_distance,
+            queries,
+            answers,
+        } = questions;
         let max_distance = *max_distance;
         let begin = Instant::now();
         let (mut exact, mut found) = (true, 0);
         for (&query, &expected) in queries.iter().zip(answers) {
-            let Some(count) = peer.count(query, max_distance)? else { return Ok(Value::Null) };
+            let Some(count) = peer.count(query, max_distance)? else {
+                return Ok(Value::Null);
+            };
             exact &= count == expected;
             found += count.min(expected);
         }
@@ -143,7 +172,10 @@ impl Task {
     }
 
     /// The median time to open the file again and answer one query of distance 3.
-    pub(crate) fn reopen(&self, mut first_answer: impl FnMut(u64) -> Result<Option<u64>>) -> Result<f64> {
+    pub(crate) fn reopen(
+        &self,
+        mut first_answer: impl FnMut(u64) -> Result<Option<u64>>,
+    ) -> Result<f64> {
         let [questions, _] = &self.questions;
         let mut seconds = Vec::new();
         for _ in 0..REOPENINGS {
@@ -161,8 +193,17 @@ impl Task {
 
 /// The first part of the report of a peer, about the whole run. Each state that is measured is added to
 /// it.
-pub(crate) fn report(peer: &str, version: &str, settings: Value, inserted: Inserted) -> Map<String, Value> {
-    let Inserted { fingerprints, seconds, complete } = inserted;
+pub(crate) fn report(
+    peer: &str,
+    version: &str,
+    settings: Value,
+    inserted: Inserted,
+) -> Map<String, Value> {
+    let Inserted {
+        fingerprints,
+        seconds,
+        complete,
+    } = inserted;
     let mut report = Map::new();
     report.insert("peer".into(), peer.into());
     report.insert("version".into(), version.into());
@@ -171,7 +212,10 @@ pub(crate) fn report(peer: &str, version: &str, settings: Value, inserted: Inser
     report.insert("fingerprints".into(), fingerprints.into());
     report.insert("complete".into(), complete.into());
     report.insert("build_seconds".into(), seconds.into());
-    report.insert("inserts_per_second".into(), (fingerprints as f64 / seconds).into());
+    report.insert(
+        "inserts_per_second".into(),
+        (fingerprints as f64 / seconds).into(),
+    );
     report
 }
 
@@ -180,7 +224,11 @@ pub(crate) fn memory() -> Result<Value> {
     let status = fs::read_to_string("/proc/self/status")?;
     let bytes = |name: &str| -> Option<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+        line.split_whitespace()
+            .nth(1)?
+            .parse::<u64>()
+            .ok()
+            .map(|kibibytes| kibibytes * 1024)
     };
     let (Some(now), Some(peak)) = (bytes("VmRSS"), bytes("VmHWM")) else {
         return Err("the system does not tell how much memory this process takes".into());
@@ -197,8 +245,12 @@ pub(crate) fn disk(path: &Path) -> Result<Value> {
 /// The version of a package in this program.
 pub(crate) fn version_of(package: &str) -> &'static str {
     let lock = include_str!("../Cargo.lock");
-    let entry = lock.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{package}\"\n")));
-    entry.and_then(|entry| entry.split('"').nth(3)).unwrap_or("unknown")
+    let entry = lock
+        .split("[[package]]")
+        .find(|entry| entry.contains(&format!("name = \"{package}\"\n")));
+    entry
+        .and_then(|entry| entry.split('"').nth(3))
+        .unwrap_or("unknown")
 }
 
 /// The 64-bit little-endian words of a file.

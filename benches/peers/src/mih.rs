@@ -21,7 +21,9 @@ pub(crate) struct Options {
 
 impl Peer for RangeSearcher<'_, u64> {
     fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>> {
-        Ok(Some(self.run(fingerprint, max_distance as usize).len() as u64))
+        Ok(Some(
+            self.run(fingerprint, max_distance as usize).len() as u64
+        ))
     }
 }
 

@@ -44,7 +44,8 @@ struct Reader {
 impl Reader {
     fn new(database: &Database) -> Result<Self> {
         let txn = database.begin_read()?;
-        let open = |(rotation, definition)| -> Result<_> { Ok((rotation, txn.open_table(definition)?)) };
+        let open =
+            |(rotation, definition)| -> Result<_> { Ok((rotation, txn.open_table(definition)?)) };
         Ok(Self {
             permuted: ROTATIONS.into_iter().map(open).collect::<Result<_>>()?,
             postings: txn.open_table(POSTINGS)?,
@@ -88,7 +89,10 @@ impl Peer for Reader {
         near.dedup();
         let mut documents = 0;
         for fingerprint in near {
-            for posting in self.postings.range((fingerprint, 0)..=(fingerprint, u64::MAX))? {
+            for posting in self
+                .postings
+                .range((fingerprint, 0)..=(fingerprint, u64::MAX))?
+            {
                 posting?;
                 documents += 1;
             }
@@ -140,11 +144,19 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let version = format!("redb {}", measure::version_of("redb"));
     let settings = json!({ "cache_bytes": options.cache_bytes });
     let mut report = measure::report("plain", &version, settings, inserted);
-    let query_us = if inserted.complete { task.query(&mut Reader::new(&database)?)? } else { Value::Null };
+    let query_us = if inserted.complete {
+        task.query(&mut Reader::new(&database)?)?
+    } else {
+        Value::Null
+    };
     let memory = measure::memory()?;
     drop(database);
     let reopen = |query| Reader::new(&builder.open(&path)?)?.count(query, 3);
-    let reopen_seconds = if inserted.complete { Some(task.reopen(reopen)?) } else { None };
+    let reopen_seconds = if inserted.complete {
+        Some(task.reopen(reopen)?)
+    } else {
+        None
+    };
     report.insert(
         "steady".into(),
         json!({

@@ -5,7 +5,8 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use simdb::{
-    Cache, CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme, Snapshot,
+    Cache, CreateOptions, Database, Document, Fingerprint, OpenOptions, Prefer, Query, Scheme,
+    Snapshot,
 };
 
 use crate::measure::{self, Inserted, Peer, Result, Task};
@@ -22,7 +23,9 @@ pub(crate) struct Options {
 
 impl Peer for Snapshot {
     fn count(&mut self, fingerprint: u64, max_distance: u32) -> Result<Option<u64>> {
-        let query = Query::new(Fingerprint::from_bits(fingerprint)).near(max_distance).limit(0);
+        let query = Query::new(Fingerprint::from_bits(fingerprint))
+            .near(max_distance)
+            .limit(0);
         Ok(Some(self.query(&query)?.total()))
     }
 }
@@ -42,18 +45,28 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let inserted = task.insert(|first, fingerprints| {
         let mut txn = database.begin_write()?;
         for (number, &bits) in (first..).zip(fingerprints) {
-            let document = Document::new(number.to_le_bytes(), Fingerprint::from_bits(bits)).with_seen(0);
+            let document =
+                Document::new(number.to_le_bytes(), Fingerprint::from_bits(bits)).with_seen(0);
             txn.insert(&document)?;
         }
         Ok(txn.commit()?)
     })?;
     let settings = json!({ "cache_bytes": options.cache_bytes });
     let mut report = measure::report("simdb", measure::version_of("simdb"), settings, inserted);
-    report.insert("steady".into(), state(options, task, inserted, database, &path)?);
+    report.insert(
+        "steady".into(),
+        state(options, task, inserted, database, &path)?,
+    );
     if inserted.complete {
-        let database = Database::open(&path, &OpenOptions::new().cache(Cache::Bytes(options.cache_bytes)))?;
+        let database = Database::open(
+            &path,
+            &OpenOptions::new().cache(Cache::Bytes(options.cache_bytes)),
+        )?;
         database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
-        report.insert("compacted".into(), state(options, task, inserted, database, &path)?);
+        report.insert(
+            "compacted".into(),
+            state(options, task, inserted, database, &path)?,
+        );
     }
     Ok(Value::Object(report))
 }
@@ -66,12 +79,24 @@ fn state(
     database: Database,
     path: &Path,
 ) -> Result<Value> {
-    let query_us = if inserted.complete { task.query(&mut database.snapshot()?)? } else { Value::Null };
+    let query_us = if inserted.complete {
+        task.query(&mut database.snapshot()?)?
+    } else {
+        Value::Null
+    };
     let memory = measure::memory()?;
     drop(database);
     let open_options = OpenOptions::new().cache(Cache::Bytes(options.cache_bytes));
-    let reopen = |query| Database::open(path, &open_options)?.snapshot()?.count(query, 3);
-    let reopen_seconds = if inserted.complete { Some(task.reopen(reopen)?) } else { None };
+    let reopen = |query| {
+        Database::open(path, &open_options)?
+            .snapshot()?
+            .count(query, 3)
+    };
+    let reopen_seconds = if inserted.complete {
+        Some(task.reopen(reopen)?)
+    } else {
+        None
+    };
     Ok(json!({
         "query_us": query_us,
         "memory": memory,

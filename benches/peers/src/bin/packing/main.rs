@@ -41,10 +41,16 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    println!("| corpus | packing | rows a block | bytes a row | pack, ns a row | unpack, ns a row |");
+    println!(
+        "| corpus | packing | rows a block | bytes a row | pack, ns a row | unpack, ns a row |"
+    );
     println!("|---|---|---|---|---|---|");
     for stored in [1_000_000, 10_000_000, 100_000_000] {
-        measure(&format!("uniform/{stored:.0e}", stored = stored as f64), &[uniform(stored)], &PACKINGS)?;
+        measure(
+            &format!("uniform/{stored:.0e}", stored = stored as f64),
+            &[uniform(stored)],
+            &PACKINGS,
+        )?;
     }
     if let Some(file) = arguments.file {
         let real = rotations(&std::fs::read(file)?);
@@ -56,7 +62,11 @@ fn main() -> Result<()> {
             .enumerate()
             .map(|(n, hash)| (hash, random(n as u64) % stored))
             .collect();
-        measure(&format!("keyed/{stored:.0e}", stored = stored as f64), &[keyed], &KEYED_PACKINGS)?;
+        measure(
+            &format!("keyed/{stored:.0e}", stored = stored as f64),
+            &[keyed],
+            &KEYED_PACKINGS,
+        )?;
     }
     Ok(())
 }
@@ -72,7 +82,8 @@ fn random(n: u64) -> u64 {
 /// Rows with the gaps of `stored` random rows.
 fn uniform(stored: u64) -> Vec<u64> {
     let rows = stored.min(ROWS);
-    let part_of_range = |n| ((u128::from(random(n)) * u128::from(rows)) / u128::from(stored)) as u64;
+    let part_of_range =
+        |n| ((u128::from(random(n)) * u128::from(rows)) / u128::from(stored)) as u64;
     let mut sorted: Vec<u64> = (0..rows).map(part_of_range).collect();
     sorted.sort_unstable();
     sorted.dedup();
@@ -81,9 +92,16 @@ fn uniform(stored: u64) -> Vec<u64> {
 
 /// The fingerprints of a file in the order of each of four permuted tables.
 fn rotations(bytes: &[u8]) -> Vec<Vec<u64>> {
-    let fingerprints = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    let fingerprints = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word));
     let rotated = |by| {
-        let mut sorted: Vec<u64> = fingerprints.clone().map(|bits| bits.rotate_left(by)).collect();
+        let mut sorted: Vec<u64> = fingerprints
+            .clone()
+            .map(|bits| bits.rotate_left(by))
+            .collect();
         sorted.sort_unstable();
         sorted
     };
@@ -91,7 +109,11 @@ fn rotations(bytes: &[u8]) -> Vec<Vec<u64>> {
 }
 
 /// Prints a line for each packing of these runs.
-fn measure<Row: Copy + PartialEq>(corpus: &str, runs: &[Vec<Row>], packings: &[Packing<Row>]) -> Result<()> {
+fn measure<Row: Copy + PartialEq>(
+    corpus: &str,
+    runs: &[Vec<Row>],
+    packings: &[Packing<Row>],
+) -> Result<()> {
     let rows = runs.iter().map(Vec::len).sum::<usize>() as f64;
     let mut page = Page::EMPTY;
     for packing in packings {
@@ -102,7 +124,11 @@ fn measure<Row: Copy + PartialEq>(corpus: &str, runs: &[Vec<Row>], packings: &[P
             (packing.unpack)(&page, &mut unpacked);
         }
         if unpacked != runs.concat() {
-            return Err(format!("{corpus}: {} does not give back what it was given", packing.name).into());
+            return Err(format!(
+                "{corpus}: {} does not give back what it was given",
+                packing.name
+            )
+            .into());
         }
         let pack = nanoseconds_a_row(rows, || {
             for run in runs {
@@ -143,7 +169,11 @@ fn pack_run<Row>(packing: &Packing<Row>, mut run: &[Row], mut each: impl FnMut(&
         block.clear();
         block.resize(HEADER_BYTES, 0);
         let rows = (packing.pack)(run, &mut block);
-        assert!(rows > 0 && block.len() <= BLOCK_BYTES, "{} overfills a block", packing.name);
+        assert!(
+            rows > 0 && block.len() <= BLOCK_BYTES,
+            "{} overfills a block",
+            packing.name
+        );
         each(&block);
         run = &run[rows..];
     }
@@ -158,5 +188,10 @@ fn nanoseconds_a_row(rows: f64, mut work: impl FnMut()) -> String {
         *time = begin.elapsed().as_secs_f64() * 1e9 / rows;
     }
     times.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2} to {:.2})", times[PASSES / 2], times[0], times[PASSES - 1])
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        times[PASSES / 2],
+        times[0],
+        times[PASSES - 1]
+    )
 }

@@ -84,7 +84,11 @@ pub(crate) struct Bits<'a> {
 impl<'a> Bits<'a> {
     /// Appends to `bytes`.
     pub(crate) fn new(bytes: &'a mut Vec<u8>) -> Self {
-        Self { bytes, word: 0, used: 0 }
+        Self {
+            bytes,
+            word: 0,
+            used: 0,
+        }
     }
 
     pub(crate) fn put(&mut self, number: u64, width: usize) {
@@ -107,7 +111,8 @@ impl<'a> Bits<'a> {
 
     /// Writes the last bits, and fills the last byte with zeros.
     pub(crate) fn finish(self) {
-        self.bytes.extend(&self.word.to_le_bytes()[..self.used.div_ceil(8)]);
+        self.bytes
+            .extend(&self.word.to_le_bytes()[..self.used.div_ceil(8)]);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The ways to pack: the bytes that each writes into a block, and how it reads them back.
 
 use super::page::{
-    BLOCK_BYTES, BODY_BITS, BODY_BYTES, Bits, HEADER_BYTES, Header, Page, WORD_BITS, low_bits, width_of,
+    BLOCK_BYTES, BODY_BITS, BODY_BYTES, Bits, HEADER_BYTES, Header, Page, WORD_BITS, low_bits,
+    width_of,
 };
 
 /// A way to pack rows.
@@ -14,18 +15,54 @@ pub(crate) struct Packing<Row> {
 }
 
 pub(crate) const PACKINGS: [Packing<u64>; 7] = [
-    Packing { name: "8-byte rows", pack: pack_whole, unpack: unpack_whole },
-    Packing { name: "common leading bytes removed", pack: pack_suffixes, unpack: unpack_suffixes },
-    Packing { name: "offsets from the first row, fixed bits", pack: pack_offsets, unpack: unpack_offsets },
-    Packing { name: "gaps, fixed bits", pack: pack_gaps, unpack: unpack_gaps },
-    Packing { name: "gaps, Rice", pack: pack_rice, unpack: unpack_rice },
-    Packing { name: "gaps, 7 bits a byte", pack: pack_varints, unpack: unpack_varints },
-    Packing { name: "Elias-Fano", pack: pack_split, unpack: unpack_split },
+    Packing {
+        name: "8-byte rows",
+        pack: pack_whole,
+        unpack: unpack_whole,
+    },
+    Packing {
+        name: "common leading bytes removed",
+        pack: pack_suffixes,
+        unpack: unpack_suffixes,
+    },
+    Packing {
+        name: "offsets from the first row, fixed bits",
+        pack: pack_offsets,
+        unpack: unpack_offsets,
+    },
+    Packing {
+        name: "gaps, fixed bits",
+        pack: pack_gaps,
+        unpack: unpack_gaps,
+    },
+    Packing {
+        name: "gaps, Rice",
+        pack: pack_rice,
+        unpack: unpack_rice,
+    },
+    Packing {
+        name: "gaps, 7 bits a byte",
+        pack: pack_varints,
+        unpack: unpack_varints,
+    },
+    Packing {
+        name: "Elias-Fano",
+        pack: pack_split,
+        unpack: unpack_split,
+    },
 ];
 
 pub(crate) const KEYED_PACKINGS: [Packing<Keyed>; 2] = [
-    Packing { name: "13-byte rows", pack: pack_keyed_whole, unpack: unpack_keyed_whole },
-    Packing { name: "hash gaps and number offsets, fixed bits", pack: pack_keyed, unpack: unpack_keyed },
+    Packing {
+        name: "13-byte rows",
+        pack: pack_keyed_whole,
+        unpack: unpack_keyed_whole,
+    },
+    Packing {
+        name: "hash gaps and number offsets, fixed bits",
+        pack: pack_keyed,
+        unpack: unpack_keyed,
+    },
 ];
 
 /// The largest number of rows that fits. `fits` holds for one row. If it holds for a number, it holds for
@@ -66,7 +103,13 @@ fn pack_suffixes(rows: &[u64], block: &mut Vec<u8>) -> usize {
 }
 
 fn pack_bytes(rows: &[u64], width: usize, block: &mut Vec<u8>) -> usize {
-    Header { first: rows[0], rows: rows.len(), width, ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: rows.len(),
+        width,
+        ..Header::default()
+    }
+    .write(block);
     for row in &rows[1..] {
         block.extend(&row.to_le_bytes()[..width]);
     }
@@ -74,10 +117,17 @@ fn pack_bytes(rows: &[u64], width: usize, block: &mut Vec<u8>) -> usize {
 }
 
 fn unpack_suffixes(page: &Page, rows: &mut Vec<u64>) {
-    let Header { first, rows: count, width, .. } = Header::read(page);
+    let Header {
+        first,
+        rows: count,
+        width,
+        ..
+    } = Header::read(page);
     let mask = low_bits(width * 8);
     rows.push(first);
-    rows.extend((0..count - 1).map(|row| (first & !mask) | (page.word(HEADER_BYTES + row * width) & mask)));
+    rows.extend(
+        (0..count - 1).map(|row| (first & !mask) | (page.word(HEADER_BYTES + row * width) & mask)),
+    );
 }
 
 // Offsets and gaps, in the number of bits that the largest of the block needs.
@@ -85,7 +135,13 @@ fn unpack_suffixes(page: &Page, rows: &mut Vec<u64>) {
 fn pack_offsets(rows: &[u64], block: &mut Vec<u8>) -> usize {
     let width = |count: usize| width_of(rows[count - 1] - rows[0]);
     let count = most_rows(rows, |count| (count - 1) * width(count) <= BODY_BITS);
-    Header { first: rows[0], rows: count, width: width(count), ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: count,
+        width: width(count),
+        ..Header::default()
+    }
+    .write(block);
     let mut bits = Bits::new(block);
     for row in &rows[1..count] {
         bits.put(row - rows[0], width(count));
@@ -96,7 +152,9 @@ fn pack_offsets(rows: &[u64], block: &mut Vec<u8>) -> usize {
 
 fn unpack_offsets(page: &Page, rows: &mut Vec<u64>) {
     let header = Header::read(page);
-    unpack_fixed(page, header, rows, |offset| header.first.wrapping_add(offset));
+    unpack_fixed(page, header, rows, |offset| {
+        header.first.wrapping_add(offset)
+    });
 }
 
 fn pack_gaps(rows: &[u64], block: &mut Vec<u8>) -> usize {
@@ -109,7 +167,13 @@ fn pack_gaps(rows: &[u64], block: &mut Vec<u8>) -> usize {
         width = wider;
         count += 1;
     }
-    Header { first: rows[0], rows: count, width, ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: count,
+        width,
+        ..Header::default()
+    }
+    .write(block);
     let mut bits = Bits::new(block);
     for pair in rows[..count].windows(2) {
         bits.put(pair[1] - pair[0], width);
@@ -130,7 +194,12 @@ fn unpack_gaps(page: &Page, rows: &mut Vec<u64>) {
 /// Appends the first row, and then `row` of each number of the block.
 #[inline(always)]
 fn unpack_fixed(page: &Page, header: Header, rows: &mut Vec<u64>, mut row: impl FnMut(u64) -> u64) {
-    let Header { first, rows: count, width, .. } = header;
+    let Header {
+        first,
+        rows: count,
+        width,
+        ..
+    } = header;
     let (start, mask) = (HEADER_BYTES * 8, low_bits(width));
     rows.push(first);
     // Two loops, so the one that nearly every block takes does not carry the other.
@@ -160,7 +229,13 @@ fn pack_rice(rows: &[u64], block: &mut Vec<u8>) -> usize {
     // Evenly spread rows need one of the two largest widths, crowded rows a smaller one.
     let tried = (most.saturating_sub(3)..=most).map(|width| (share(width), width));
     let (count, width) = tried.max().unwrap_or((1, most));
-    Header { first: rows[0], rows: count, width, ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: count,
+        width,
+        ..Header::default()
+    }
+    .write(block);
     let mut bits = Bits::new(block);
     for pair in rows[..count].windows(2) {
         let gap = pair[1] - pair[0];
@@ -172,7 +247,12 @@ fn pack_rice(rows: &[u64], block: &mut Vec<u8>) -> usize {
 }
 
 fn unpack_rice(page: &Page, rows: &mut Vec<u64>) {
-    let Header { first, rows: count, width, .. } = Header::read(page);
+    let Header {
+        first,
+        rows: count,
+        width,
+        ..
+    } = Header::read(page);
     let (mut row, mut bit, mask) = (first, HEADER_BYTES * 8, low_bits(width));
     rows.push(first);
     rows.extend((1..count).map(|_| {
@@ -212,12 +292,19 @@ fn pack_varints(rows: &[u64], block: &mut Vec<u8>) -> usize {
         block.push(gap as u8);
         count += 1;
     }
-    Header { first: rows[0], rows: count, ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: count,
+        ..Header::default()
+    }
+    .write(block);
     count
 }
 
 fn unpack_varints(page: &Page, rows: &mut Vec<u64>) {
-    let Header { first, rows: count, .. } = Header::read(page);
+    let Header {
+        first, rows: count, ..
+    } = Header::read(page);
     let (mut row, mut byte) = (first, HEADER_BYTES);
     rows.push(first);
     rows.extend((1..count).map(|_| {
@@ -249,7 +336,13 @@ fn pack_split(rows: &[u64], block: &mut Vec<u8>) -> usize {
     };
     let width = (0..64).max_by_key(|&width| share(width)).unwrap_or(63);
     let count = share(width);
-    Header { first: rows[0], rows: count, width, ..Header::default() }.write(block);
+    Header {
+        first: rows[0],
+        rows: count,
+        width,
+        ..Header::default()
+    }
+    .write(block);
     let mut lower = Bits::new(block);
     for row in &rows[1..count] {
         lower.put((row - rows[0]) & low_bits(width), width);
@@ -264,7 +357,12 @@ fn pack_split(rows: &[u64], block: &mut Vec<u8>) -> usize {
 }
 
 fn unpack_split(page: &Page, rows: &mut Vec<u64>) {
-    let Header { first, rows: count, width, .. } = Header::read(page);
+    let Header {
+        first,
+        rows: count,
+        width,
+        ..
+    } = Header::read(page);
     let (start, mask) = (HEADER_BYTES * 8, low_bits(width));
     let mut byte = HEADER_BYTES + ((count - 1) * width).div_ceil(8);
     let (mut steps, mut passed) = (page.word(byte), 0);
@@ -278,7 +376,11 @@ fn unpack_split(page: &Page, rows: &mut Vec<u64>) {
         let upper = passed + u64::from(steps.trailing_zeros()) - n as u64;
         steps &= steps - 1;
         let bit = start + n * width;
-        let lower = if width <= WORD_BITS { page.bits(bit) } else { page.wide_bits(bit) };
+        let lower = if width <= WORD_BITS {
+            page.bits(bit)
+        } else {
+            page.wide_bits(bit)
+        };
         first.wrapping_add(upper << width | lower & mask)
     }));
 }
@@ -291,7 +393,11 @@ const NUMBER_BITS: usize = NUMBER_BYTES * 8;
 
 fn pack_keyed_whole(rows: &[Keyed], block: &mut Vec<u8>) -> usize {
     let count = rows.len().min(BODY_BYTES / (8 + NUMBER_BYTES));
-    Header { rows: count, ..Header::default() }.write(block);
+    Header {
+        rows: count,
+        ..Header::default()
+    }
+    .write(block);
     for (hash, number) in &rows[..count] {
         block.extend(hash.to_le_bytes());
         block.extend(&number.to_le_bytes()[..NUMBER_BYTES]);
@@ -315,7 +421,8 @@ fn pack_keyed(rows: &[Keyed], block: &mut Vec<u8>) -> usize {
         let wider = width.max(width_of(pair[1].0 - pair[0].0));
         let (lesser, greater) = (least.min(pair[1].1), greatest.max(pair[1].1));
         let numbers = (count + 1) * width_of(greater - lesser);
-        if NUMBER_BYTES + (count * wider).div_ceil(8) + numbers.div_ceil(8) > BODY_BYTES || count > BODY_BITS
+        if NUMBER_BYTES + (count * wider).div_ceil(8) + numbers.div_ceil(8) > BODY_BYTES
+            || count > BODY_BITS
         {
             break;
         }
@@ -323,7 +430,13 @@ fn pack_keyed(rows: &[Keyed], block: &mut Vec<u8>) -> usize {
         count += 1;
     }
     let number_width = width_of(greatest - least);
-    Header { first: rows[0].0, rows: count, width, number_width }.write(block);
+    Header {
+        first: rows[0].0,
+        rows: count,
+        width,
+        number_width,
+    }
+    .write(block);
     block.extend(&least.to_le_bytes()[..NUMBER_BYTES]);
     let mut hashes = Bits::new(block);
     for pair in rows[..count].windows(2) {
@@ -339,11 +452,17 @@ fn pack_keyed(rows: &[Keyed], block: &mut Vec<u8>) -> usize {
 }
 
 fn unpack_keyed(page: &Page, rows: &mut Vec<Keyed>) {
-    let Header { first, rows: count, width, number_width } = Header::read(page);
+    let Header {
+        first,
+        rows: count,
+        width,
+        number_width,
+    } = Header::read(page);
     let least = page.word(HEADER_BYTES) & low_bits(NUMBER_BITS);
     let gaps = (HEADER_BYTES + NUMBER_BYTES) * 8;
     let numbers = gaps + ((count - 1) * width).next_multiple_of(8);
-    let number = |row: usize| least + (page.bits(numbers + row * number_width) & low_bits(number_width));
+    let number =
+        |row: usize| least + (page.bits(numbers + row * number_width) & low_bits(number_width));
     let mut hash = first;
     let mut keyed = |row: usize, gap: u64| {
         hash = hash.wrapping_add(gap & low_bits(width));
@@ -376,7 +495,10 @@ mod tests {
     #[test]
     fn every_packing_gives_back_the_extremes() {
         let dense: Vec<u64> = (0..100_000).collect();
-        let cluster_and_outlier: Vec<u64> = (0..700).map(|n| n * n).chain([u64::MAX - 1, u64::MAX]).collect();
+        let cluster_and_outlier: Vec<u64> = (0..700)
+            .map(|n| n * n)
+            .chain([u64::MAX - 1, u64::MAX])
+            .collect();
         let runs = [
             &[0][..],
             &[u64::MAX],
@@ -399,7 +521,10 @@ mod tests {
         }
         for packing in &KEYED_PACKINGS {
             for run in runs {
-                let keyed: Vec<Keyed> = run.iter().map(|&hash| (hash, hash.reverse_bits() >> 24)).collect();
+                let keyed: Vec<Keyed> = run
+                    .iter()
+                    .map(|&hash| (hash, hash.reverse_bits() >> 24))
+                    .collect();
                 assert!(
                     unpacked(packing, &keyed) == keyed,
                     "{}, {} rows from {}",

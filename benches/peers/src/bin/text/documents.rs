@@ -25,8 +25,8 @@ pub(crate) fn read(path: &Path, html_field: Option<&str>) -> Result<Vec<Document
     for (number, line) in (1..).zip(open(path)?.lines()) {
         let fields: Map<String, Value> =
             serde_json::from_str(&line?).map_err(|error| wrong(number, &error.to_string()))?;
-        let document =
-            document(&fields, html_field).ok_or_else(|| wrong(number, "there is no key or no text"))?;
+        let document = document(&fields, html_field)
+            .ok_or_else(|| wrong(number, "there is no key or no text"))?;
         documents.push(document);
     }
     Ok(documents)
@@ -36,15 +36,26 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut file = BufReader::new(file);
     let is_compressed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    let reader: Box<dyn Read> =
-        if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let reader: Box<dyn Read> = if is_compressed {
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
     Ok(Box::new(BufReader::new(reader)))
 }
 
 fn document(fields: &Map<String, Value>, html_field: Option<&str>) -> Option<Document> {
-    let field = |name: &str| fields.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    let field = |name: &str| {
+        fields
+            .get(name)
+            .and_then(Value::as_str)
+            .filter(|it| !it.is_empty())
+    };
     let key = ["key", "id", "url"].into_iter().find_map(field)?.to_owned();
-    let group = fields.get("group").and_then(Value::as_str).map(str::to_owned);
+    let group = fields
+        .get("group")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     // Such a field is HTML, so it is not the text.
     let html_field = html_field.filter(|name| fields.contains_key(*name));
     let text = field("text").filter(|_| html_field != Some("text"));

@@ -56,10 +56,17 @@ enum Command {
 fn run() -> Result<()> {
     let mut output = BufWriter::new(std::io::stdout().lock());
     match Arguments::parse().command {
-        Command::Visible { documents, html_field } => {
+        Command::Visible {
+            documents,
+            html_field,
+        } => {
             for document in documents::read(&documents, html_field.as_deref())? {
                 let Document { key, group, text } = document;
-                writeln!(output, "{}", json!({ "id": key, "group": group, "text": text }))?;
+                writeln!(
+                    output,
+                    "{}",
+                    json!({ "id": key, "group": group, "text": text })
+                )?;
             }
         }
         Command::Describe { peer, texts } => {
@@ -73,8 +80,15 @@ fn run() -> Result<()> {
                 output.write_all(&description)?;
             }
         }
-        Command::Time { peer, texts, passes } => {
-            let texts: Vec<String> = documents::read(&texts, None)?.into_iter().map(|it| it.text).collect();
+        Command::Time {
+            peer,
+            texts,
+            passes,
+        } => {
+            let texts: Vec<String> = documents::read(&texts, None)?
+                .into_iter()
+                .map(|it| it.text)
+                .collect();
             let seconds = timed(&peer.describe()?, &texts, passes)?;
             let bytes: usize = texts.iter().map(String::len).sum();
             writeln!(
@@ -89,7 +103,8 @@ fn run() -> Result<()> {
 
 /// The seconds of each pass. What each pass makes must be equal to what an untimed one made before it.
 fn timed(describe: &Describe, texts: &[String], passes: usize) -> Result<Vec<f64>> {
-    let described = || -> Vec<Vec<u8>> { texts.iter().map(|text| describe(black_box(text))).collect() };
+    let described =
+        || -> Vec<Vec<u8>> { texts.iter().map(|text| describe(black_box(text))).collect() };
     let expected = described();
     let mut seconds = Vec::new();
     for _ in 0..passes {

@@ -51,10 +51,16 @@ impl Peer {
             Self::Minwise1 => simdb(Scheme::Minwise1, SketchSize::None)?,
             Self::Minwise1Sketch => simdb(Scheme::Minwise1, SketchSize::Bytes16)?,
             Self::GaoyaSimhashWords => Box::new(move |text| {
-                simhash.create_signature(whitespace_split(&text.to_lowercase())).to_le_bytes().to_vec()
+                simhash
+                    .create_signature(whitespace_split(&text.to_lowercase()))
+                    .to_le_bytes()
+                    .to_vec()
             }),
             Self::GaoyaSimhashCharacters => Box::new(move |text| {
-                simhash.create_signature(shingle_text(&text.to_lowercase(), RUN)).to_le_bytes().to_vec()
+                simhash
+                    .create_signature(shingle_text(&text.to_lowercase(), RUN))
+                    .to_le_bytes()
+                    .to_vec()
             }),
             Self::GaoyaMinhashWords => Box::new(move |text| {
                 to_bytes(&minhash.create_signature(whitespace_split(&text.to_lowercase())))
@@ -80,8 +86,12 @@ impl Peer {
             | Self::GaoyaMinhashCharacters => "gaoya",
         };
         let lock = include_str!("../../../Cargo.lock");
-        let entry = lock.split("[[package]]").find(|it| it.contains(&format!("name = \"{package}\"\n")));
-        entry.and_then(|entry| entry.split('"').nth(3)).unwrap_or("unknown")
+        let entry = lock
+            .split("[[package]]")
+            .find(|it| it.contains(&format!("name = \"{package}\"\n")));
+        entry
+            .and_then(|entry| entry.split('"').nth(3))
+            .unwrap_or("unknown")
     }
 }
 
