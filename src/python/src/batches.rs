@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyTuple};
+use pyo3::types::{PyIterator, PyList, PyTuple};
 use simdb::Policy;
 
 use crate::columns::{Column, Keys, content};
@@ -229,9 +230,12 @@ fn take(item: &Bound<'_, PyAny>, index: usize, unjudged: &mut Unjudged) -> PyRes
         unjudged.made.push((unjudged.len(), document));
         return Ok(());
     }
-    let pair: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = match item.cast::<PyTuple>() {
-        Ok(pair) => pair.extract().ok(),
-        Err(_) => None,
+    let pair: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = match item.cast::<PyList>() {
+        Ok(pair) => pair.to_tuple().extract().ok(),
+        Err(_) => item
+            .cast::<PyTuple>()
+            .ok()
+            .and_then(|pair| pair.extract().ok()),
     };
     let Some((key, given)) = pair else {
         let message = format!(
@@ -248,6 +252,25 @@ fn take(item: &Bound<'_, PyAny>, index: usize, unjudged: &mut Unjudged) -> PyRes
 impl Verdicts {
     fn __iter__(slf: Py<Self>) -> Py<Self> {
         slf
+    }
+
+    /// What is read from may be a generator that has this iterator.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.database)?;
+        // Somebody who has it uses it, so it is no garbage.
+        let Ok(state) = self.state.try_lock() else {
+            return Ok(());
+        };
+        match &state.source {
+            Source::Open(Documents::Each(documents)) => visit.call(documents),
+            Source::Open(Documents::Keyed { contents, .. }) => visit.call(contents),
+            Source::Open(Documents::Column { .. }) | Source::InUse | Source::Ended => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let source = std::mem::replace(&mut self.state().source, Source::Ended);
+        drop(source);
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Verdict>> {

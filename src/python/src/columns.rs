@@ -61,8 +61,8 @@ impl Column {
             let message = format!("a column has one dimension, and this buffer has {dimensions}");
             return Err(input_error(py, &message, None));
         }
-        // Objects, such as the texts of a numpy array, come one by one.
-        if format == "O" {
+        // Objects and texts of a numpy array come one by one.
+        if format.ends_with(['O', 'w', 's']) {
             return Ok(None);
         }
         let is_native = !format.starts_with(if cfg!(target_endian = "little") {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ def test_pairs_are_decided_in_their_order_whatever_the_batch(db: simdb.Database,
         TEXTS,
         tuple(TEXTS),
         numpy.array(TEXTS, dtype=object),
+        numpy.array(TEXTS),
     ],
     ids=lambda it: type(it).__name__,
 )
@@ -156,7 +159,8 @@ def test_a_bad_document_ends_its_batch_and_not_those_before(db: simdb.Database) 
 
 
 def test_items_of_another_kind_are_named(db: simdb.Database) -> None:
-    for wrong in (["text"], [("a", "b", "c")], [("a", 1.5)], [7]):
+    assert new(db.insert_many_if_new([["a", FOX]])) == [True]  # type: ignore[list-item]
+    for wrong in (["text"], [("a", "b", "c")], [("a", 1.5)], [7], [["a"]]):
         with pytest.raises(TypeError):
             list(db.insert_many_if_new(wrong))  # type: ignore[arg-type]
     with pytest.raises(simdb.InputError):
@@ -214,6 +218,25 @@ def test_what_was_read_is_durable_and_a_loop_may_end_early(path: Path) -> None:
         next(verdicts)
     assert len(db) == 30
     db.close()
+
+
+def test_a_generator_that_has_its_verdicts_is_garbage_like_others(path: Path) -> None:
+    def begin() -> weakref.ref[simdb.Database]:
+        db = simdb.open(path)
+
+        def documents() -> Iterator[tuple[str, str]]:
+            for number in range(100):
+                assert verdicts is not None
+                yield str(number), text_of(number)
+
+        verdicts = db.insert_many_if_new(documents(), batch=10)
+        next(verdicts)
+        return weakref.ref(db)
+
+    db = begin()
+    gc.collect()
+    assert db() is None
+    simdb.open(path).close()
 
 
 def test_verdicts_that_nobody_asks_for_are_warned_of(db: simdb.Database) -> None:
