@@ -132,7 +132,7 @@ fn in_a_crowd_the_neighbours_that_are_not_kept_are_found() -> TestResult {
     let documents = crowd(300);
     // Of the large database, the neighbours are compared, of the tiny one they are looked up.
     for is_tiny in [true, false] {
-        let folder = Folder::new()?;
+        let folder = Folder::in_memory()?;
         let database = if is_tiny {
             folder.tiny_database("d.simdb")?
         } else {
@@ -187,7 +187,7 @@ fn plain_components(documents: &[Document], max_distance: u32) -> usize {
 
 #[test]
 fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let documents = documents(600);
     let database = filled(&folder, &documents)?;
     let snapshot = database.snapshot()?;
@@ -250,7 +250,7 @@ fn every_document_is_near_to_its_survivor_which_is_the_best() -> TestResult {
 
 #[test]
 fn chains_connect_documents_that_are_far_apart_and_that_is_told() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let chain: Vec<Document> = (0..10)
         .map(|i| document(format!("c{i}"), (1 << i) - 1))
         .collect();
@@ -288,7 +288,7 @@ fn chains_connect_documents_that_are_far_apart_and_that_is_told() -> TestResult 
 
 #[test]
 fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let text = |last: &str| {
         let words: Vec<String> = (0..60).map(|i| format!("word{}", i * 7)).collect();
@@ -318,7 +318,7 @@ fn similar_documents_only_are_put_together_if_the_database_asks_for_that() -> Te
 
 #[test]
 fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let documents = documents(500);
     let database = filled(&folder, &documents)?;
     let clustering = Clustering::new().near(Near::within(3).min_similarity(0.0));
@@ -377,7 +377,7 @@ fn deletion_keeps_the_survivors_and_nothing_else_of_a_cluster() -> TestResult {
 /// What others change while the clusters are found is not touched.
 #[test]
 fn documents_that_change_meanwhile_stay() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     let pairs = [
         ("a1", 0),
@@ -429,7 +429,7 @@ fn documents_that_change_meanwhile_stay() -> TestResult {
 
 #[test]
 fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let options = CreateOptions::new().scheme(Scheme::External);
     let database = Database::create(&path, &options)?;
@@ -523,7 +523,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
 /// It was told within the transaction, so others had to wait for whoever was told.
 #[test]
 fn what_is_told_of_a_deletion_is_told_while_others_may_write() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     for is_connected in [false, true] {
         let keys = ["a", "b", "c", "d", "e"];
@@ -581,7 +581,7 @@ fn until(last: u64, seen: &mut u64) -> ControlFlow<()> {
 
 #[test]
 fn the_search_for_clusters_ends_at_each_event_at_which_nobody_wants_more() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = filled(&folder, &documents(600))?;
     let snapshot = database.snapshot()?;
     for connected in [false, true] {
@@ -614,7 +614,7 @@ fn the_search_for_clusters_ends_at_each_event_at_which_nobody_wants_more() -> Te
 /// Once the document in the middle of a chain went first, and a second run found two clusters.
 #[test]
 fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let many = (0..10_100).map(|i| document(format!("z{i}"), 0));
     let ends = |key: &str, bits| document(key, bits);
     let documents: Vec<Document> = [ends("s", 0), ends("b", 0b111)]
@@ -641,7 +641,7 @@ fn a_deletion_of_connected_documents_that_is_stopped_ends_as_if_it_had_not_been(
 
 #[test]
 fn who_is_near_to_the_survivor_by_a_chain_only_is_told_by_similarity_too() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = Database::create(folder.path("d.simdb"), &CreateOptions::new())?;
     let fingerprinter = database.fingerprinter()?;
     let words = |from: usize| {

@@ -54,7 +54,7 @@ impl Depth {
 /// Inserts a document, deletes it and inserts another with its fingerprint. Each change is pushed to a
 /// depth, and queried after.
 fn put_delete_put(first: Depth, second: Depth, third: Depth) -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let mut database = folder.tiny_database("d.simdb")?;
     let mut filler = 1;
     // An even fingerprint. The fingerprints of fillers are odd.
@@ -165,7 +165,7 @@ fn query_time(database: &Database) -> simdb::Result<Duration> {
 #[test]
 fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestResult {
     const DOCUMENTS: u64 = 60_000;
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let create = |name: &str| {
         let options = CreateOptions::new()
             .scheme(Scheme::External)
@@ -201,7 +201,7 @@ fn documents_replaced_ten_times_over_take_little_more_than_fresh_ones() -> TestR
 /// of them was merged. 50,000 documents took ten times the space that they took compacted.
 #[test]
 fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(100_000);
@@ -228,7 +228,7 @@ fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
 
 #[test]
 fn the_log_does_not_grow_with_changes_that_cancel_out() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(1_500);
@@ -274,7 +274,7 @@ fn in_turn(
 #[test]
 fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
     const HOT: u64 = 60_000;
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(2_500);
@@ -336,7 +336,7 @@ fn a_hot_fingerprint_costs_what_others_cost() -> TestResult {
 
 #[test]
 fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     drop(folder.tiny_database("d.simdb")?);
     for round in 0..30u64 {
         // Other sizes in each round. Each handle reads the levels that were written with other sizes.
@@ -365,7 +365,7 @@ fn a_reopened_database_goes_on_merging_where_it_was() -> TestResult {
 
 #[test]
 fn recent_documents_are_merged_in_a_pause() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(1_000);
@@ -390,7 +390,7 @@ fn recent_documents_are_merged_in_a_pause() -> TestResult {
 fn readers_and_writers_are_right_while_long_runs_are_merged() -> TestResult {
     const TOGETHER: u64 = 3_000;
     const COMMITS: u64 = 60;
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.database("d.simdb")?;
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // Each commit inserts documents and deletes the first third of those of the commit before.

@@ -155,7 +155,7 @@ const PLANS: [&str; 12] = [
 
 #[test]
 fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let real = fingerprints(&bundled("fp-real/fp.u64le"))?;
     // Real fingerprints that are near to others, and some that are not.
     let real: Vec<u64> = real.iter().copied().take(700).collect();
@@ -187,7 +187,7 @@ fn each_pair_comes_once_in_every_plan_at_every_distance() -> TestResult {
 
 #[test]
 fn documents_of_one_fingerprint_are_one_group() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     // Of 7 there are a few, of 6 there are more than are listed one by one, of 1 << 40 there is one.
     let few = ["a", "b", "c"].map(|key| document(key, 7));
@@ -251,7 +251,7 @@ fn documents_of_one_fingerprint_are_one_group() -> TestResult {
 
 #[test]
 fn times_and_scopes_leave_out_pairs() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = database(&folder.path("d.simdb"), "4x16")?;
     let documents = fill(&database, &(0..900).map(uniform).collect::<Vec<u64>>())?;
     let snapshot = database.snapshot()?;
@@ -273,7 +273,7 @@ fn times_and_scopes_leave_out_pairs() -> TestResult {
 
 #[test]
 fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     let documents: Vec<Document> = (0..400u64)
         .map(|i| {
@@ -352,7 +352,7 @@ fn a_least_similarity_leaves_out_pairs_that_only_look_near() -> TestResult {
 
 #[test]
 fn a_search_goes_on_from_every_position_with_what_is_left() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = database(&folder.path("d.simdb"), "6x21")?;
     fill(&database, &(0..600).map(uniform).collect::<Vec<u64>>())?;
     let snapshot = database.snapshot()?;
@@ -514,7 +514,7 @@ fn assert_goes_on(snapshots: &[(&Snapshot, Option<&Snapshot>)]) -> TestResult {
 /// pairs of its unit had been given. So these were given twice.
 #[test]
 fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distance() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let kinds = [
         (0..500).map(uniform).collect::<Vec<u64>>(),
         (0..500).map(skewed).collect(),
@@ -555,7 +555,7 @@ fn a_position_holds_over_merges_compaction_backup_and_reopening_at_every_distanc
 /// Which of two sides is the larger one is seen otherwise after a compaction, and so is where the other one is cut.
 #[test]
 fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     for (number, (more, less)) in [(7_000, 60), (300, 250)].into_iter().enumerate() {
         let [one, two] =
             ["one", "two"].map(|it| database(&folder.path(&format!("{it}{number}.simdb")), "4x16"));
@@ -600,7 +600,7 @@ fn a_position_in_two_databases_holds_over_their_compaction() -> TestResult {
 
 #[test]
 fn a_search_ends_when_nobody_wants_more() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     insert_all(&database, (0..2_000).map(|i| document(i.to_string(), i)))?;
     for most in [0, 1, 1_000] {
@@ -626,7 +626,7 @@ fn a_search_ends_when_nobody_wants_more() -> TestResult {
 
 #[test]
 fn the_command_prints_pairs_and_groups() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let database = folder.database("d.simdb")?;
     insert_all(
@@ -758,7 +758,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
 )]
 fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
     let data = real_data()?;
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .sketch_size(SketchSize::None);
@@ -798,7 +798,7 @@ fn the_pairs_of_a_million_real_fingerprints_are_all_found() -> TestResult {
 
 #[test]
 fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let near = |i: u64| uniform(i * 3) ^ 1 << (i % 64);
     for (number, (plan, other_plan, most)) in [
         ("4x16", "6x21", 90),
@@ -889,7 +889,7 @@ fn pairs_of_two_databases_are_those_of_brute_force() -> TestResult {
 
 #[test]
 fn sketches_of_other_sizes_are_not_compared() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let small = CreateOptions::new().sketch_size(SketchSize::Bytes16);
     let one = Database::create(folder.path("one.simdb"), &small)?;
     let large = CreateOptions::new().sketch_size(SketchSize::Bytes32);
@@ -921,7 +921,7 @@ fn sketches_of_other_sizes_are_not_compared() -> TestResult {
 /// Queries, verdicts and clusters had the least similarity of the database, and pairs had none.
 #[test]
 fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .sketch_size(SketchSize::Bytes16);
@@ -988,7 +988,7 @@ fn the_least_similarity_is_that_of_the_database_unless_another_is_asked_for() ->
 /// More documents than are listed at a time.
 #[test]
 fn large_groups_of_several_fingerprints_are_listed_one_after_the_other() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .sketch_size(SketchSize::Bytes16);

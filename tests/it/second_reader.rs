@@ -845,7 +845,7 @@ fn a_reader_that_knows_only_the_format_finds_the_same_in_levels_log_and_marks() 
     let queries = queries(&stored[..250]);
     let scopes = [None, Some("en"), Some("none such")];
     for plan in PLANS {
-        let folder = Folder::new()?;
+        let folder = Folder::in_memory()?;
         let path = folder.path("d.simdb");
         leave_log(fill(&path, plan, &stored)?);
         assert!(
@@ -912,7 +912,7 @@ fn assert_tables_hold(path: &Path, fingerprints: &BTreeSet<u64>) -> TestResult {
 /// Rows of up to a million documents were in the log and in memory only, even after compaction. Whoever opened the
 /// file with redb found tables without entries.
 fn tables_hold_all_rows_of(documents: u64) -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let document = |i: u64| Document::new(i.to_le_bytes(), Fingerprint::from_bits(bits(i)));
@@ -972,7 +972,7 @@ fn the_tables_in_the_file_hold_the_rows_of_700_000_documents() -> TestResult {
 
 #[test]
 fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let bits = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let options = CreateOptions::new()
@@ -1000,7 +1000,7 @@ fn it_finds_the_same_in_blocks_of_full_size() -> TestResult {
 
 #[test]
 fn it_reads_how_far_each_source_was_read() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let lines: String = (0..300u64)
         .map(|i| format!("{i}\t{:016x}\n", i << 40))
         .collect();

@@ -54,7 +54,7 @@ fn shortest(mut call: impl FnMut() -> simdb::Result<()>) -> simdb::Result<f64> {
 /// long as without.
 #[test]
 fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.database("d.simdb")?;
     let hot = |i: u64| document(format!("hot {i}"), 7).with_seen(i as i64 / 1_000);
     let other = |i: u64| document(format!("other {i}"), spread(i)).with_seen(i as i64);
@@ -100,7 +100,7 @@ fn older_documents_of_a_fingerprint_cost_a_search_by_time_nothing() -> TestResul
 /// The documents that the transaction itself has written count too, also among many that are too old.
 #[test]
 fn a_transaction_finds_its_own_recent_documents() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.database("d.simdb")?;
     insert_all(
         &database,
@@ -153,7 +153,7 @@ fn noise(seed: u64) -> Vec<u8> {
 fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const WINDOW: u64 = 120;
     const TURNS: u64 = 60;
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(32)
@@ -220,7 +220,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
 
 #[test]
 fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let database = folder.tiny_database("d.simdb")?;
     for first in (0..400).step_by(10) {
@@ -261,7 +261,7 @@ fn an_expiry_that_is_stopped_is_finished_by_the_next() -> TestResult {
 #[test]
 fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
     for other in [0, 5_000] {
-        let folder = Folder::new()?;
+        let folder = Folder::in_memory()?;
         let options = CreateOptions::new()
             .scheme(Scheme::External)
             .recent_documents(200)
@@ -311,7 +311,7 @@ fn a_scope_goes_as_a_whole_or_by_time() -> TestResult {
 /// go, removals of documents that are about to go, replacements.
 #[test]
 fn others_write_while_documents_expire() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .recent_documents(40)
@@ -369,7 +369,7 @@ fn others_write_while_documents_expire() -> TestResult {
 
 #[test]
 fn a_touched_document_stays_in_the_window() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let database = folder.tiny_database("d.simdb")?;
     let original = document("a", 7)
         .with_seen(100)
@@ -416,7 +416,7 @@ fn a_touched_document_stays_in_the_window() -> TestResult {
 
 #[test]
 fn the_program_expires_deletes_scopes_and_touches() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let path = folder.path("d.simdb");
     let lines = |first: u64, last: u64| -> String {
         let line = |i: u64| {

@@ -233,7 +233,7 @@ pub(super) fn use_damaged(
 
 #[test]
 fn the_file_that_is_damaged_below_is_sound() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     for size in SIZES {
         sound_file(&folder, &format!("{size:?}"), size)?;
         use_damaged(
@@ -248,7 +248,7 @@ fn the_file_that_is_damaged_below_is_sound() -> TestResult {
 
 #[test]
 fn a_truncated_file_is_an_error_or_found_damaged() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     sound_file(&folder, "d.simdb", SketchSize::Bytes16)?;
     let whole = fs::read(folder.path("d.simdb"))?;
     for eighths in 0..8 {

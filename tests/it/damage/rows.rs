@@ -155,7 +155,7 @@ fn new_and_old_file(folder: &Folder, size: SketchSize) -> TestResult {
 
 #[test]
 fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let size = SketchSize::Bytes16;
     new_and_old_file(&folder, size)?;
     let number = |key: u64| key;
@@ -198,7 +198,7 @@ fn a_row_that_is_missing_flipped_shortened_swapped_or_stale_is_an_error() -> Tes
 #[test]
 fn a_block_of_documents_that_is_harmed_is_an_error_with_sketches_of_every_size() -> TestResult {
     for size in SIZES {
-        let folder = Folder::new()?;
+        let folder = Folder::in_memory()?;
         new_and_old_file(&folder, size)?;
         let table = TableDefinition::<(u8, u64), &[u8]>::new("documents");
         let blocks = harm_rows!(folder, size, table, 67, |key: (u8, u64)| key, |key: &(
@@ -214,7 +214,7 @@ fn a_block_of_documents_that_is_harmed_is_an_error_with_sketches_of_every_size()
 
 #[test]
 fn a_transaction_that_met_damage_cannot_be_committed() -> TestResult {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     sound_file(&folder, "d.simdb", SIZES[0])?;
     let engine = redb::Database::open(folder.path("d.simdb"))?;
     let txn = engine.begin_write()?;

@@ -16,7 +16,7 @@ const MANY: u64 = 600;
 /// Runs a sequence on a database and on the model, and asserts that they agree. With `many`, the database
 /// has [`MANY`] documents at the beginning, which no operation of the sequence names.
 fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Folder::new()?;
+    let folder = Folder::in_memory()?;
     let mut database = folder.tiny_database("model.simdb")?;
     let mut committed = Model::default();
     if many {
