@@ -127,20 +127,18 @@ orders! {
     put_last_deleted_last_put_last_is_found: Last Last Last,
 }
 
-/// Stores the documents of a generation. All generations have the same keys and other fingerprints. It
-/// waits for merges, or the length of the log would depend on the load of the machine.
+/// Stores the documents of a generation. All generations have the same keys and other fingerprints. It waits
+/// for merges after each commit, or the size of the file would depend on the load of the machine.
 fn generation(database: &Database, documents: u64, generation: u64) -> simdb::Result<()> {
     let bits = |i: u64| (i + generation * documents + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for first in (0..documents).step_by(500) {
+    for first in (0..documents).step_by(5_000) {
         insert_all(
             database,
-            (first..first + 500).map(|i| document(i.to_le_bytes(), bits(i))),
+            (first..first + 5_000).map(|i| document(i.to_le_bytes(), bits(i))),
         )?;
-        if first % 5_000 == 0 {
-            database.settle()?;
-        }
+        database.settle()?;
     }
-    database.settle()
+    Ok(())
 }
 
 /// The shortest time of several rounds of 2,000 queries.
@@ -220,7 +218,7 @@ fn few_documents_replaced_ten_times_over_do_not_fill_the_log() -> TestResult {
     database.compact(go_on)?;
     let compacted = stored()?;
     assert!(
-        replaced <= 3 * compacted,
+        replaced <= 4 * compacted,
         "{replaced} bytes, compacted {compacted}"
     );
     Ok(())
