@@ -7,8 +7,6 @@
     )
 )]
 
-#[cfg(feature = "serve")]
-mod admin;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
@@ -38,6 +36,8 @@ mod planted;
 mod process;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "serve")]
+mod serving;
 mod sketch;
 pub mod source;
 mod sql_join;
@@ -59,7 +59,9 @@ pub use fingerprint::Fingerprint;
 pub use memory::Cache;
 pub use plan::Prefer;
 #[cfg(feature = "serve")]
-pub use serve::AdminSocket;
+pub use serve::Server;
+#[cfg(all(unix, feature = "serve"))]
+pub use serve::{Client, ClientOptions, ClientTicket};
 pub use sketch::{Similarity, Sketch, SketchSize};
 pub use store::{FORMAT_VERSION, MissingDocuments, SalvageReport};
 pub use text::Scheme;

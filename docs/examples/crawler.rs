@@ -55,7 +55,7 @@ fn main() -> Result<(), Failure> {
     )?;
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
 
-    let database = Database::open_or_create(&path, &CreateOptions::new().admin(true))?;
+    let database = Database::open_or_create(&path, &CreateOptions::new().serve(true))?;
     let rule = Fingerprinting::new(database.scheme(), None)?.sketch_size(database.sketch_size());
     // Verdicts come before the commit. So a page that is printed twice after a kill is possible, and none is missing.
     let writer = database.writer(WriterOptions::new().answers(Answers::Decided))?;

@@ -17,7 +17,7 @@ use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::verbs::{self, DatabaseVerb};
-use super::{create, dedup, eval, fingerprint, ingest, load, manual, plan, salvage};
+use super::{create, dedup, eval, fingerprint, load, manual, plan, salvage, serve};
 
 /// A command, which is its arguments.
 pub(super) trait Command {
@@ -82,11 +82,10 @@ struct Cli {
 enum Commands {
     /// Create a database
     Create(create::Arguments),
-    /// Read documents, store them, and print every near-duplicate
-    #[command(visible_alias = "add")]
-    Ingest(ingest::Arguments),
     #[command(flatten)]
     Database(DatabaseVerb),
+    /// Open a database for other processes
+    Serve(serve::Arguments),
     /// Copy the records of inputs that are no near-duplicates of others
     ///
     /// Without a database, the default distance is 10 where sketches are compared
@@ -114,7 +113,10 @@ enum Commands {
 
 /// The commands as the help shows them, the main job first.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Find near-duplicates", &["ingest", "query", "dedup"]),
+    (
+        "Find near-duplicates",
+        &["ingest", "query", "dedup", "serve"],
+    ),
     (
         "Look after a database",
         &[
@@ -205,8 +207,8 @@ impl Commands {
     fn command(&self) -> &dyn Command {
         match self {
             Self::Create(command) => command,
-            Self::Ingest(command) => command,
             Self::Database(command) => command,
+            Self::Serve(command) => command,
             Self::Dedup(command) => command,
             Self::Load(command) => command,
             Self::Salvage(command) => command,

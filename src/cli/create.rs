@@ -16,6 +16,13 @@ pub(super) struct Arguments {
     #[arg(value_name = "DB")]
     database: PathBuf,
 
+    #[command(flatten)]
+    settings: NewDatabase,
+}
+
+/// What a database is created with. What is not given is as [`CreateOptions`] has it.
+#[derive(clap::Args)]
+pub(super) struct NewDatabase {
     /// The distance, inclusive, at which documents match if a command names none [default: 8 for texts with
     /// sketches; without sketches 5 for minwise, 3 for simhash and external]
     #[arg(long, value_name = "K", value_parser = max_distance_parser(), allow_negative_numbers = true)]
@@ -31,10 +38,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "S", value_parser = similarity_parser, allow_negative_numbers = true)]
     min_similarity: Option<f64>,
 
-    /// How many documents there will be; the tables are chosen for so many
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// How many documents there will be; the tables are chosen for so many [default: 1000000]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = expected_documents, allow_negative_numbers = true)]
-    expect: u64,
+    expect: Option<u64>,
 
     /// What matters in the choice of the tables
     #[arg(
@@ -52,16 +59,20 @@ pub(super) struct Arguments {
 
     /// How fingerprints are made from texts: `simhash-1`, `simhash-2`, `minwise-1`, `minwise-short-1` for
     /// sentences, `content-1` for the main content of HTML pages, or `external` if they are made elsewhere
-    #[arg(long, value_name = "NAME", default_value_t)]
-    scheme: Scheme,
+    /// [default: minwise-1]
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<Scheme>,
 }
 
-impl Command for Arguments {
-    fn run(&self, output: &mut Output) -> CommandResult {
-        let mut options = CreateOptions::new()
-            .scheme(self.scheme)
-            .expected_documents(self.expect)
-            .prefer(self.prefer);
+impl NewDatabase {
+    pub(super) fn options(&self) -> CreateOptions {
+        let mut options = CreateOptions::new().prefer(self.prefer);
+        if let Some(documents) = self.expect {
+            options = options.expected_documents(documents);
+        }
+        if let Some(scheme) = self.scheme {
+            options = options.scheme(scheme);
+        }
         if let Some(max_distance) = self.max_distance {
             options = options.max_distance(max_distance);
         }
@@ -74,7 +85,13 @@ impl Command for Arguments {
         if let Some(plan) = &self.plan {
             options = options.plan(plan);
         }
-        let database = Database::create(&self.database, &options)?;
+        options
+    }
+}
+
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let database = Database::create(&self.database, &self.settings.options())?;
         let stats = database.snapshot()?.stats()?;
         let mut line = format!(
             "created {}: scheme {}, plan {}, max distance {}",

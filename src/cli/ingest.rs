@@ -5,32 +5,29 @@ use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::ingest::{Ingest, Ingested, Records, Reread};
-#[cfg(unix)]
-use crate::serve::socket_beside;
-use crate::{AdminSocket, CreateOptions, Database, Error, OnMatch, Policy, Scheme, SketchSize};
+use crate::{CreateOptions, Database, Error, OnMatch, Policy, Scheme, Server, SketchSize};
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 
 #[cfg(unix)]
 use super::answer::chain;
 use super::answer::{Answer, CommandResult, Failure};
 use super::arguments::{BoundArguments, Reading};
-use super::commands::Command;
 use super::console::Console;
 use super::ingest_report::{IngestReport, print_ingested, print_largest_groups};
 use super::open::Opening;
 use super::output::Output;
 use super::same_file::{are_same_file, is_no_file};
 use super::units::{count, positive_count};
+use super::verbs::{self, LiveDatabase, Verb};
 use super::verification::{Verification, VerifyArguments};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The database file; created if it does not exist
-    #[arg(value_name = "DB")]
-    database: PathBuf,
+    #[command(flatten)]
+    database: LiveDatabase,
 
     /// Files, packed or not; directories, with all in them; `-` is standard input
     ///
@@ -113,80 +110,156 @@ pub(super) struct Arguments {
     rejected: Option<PathBuf>,
 }
 
-impl Command for Arguments {
-    fn run(&self, output: &mut Output) -> CommandResult {
+impl Verb for Arguments {
+    fn database(&self) -> &LiveDatabase {
+        &self.database
+    }
+
+    fn opening(&self) -> Opening {
+        Opening::Write
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        let inputs = self.inputs.iter().map(PathBuf::as_path);
+        inputs.chain(self.verify.texts()).collect()
+    }
+
+    /// Ingests into a database that is there.
+    fn run(&self, database: &Database, output: &mut Output) -> CommandResult {
         let began = Instant::now();
+        let records = self.records(output)?;
+        database.ensure_created_with(&self.options())?;
+        let server = match output.console().is_of_client() {
+            // The process that answers goes on.
+            true => None,
+            false => answer_others(database, output.console()),
+        };
+        let work = self.ingest(database, records, began, output)?;
+        self.report(work, false, database, server, output)
+    }
+
+    fn run_alone(&self, output: &mut Output) -> Option<CommandResult> {
+        Some(self.run_here_or_ask(output))
+    }
+}
+
+/// An ingestion that has ended, well or not.
+struct Work {
+    outcome: Result<Ingested, Failure>,
+    verification: Option<Arc<Verification>>,
+    can_resume: bool,
+    /// The time before the first record was read.
+    prepared: Duration,
+}
+
+impl Arguments {
+    /// Creates the database if there is none. If another process has it open, asks that one.
+    fn run_here_or_ask(&self, output: &mut Output) -> CommandResult {
+        #[cfg(unix)]
+        if self.database.socket.is_some() {
+            return verbs::run(self, output);
+        }
+        let began = Instant::now();
+        let mut records = self.records(output)?;
+        let (database, is_new) = match open_or_create(self, &mut records) {
+            Err(Error::Busy { .. }) => return verbs::run(self, output),
+            opened => opened?,
+        };
+        let server = answer_others(&database, output.console());
+        let work = self.ingest(&database, records, began, output)?;
+        if is_new && should_remove_new(&database, &work.outcome)? {
+            drop((server, database));
+            _ = fs::remove_file(&self.database.path);
+            work.outcome?;
+            output.complain("no record could be taken, so no database was created");
+            return Ok(Answer::CouldNotTell);
+        }
+        self.report(work, is_new, &database, server, output)
+    }
+
+    /// The records of the inputs, which are not read yet.
+    fn records(&self, output: &Output) -> Result<Records, Failure> {
         self.ensure_touch_has_effect()?;
-        let mut records = output
+        let records = output
             .console()
             .records(&self.inputs, self.reading.options())?;
-        self.ensure_rejected_apart(&records)?;
+        self.ensure_rejected_apart(&records, output.console())?;
         self.verify
             .check(&self.reading, self.inputs.iter(), output.console())?;
-        let (database, is_new) = open_or_create(self, &mut records)?;
-        let socket = answer_others(&database, output.console());
+        Ok(records)
+    }
+
+    fn ingest(
+        &self,
+        database: &Database,
+        records: Records,
+        began: Instant,
+        output: &mut Output,
+    ) -> Result<Work, Failure> {
         let verification = self
             .verify
-            .open(&self.reading, &database, output.console())?;
+            .open(&self.reading, database, output.console())?;
         let prepared = began.elapsed();
         let can_resume = self.source.is_some() || !any_pipe(records.paths(), output);
         let outcome = ingest(
             self,
-            &database,
+            database,
             records,
             verification.as_ref(),
             can_resume,
             output,
         );
-        if is_new && should_remove_new(&database, &outcome)? {
-            drop((socket, database));
-            _ = fs::remove_file(&self.database);
-            outcome?;
-            output.complain("no record could be taken, so no database was created");
-            return Ok(Answer::CouldNotTell);
-        }
-        let mut ingested = outcome?;
+        Ok(Work {
+            outcome,
+            verification,
+            can_resume,
+            prepared,
+        })
+    }
+
+    /// Prints what was done, and lets others end who are being answered.
+    fn report(
+        &self,
+        work: Work,
+        is_new: bool,
+        database: &Database,
+        server: Option<Server>,
+        output: &mut Output,
+    ) -> CommandResult {
+        let mut ingested = work.outcome?;
         let failed = took_no_document(&ingested, is_new);
-        ingested.now.elapsed += prepared;
+        ingested.now.elapsed += work.prepared;
+        let verification = work.verification;
         let without_text = verification.map(|verification| verification.complain_of_missing());
         print_ingested(output, &ingested, self.reading.unit(), without_text);
-        let_others_end(socket, output);
+        let_others_end(server, output);
         if output.console().is_ended() {
-            return Err(stopped(can_resume, output));
+            return Err(stopped(work.can_resume, output));
         }
         if self.is_summary(output) {
-            print_largest_groups(output, &database)?;
+            print_largest_groups(output, database)?;
         }
         Ok(Answer::yes_unless(failed || ingested.failed > 0))
-    }
-
-    fn database(&self) -> Option<&Path> {
-        Some(&self.database)
-    }
-
-    fn ends_in_order(&self) -> bool {
-        true
     }
 }
 
 /// Lets commands of others end that are being answered, and nobody else in.
-fn let_others_end(socket: Option<AdminSocket>, output: &Output) {
-    let Some(socket) = socket else { return };
-    if socket.is_answering() {
+fn let_others_end(server: Option<Server>, output: &Output) {
+    let Some(server) = server else { return };
+    if server.is_answering() {
         output.remark("waiting for the commands of others that are being answered");
     }
-    socket.close_when_answered();
+    server.close_when_answered();
 }
 
 /// Answers commands of others about a database while the returned value lives, or until this process is to end. Without
 /// it, the work goes on.
 #[cfg(unix)]
-fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> {
-    let path = socket_beside(database.path()).unwrap_or_else(|_| database.path().into());
-    let reason = match database.admin_socket(path) {
-        Ok(socket) => {
+fn answer_others(database: &Database, console: &Console) -> Option<Server> {
+    let reason = match database.serve() {
+        Ok(server) => {
             let console = console.clone();
-            return Some(socket.stop_when(move || console.is_ended()));
+            return Some(server.stop_when(move || console.is_ended()));
         }
         Err(Error::AlreadyExists { path }) => {
             format!("{}: is in the way of the socket", path.display())
@@ -200,7 +273,7 @@ fn answer_others(database: &Database, console: &Console) -> Option<AdminSocket> 
 }
 
 #[cfg(not(unix))]
-fn answer_others(_: &Database, _: &Console) -> Option<AdminSocket> {
+fn answer_others(_: &Database, _: &Console) -> Option<Server> {
     None
 }
 
@@ -313,17 +386,18 @@ impl Arguments {
     }
 
     /// Refuses to write rejected records into the database or an input.
-    fn ensure_rejected_apart(&self, records: &Records) -> Result<(), Failure> {
+    fn ensure_rejected_apart(&self, records: &Records, console: &Console) -> Result<(), Failure> {
         let Some(rejected) = &self.rejected else {
             return Ok(());
         };
         let path = rejected.display();
-        if are_same_file(rejected, &self.database) {
+        let place = console.place_of(rejected);
+        if are_same_file(&place, &console.place_of(&self.database.path)) {
             return Err(
                 format!("{path}: rejected records cannot be written into the database").into(),
             );
         }
-        match records.paths().iter().any(|input| are_same_file(rejected, input)) {
+        match records.paths().iter().any(|input| are_same_file(&place, &console.place_of(input))) {
             true => Err(format!(
                 "{path}: is one of the inputs, and rejected records cannot be written into these; choose a file \
                  elsewhere, or leave this one out with --glob"
@@ -335,7 +409,8 @@ impl Arguments {
 
     /// Whether a summary takes the place of the lines, since nobody reads hundreds of thousands on a terminal.
     fn is_summary(&self, output: &Output) -> bool {
-        !self.print && !output.is_json() && io::stdout().is_terminal()
+        let is_asked = output.console().is_of_client();
+        !self.print && !output.is_json() && !is_asked && io::stdout().is_terminal()
     }
 
     fn ingest_settings<'d>(
@@ -376,7 +451,7 @@ impl Arguments {
 
 /// The database, and whether it is new.
 fn open_or_create(arguments: &Arguments, records: &mut Records) -> Result<(Database, bool), Error> {
-    let path: &Path = &arguments.database;
+    let path = &*arguments.database.path;
     let mut opened = Opening::Write.open(path);
     if let Err(Error::NotFound { .. }) = opened {
         match Database::create(path, &arguments.options_of_new(records)?) {

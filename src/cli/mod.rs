@@ -42,6 +42,7 @@ mod remote;
 mod report;
 mod salvage;
 mod same_file;
+mod serve;
 mod sources;
 mod stats;
 #[cfg(feature = "parquet")]

@@ -21,7 +21,7 @@ use super::console::{Console, Terminal};
 use super::output::Globals;
 use super::verbs::{DatabaseVerb, LiveDatabase};
 use crate::serve::{
-    Client, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of,
+    Caller, Frame, LONGEST_UNREAD, MOST_REQUEST_BYTES, Request, VERSION, connect, identity_of,
     line_of, socket_beside,
 };
 use crate::{Database, Error, Holder};
@@ -294,7 +294,7 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
     };
     format!(
         "{busy}{name}; it answers no commands itself: `simdb ingest` does, and so does a program that opens the \
-         database with `OpenOptions::admin(true)`; if it listens at another place, say so with `--socket PATH`; then \
+         database with `OpenOptions::serve(true)`; if it listens at another place, say so with `--socket PATH`; then \
          `simdb backup` copies it while it is in use, where a copy \
          that `cp` makes may be damaged"
     )
@@ -313,7 +313,7 @@ fn name_of_process(number: u32) -> Option<String> {
 pub(crate) fn run_for_client(
     request: &Request,
     database: &Database,
-    client: &Arc<Client>,
+    client: &Arc<Caller>,
 ) -> Result<u8, String> {
     let command = ClientCommand::parse(request.arguments()?)?;
     let terminal = ClientTerminal {
@@ -368,7 +368,7 @@ impl ClientCommand {
 /// The console of a client. Progress is shown with locks held, so `show` never waits for the client: what it cannot
 /// send at once is dropped. The other methods may wait.
 struct ClientTerminal {
-    client: Arc<Client>,
+    client: Arc<Caller>,
     has_input: bool,
     /// When progress was shown last, while it is shown.
     shown: Mutex<Option<Instant>>,
@@ -443,7 +443,7 @@ fn split_at_char_boundary(text: &str, bytes: usize) -> (&str, &str) {
 
 /// The standard input of a client. It comes in pieces.
 struct Input {
-    client: Arc<Client>,
+    client: Arc<Caller>,
     /// The bytes of the piece that are not read yet.
     left: usize,
     ended: bool,

@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     database: LiveDatabase,
 
     /// The seconds from one look to the next, 0.1 or more
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     every: Duration,
 
     /// How often it is looked [default: until Ctrl-C, or until nobody has the database open]
@@ -27,7 +27,8 @@ pub(super) struct Arguments {
     count: Option<u64>,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Parses a time: `1`, `0.5`, `60s`.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
         Ok(seconds @ 0.1..=86_400.0) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("must be 0.1 to 86400 seconds".to_owned()),

@@ -19,7 +19,7 @@ use super::remote::{Remote, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::{
-    check, clusters, compact, delete, get, load, pairs, query, report, sources, stats, top,
+    check, clusters, compact, delete, get, ingest, load, pairs, query, report, sources, stats, top,
 };
 
 /// A verb, which is its arguments.
@@ -89,6 +89,11 @@ pub(super) struct LiveDatabase {
 
 #[derive(Subcommand)]
 pub(super) enum DatabaseVerb {
+    /// Read documents, store them, and print every near-duplicate
+    ///
+    /// The database is created if it does not exist
+    #[command(visible_alias = "add")]
+    Ingest(ingest::Arguments),
     /// Print the stored documents that are near a text or a document
     #[command(visible_alias = "search")]
     #[command(
@@ -139,6 +144,7 @@ impl DatabaseVerb {
     /// The table of the verbs.
     pub(super) fn verb(&self) -> &dyn Verb {
         match self {
+            Self::Ingest(verb) => verb,
             Self::Query(verb) => verb,
             Self::Explain(verb) => verb,
             Self::Pairs(verb) => verb,

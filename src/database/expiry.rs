@@ -25,8 +25,8 @@ use crate::unix_seconds::UnixSeconds;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expiry {
-    before: Option<UnixSeconds>,
-    scopes: Option<BTreeSet<String>>,
+    pub(crate) before: Option<UnixSeconds>,
+    pub(crate) scopes: Option<BTreeSet<String>>,
 }
 
 impl Expiry {

@@ -32,10 +32,10 @@ use crate::unix_seconds::UnixSeconds;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Near {
-    pub(super) max_distance: Option<u32>,
-    pub(super) min_similarity: Option<f64>,
-    pub(super) since: Option<UnixSeconds>,
-    pub(super) scopes: Option<ScopeNames>,
+    pub(crate) max_distance: Option<u32>,
+    pub(crate) min_similarity: Option<f64>,
+    pub(crate) since: Option<UnixSeconds>,
+    pub(crate) scopes: Option<ScopeNames>,
 }
 
 /// The bounds of what is near in one database, checked.
@@ -158,7 +158,7 @@ type VerifyPair = dyn Fn(&Document, &Document) -> Result<bool, Failure> + Send +
 
 /// A function of the caller that looks last at a match. Clones share it, and it equals only these.
 #[derive(Clone)]
-pub(super) enum Verify {
+pub(crate) enum Verify {
     /// Whether a stored document matches a query.
     Stored(Arc<VerifyStored>),
     /// Whether a new document, the first, matches a stored one.
@@ -196,13 +196,13 @@ impl fmt::Debug for Verify {
 /// Which documents match, apart from the fingerprint, and the most that are listed. Queries and policies
 /// have one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Filter {
-    pub(super) near: Near,
-    pub(super) order: Order,
-    pub(super) limit: usize,
-    pub(super) verify: Option<Verify>,
+pub(crate) struct Filter {
+    pub(crate) near: Near,
+    pub(crate) order: Order,
+    pub(crate) limit: usize,
+    pub(crate) verify: Option<Verify>,
     /// The documents of these numbers do not match.
-    pub(super) ignored: Arc<Ignored>,
+    pub(crate) ignored: Arc<Ignored>,
 }
 
 impl Default for Filter {

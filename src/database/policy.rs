@@ -42,9 +42,9 @@ pub enum OnMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    pub(super) on_match: OnMatch,
-    pub(super) touch: bool,
-    pub(super) filter: Filter,
+    pub(crate) on_match: OnMatch,
+    pub(crate) touch: bool,
+    pub(crate) filter: Filter,
 }
 
 impl Policy {

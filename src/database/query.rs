@@ -22,7 +22,7 @@ use crate::sketch::{Similarity, Sketch};
 pub struct Query {
     fingerprint: Fingerprint,
     sketch: Option<Sketch>,
-    pub(super) filter: Filter,
+    pub(crate) filter: Filter,
 }
 
 impl Query {

@@ -298,6 +298,22 @@ pub enum Error {
         /// The reason why it could not be written.
         reason: String,
     },
+    /// Nobody serves the database, or whoever does does not answer. What was not answered may be done or not.
+    NotServed {
+        /// The database.
+        path: PathBuf,
+        /// What is known of the reason.
+        reason: String,
+    },
+    /// An error of the process that serves the database.
+    Served {
+        /// What a caller can do about it.
+        kind: ErrorKind,
+        /// What that process says.
+        message: String,
+    },
+    /// A policy or a query has a function, which cannot be sent to the process that serves the database.
+    NotSendable,
     /// The caller ended the operation, by the progress that it gave.
     Interrupted,
     /// The system gives no thread for the work.
@@ -339,6 +355,8 @@ pub enum ErrorKind {
     Storage,
     /// A commit failed, and it is not known whether it is in the file. Reopen the database.
     OutcomeUnknown,
+    /// Nobody serves the database. Serve it, then make the call again.
+    NotServed,
     /// The operation cannot be done as things stand. The message says what stands in its way.
     Refused,
     /// The caller ended the operation.
@@ -413,12 +431,15 @@ impl Error {
             | Self::NoThread(_)
             | Self::Storage(_) => ErrorKind::Storage,
             Self::OutcomeUnknown { .. } => ErrorKind::OutcomeUnknown,
+            Self::NotServed { .. } => ErrorKind::NotServed,
+            Self::Served { kind, .. } => *kind,
             Self::NeedsRecovery { .. }
             | Self::WouldDeadlock
             | Self::Aborted
             | Self::TooManyScopes
             | Self::TooManyDocuments
             | Self::SeveralNames { .. }
+            | Self::NotSendable
             | Self::OwnerNotKept { .. } => ErrorKind::Refused,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Verify(_) => ErrorKind::Callback,

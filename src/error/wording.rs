@@ -215,6 +215,12 @@ impl fmt::Display for Error {
                  compact it as that user, or as one who may change owners",
                 path.display()
             ),
+            Self::NotServed { path, reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Served { message, .. } => f.write_str(message),
+            Self::NotSendable => f.write_str(
+                "a function cannot be sent to the process that serves the database: leave it out, or open the \
+                 database in this process",
+            ),
             Self::OutcomeUnknown { reason } => write!(
                 f,
                 "writing failed before ({reason}), and nothing was written since: remove the cause, then open the \

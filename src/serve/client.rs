@@ -1,357 +1,849 @@
-//! The other end of a request: what it sends, what it is told, and whether it is still there.
+//! Client: a database that another process serves, with the calls of a database.
 //!
-//! Nobody is waited for longer than a while. Progress is shown with locks held, so it is sent without waiting or not at
-//! all.
+//! A client has no thread of its own. Whoever waits for an answer reads for all: one thread at a time sends and receives,
+//! and the others wait for it. What was not answered is kept, and is sent again, in its order, when the connection was
+//! lost and somebody serves again.
 
-use std::io::{self, Read as _};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::admin_socket::Sessions;
-use super::protocol::{Frame, MOST_REQUEST_BYTES, line_of};
-use crate::process::Kept;
+use super::call::Call;
+use super::caller::send_some;
+use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
+use super::resp::{AnswerScan, Value, push_request};
+use super::socket::{connect, identity_of, socket_beside};
+use super::started::Started;
+use crate::database::{Expiry, Matches, Policy, Query, Verdict};
+use crate::document::{Document, validate_key};
+use crate::error::{Error, Result};
+use crate::process::{Kept, Process};
+use crate::sketch::{Sketch, SketchSize};
+#[cfg(feature = "text")]
+use crate::text::Fingerprinter;
+use crate::text::Scheme;
 
-/// How long a client has to send its request.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a client may read nothing of what it is sent, or not say that it has written it.
-pub(crate) const LONGEST_UNREAD: Duration = Duration::from_secs(30);
-/// How long a client is waited for that keeps the socket from being closed.
-const LONGEST_AT_END: Duration = Duration::from_secs(2);
-/// How often it is looked whether a client is to be waited for any longer.
+/// The most submissions that wait for answers.
+const MOST_WAITING: usize = 20_000;
+/// The most memory for them (bytes).
+const MOST_WAITING_BYTES: usize = 64 << 20;
+/// With so many bytes to send, they are sent, also if more come.
+const MOST_UNSENT: usize = 64 << 10;
+/// How often the connection may be lost without an answer in between.
+const MOST_LOST: u32 = 5;
+/// How often who waits looks whether it waits in vain.
 const LOOK: Duration = Duration::from_millis(50);
+/// The time between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// A client that is connected.
-pub(crate) struct Client {
-    /// Reading and writing do not wait. Who waits does so in [`wait`](Self::wait).
-    stream: Arc<Kept<UnixStream>>,
-    sessions: Arc<Sessions>,
-    /// What was read and not used yet.
-    incoming: Mutex<Vec<u8>>,
-    /// The rest of a line that is being sent. At most one line waits.
-    outgoing: Mutex<Vec<u8>>,
-    has_gone: AtomicBool,
-    /// How long the client may read nothing.
-    longest_unread: Duration,
+/// How a [`Client`] finds who serves a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    timeout: Duration,
+    start: Vec<OsString>,
 }
 
-impl Client {
-    /// A client, whose stream does not wait.
-    pub(super) fn new(stream: Arc<Kept<UnixStream>>, sessions: Arc<Sessions>) -> Self {
+impl Default for ClientOptions {
+    fn default() -> Self {
         Self {
-            stream,
-            sessions,
-            incoming: Mutex::default(),
-            outgoing: Mutex::default(),
-            has_gone: AtomicBool::new(false),
-            longest_unread: LONGEST_UNREAD,
+            timeout: Duration::from_secs(5),
+            start: Vec::new(),
         }
     }
+}
 
-    /// Reads the line of the request, or says why there is none.
-    pub(super) fn request(&self) -> Result<Vec<u8>, String> {
-        self.line(MOST_REQUEST_BYTES, Some(PATIENCE))
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => {
-                    format!(
-                        "no whole request came within {} seconds",
-                        PATIENCE.as_secs()
-                    )
-                }
-                io::ErrorKind::InvalidData => {
-                    format!("the request is longer than {MOST_REQUEST_BYTES} bytes")
-                }
-                _ => format!("the request cannot be read: {error}"),
-            })
+impl ClientOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Reads a line, which has to be whole within `most`. It is returned without its end.
-    pub(crate) fn line(&self, most_bytes: usize, most: Option<Duration>) -> io::Result<Vec<u8>> {
-        let mut incoming = self.incoming.lock();
-        let begun = Instant::now();
-        let mut searched = 0;
-        loop {
-            let mut unsearched = incoming[searched..].iter();
-            if let Some(at) = unsearched.position(|&byte| byte == b'\n') {
-                let rest = incoming.split_off(searched + at + 1);
-                let mut line = std::mem::replace(&mut *incoming, rest);
-                line.pop();
-                return Ok(line);
-            }
-            searched = incoming.len();
-            if searched > most_bytes {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            let mut buffer = [0; 8 << 10];
-            let read = self.receive(&mut buffer, begun, most)?;
-            incoming.extend_from_slice(&buffer[..read]);
-        }
+    /// How long to wait for somebody who serves the database, at the beginning and after the connection was lost.
+    /// Default: 5 seconds.
+    ///
+    /// An answer may take longer. But if nothing comes for so long, it is asked whether anybody is there.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 
-    /// Reads some bytes, at least one. They have to come within `most`.
-    fn receive(
-        &self,
-        buffer: &mut [u8],
-        begun: Instant,
-        most: Option<Duration>,
-    ) -> io::Result<usize> {
-        loop {
-            match (&**self.stream).read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::IN, begun, most)?;
-                }
-                read => return read,
-            }
-        }
+    /// A command that serves the database, which is started if nobody does. The path of the database is added to it.
+    /// Default: none.
+    ///
+    /// It is in a process group of its own, and goes on when this process has ended. `["simdb", "serve", "--until-idle",
+    /// "60s"]` ends by itself. If several clients start one at once, one of them gets the database, and serves all.
+    #[must_use]
+    pub fn start(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.start = command.into_iter().map(Into::into).collect();
+        self
     }
+}
 
-    /// Waits until the stream can be read or written, or the client has gone. An error if that takes longer than
-    /// `most`, or if nobody is to wait any more.
-    fn wait(&self, what: PollFlags, begun: Instant, most: Option<Duration>) -> io::Result<()> {
-        let look = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK.as_nanos() as i64,
+/// A database that another process [serves](crate::OpenOptions::serve). It needs the feature `serve`, and a system of the
+/// Unix family.
+///
+/// Clones are the same client, and threads share it. Every answer comes when it is durable. All clients of a database
+/// share commits, as the threads of one process do.
+///
+/// * *The connection is lost*, since the other process was killed, say: the client waits until somebody serves the
+///   database again, for as long as [`ClientOptions::timeout`] says, or starts somebody. What was not answered is sent
+///   again, in its order. Nothing is stored twice by that: a document is never near to the stored one of the same key,
+///   and replaces it. So its verdict may say that it replaced itself, and the list of what was
+///   [deleted](Verdict::deleted) is empty the second time.
+/// * *Nobody serves in time*: what was not answered gets [`Error::NotServed`]. It may be stored or not, and can be
+///   submitted again. The next call tries anew.
+/// * *An error of the other process* is [`Error::Served`]. Its [kind](Error::kind) is that of the error there.
+///
+/// A client belongs to the process that made it. In a process that was forked from that one, each call is
+/// [`Error::Forked`].
+///
+/// # Example
+///
+/// ```
+/// use simdb::{Client, ClientOptions, CreateOptions, Database, Document, Fingerprint, Policy, Scheme};
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pages.simdb");
+///
+/// // In one process:
+/// let options = CreateOptions::new().scheme(Scheme::External).serve(true);
+/// let database = Database::create(&path, &options)?;
+///
+/// // In others:
+/// let client = Client::connect(&path, &ClientOptions::new())?;
+/// let document = Document::new("page", Fingerprint::from_bits(7));
+/// assert!(!client.insert_if_new(&document, &Policy::skip())?.is_duplicate());
+/// assert_eq!(client.get("page")?, Some(document));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// What a submission by a [`Client`] gives. Its answer comes when the submission is durable, or has failed.
+///
+/// If it is dropped, the submission is done all the same, and its answer is lost.
+#[must_use = "without it, nobody learns whether the document was stored"]
+pub struct ClientTicket<T = Verdict> {
+    shared: Arc<Shared>,
+    place: AnswerPlace,
+    /// What the question compares with.
+    sketch: Option<Sketch>,
+    read: fn(&Value, Option<&Sketch>) -> std::result::Result<T, String>,
+}
+
+/// Where an answer comes.
+type AnswerPlace = Arc<Mutex<Option<Result<Value>>>>;
+
+impl Client {
+    /// Connects to the process that serves the database at `path`.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotServed`] if nobody does in time. It says why, as far as that is known.
+    /// * [`Error::Io`] if the socket may not be opened.
+    pub fn connect(path: impl AsRef<Path>, options: &ClientOptions) -> Result<Self> {
+        let database = path.as_ref();
+        let database = std::path::absolute(database).map_err(Error::io(database))?;
+        let mut started = None;
+        let (stream, info) = find_server(&database, options, None, &mut started)?;
+        let state = State {
+            stream: Some(stream),
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            scan: AnswerScan::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            lost: 0,
+            heard: Instant::now(),
+            is_driven: false,
+            is_closed: false,
+            started,
         };
-        let mut at_end = None;
-        while !self.sessions.is_closing() {
-            let mut polled = [PollFd::new(&self.stream, what)];
-            match poll(&mut polled, Some(&look)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-            if most.is_some_and(|most| begun.elapsed() >= most) {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            if self.sessions.is_draining() {
-                let at_end: Instant = *at_end.get_or_insert_with(Instant::now);
-                if at_end.elapsed() >= LONGEST_AT_END {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
-        }
-        Err(io::ErrorKind::BrokenPipe.into())
+        Ok(Self {
+            shared: Arc::new(Shared {
+                database,
+                options: options.clone(),
+                info,
+                process: Process::here(),
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+            }),
+        })
     }
 
-    /// Sends a line, when the client has read what came before. If that fails, the client has gone, or counts as gone.
-    pub(crate) fn send(&self, frame: &Frame) -> io::Result<()> {
-        let mut outgoing = self.outgoing.lock();
-        self.push(&mut outgoing, true)?;
-        *outgoing = line_of(frame);
-        self.push(&mut outgoing, true)
+    /// The path of the database. It is absolute.
+    pub fn path(&self) -> &Path {
+        &self.shared.database
     }
 
-    /// Sends what is waiting, or as much as is possible without waiting.
-    fn push(&self, outgoing: &mut Vec<u8>, waits: bool) -> io::Result<()> {
-        let mut begun = Instant::now();
-        while !outgoing.is_empty() {
-            if self.has_gone.load(Ordering::Acquire) {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            let sent = match send_some(&self.stream, outgoing) {
-                Ok(sent @ 1..) => {
-                    outgoing.drain(..sent);
-                    begun = Instant::now();
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !waits => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, begun, Some(self.longest_unread))
-                }
-                _ => Err(io::ErrorKind::BrokenPipe.into()),
-            };
-            if sent.is_err() {
-                self.has_gone.store(true, Ordering::Release);
-                return Err(io::ErrorKind::BrokenPipe.into());
+    /// The scheme of the fingerprints in the database.
+    pub fn scheme(&self) -> Scheme {
+        self.shared.info.scheme
+    }
+
+    /// The max distance of queries that name none.
+    pub fn max_distance(&self) -> u32 {
+        self.shared.info.max_distance
+    }
+
+    /// The size of the sketches in the database.
+    pub fn sketch_size(&self) -> SketchSize {
+        self.shared.info.sketch_size
+    }
+
+    /// The least similarity of queries and policies that name none. `None` if there is none.
+    pub fn min_similarity(&self) -> Option<f64> {
+        self.shared.info.min_similarity
+    }
+
+    /// The fingerprinter whose fingerprints and sketches compare with those in the database. It needs the feature
+    /// `text`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ExternalScheme`] if the fingerprints are made elsewhere.
+    #[cfg(feature = "text")]
+    pub fn fingerprinter(&self) -> Result<Fingerprinter> {
+        Ok(Fingerprinter::new(self.scheme())?.with_sketch_size(self.sketch_size()))
+    }
+
+    /// Submits a document. Its ticket gives the verdict later. Answers come in the order of submission.
+    ///
+    /// If 20,000 submissions or 64 MiB of them wait for answers, this waits until some have come.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotSendable`] for a policy with a function.
+    /// * [`Error::Closed`] after [`close`](Self::close), and [`Error::Forked`] in a forked process.
+    ///
+    /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the answer.
+    pub fn submit(&self, document: &Document, policy: &Policy) -> Result<ClientTicket> {
+        self.send(&Call::Add(document.clone(), policy.clone()))
+            .map(|place| self.ticket(place, document.sketch(), read_verdict))
+    }
+
+    /// Submits a document, and waits for the verdict.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit) and of [`ClientTicket::wait`].
+    pub fn insert_if_new(&self, document: &Document, policy: &Policy) -> Result<Verdict> {
+        self.submit(document, policy)?.wait()
+    }
+
+    /// Submits many documents, and waits for their verdicts, in order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit`](Self::submit). The error of a document is in its place.
+    pub fn insert_each_if_new<'d>(
+        &self,
+        documents: impl IntoIterator<Item = &'d Document>,
+        policy: &Policy,
+    ) -> Result<Vec<Result<Verdict>>> {
+        let mut tickets = VecDeque::new();
+        let mut verdicts = Vec::new();
+        for document in documents {
+            let call = Call::Add(document.clone(), policy.clone());
+            let place = self.shared.submit(&call, false)?;
+            tickets.push_back(self.ticket(place, document.sketch(), read_verdict));
+            // Answers that are there take no memory twice.
+            if tickets.len() >= MOST_WAITING {
+                verdicts.extend(tickets.drain(..MOST_WAITING / 2).map(ClientTicket::wait));
             }
         }
+        verdicts.extend(tickets.into_iter().map(ClientTicket::wait));
+        Ok(verdicts)
+    }
+
+    /// Submits the removal of the document of a key. Its ticket gives the document, or `None` if there is none. If it had
+    /// to be sent again, it may be `None` though it was removed.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::KeyLength`] for a key that no document can have.
+    /// * [`Error::Closed`] after [`close`](Self::close), and [`Error::Forked`] in a forked process.
+    pub fn submit_delete(&self, key: impl Into<Vec<u8>>) -> Result<ClientTicket<Option<Document>>> {
+        let key = key.into();
+        validate_key(&key)?;
+        let place = self.send(&Call::Delete(key))?;
+        Ok(self.ticket(place, None, |value, _| read_document(value)))
+    }
+
+    /// Answers a query, with everything that was answered before.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotSendable`] for a query with a function.
+    /// * Those of [`ClientTicket::wait`].
+    pub fn query(&self, query: &Query) -> Result<Matches> {
+        let place = self.send(&Call::Query(query.clone()))?;
+        self.ticket(place, query.sketch(), read_matches).wait()
+    }
+
+    /// The document of a key, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyLength`] for a key that no document can have, and those of [`ClientTicket::wait`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
+        let key = key.as_ref();
+        validate_key(key)?;
+        let place = self.send(&Call::Get(key.to_vec()))?;
+        self.ticket(place, None, |value, _| read_document(value))
+            .wait()
+    }
+
+    /// Removes the document of a key, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`submit_delete`](Self::submit_delete) and of [`ClientTicket::wait`].
+    pub fn delete(&self, key: impl Into<Vec<u8>>) -> Result<Option<Document>> {
+        self.submit_delete(key)?.wait()
+    }
+
+    /// Removes all documents that an expiry names, and returns their number, as
+    /// [`Database::expire`](crate::Database::expire) does. Without a condition it removes nothing.
+    ///
+    /// If the connection is lost meanwhile, the number is that of the documents which were left.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ClientTicket::wait`].
+    pub fn expire(&self, expiry: &Expiry) -> Result<u64> {
+        if *expiry == Expiry::new() {
+            return Ok(0);
+        }
+        let place = self.send(&Call::Expire(expiry.clone()))?;
+        self.ticket(place, None, |value, _| read_number(value))
+            .wait()
+    }
+
+    /// Waits until everything that was submitted before is durable, or has failed.
+    ///
+    /// # Errors
+    ///
+    /// * The first error of a commit there since the last flush of any client.
+    /// * Those of [`ClientTicket::wait`].
+    pub fn flush(&self) -> Result<()> {
+        let place = self.send(&Call::Flush)?;
+        self.ticket(place, None, |_, _| Ok(())).wait()
+    }
+
+    /// Waits until everything that was submitted is answered, and ends the connection. This concerns all clones. A second
+    /// call does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forked`] in a forked process. Tickets give their answers.
+    pub fn close(&self) -> Result<()> {
+        self.shared.process.ensure_here()?;
+        self.shared.close();
         Ok(())
     }
 
-    /// Sends lines to a stream that does not wait, as many as it takes.
-    pub(super) fn send_to(stream: &UnixStream, frames: &[Frame]) {
-        let lines: Vec<u8> = frames.iter().flat_map(line_of).collect();
-        _ = send_some(stream, &lines);
+    fn send(&self, call: &Call) -> Result<AnswerPlace> {
+        self.shared.submit(call, true)
+    }
+
+    fn ticket<T>(
+        &self,
+        place: AnswerPlace,
+        sketch: Option<&Sketch>,
+        read: fn(&Value, Option<&Sketch>) -> std::result::Result<T, String>,
+    ) -> ClientTicket<T> {
+        ClientTicket {
+            shared: self.shared.clone(),
+            place,
+            sketch: sketch.copied(),
+            read,
+        }
     }
 }
 
-/// What commands need besides.
-#[cfg(feature = "cli")]
-impl Client {
-    /// Sends a line, if that is possible without waiting.
-    pub(crate) fn send_now(&self, frame: &Frame) {
-        let Some(mut outgoing) = self.outgoing.try_lock() else {
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("database", &self.shared.database)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> ClientTicket<T> {
+    /// Waits in this thread for the answer.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Served`] for an error of the process that serves.
+    /// * [`Error::NotServed`] if the connection was lost and nobody serves in time, or if the process that serves does
+    ///   not answer at all. The submission may be done or not, and can be made again.
+    /// * [`Error::Forked`] in a process that was forked from that of the client.
+    pub fn wait(self) -> Result<T> {
+        let answer = self.answer_before(None);
+        answer.expect("without an end, there is an answer")
+    }
+
+    /// As [`wait`](Self::wait), but no longer than `timeout`. Then it gives the ticket back.
+    ///
+    /// # Errors
+    ///
+    /// The ticket, if there is no answer in time.
+    pub fn wait_for(self, timeout: Duration) -> Result<Result<T>, Self> {
+        let end = Instant::now().checked_add(timeout);
+        self.answer_before(end).ok_or(self)
+    }
+
+    fn answer_before(&self, end: Option<Instant>) -> Option<Result<T>> {
+        let shared = &self.shared;
+        if let Err(error) = shared.process.ensure_here() {
+            return Some(Err(error));
+        }
+        let mut state = shared.state.lock();
+        if !shared.drive(&mut state, |_| self.place.lock().is_some(), end) {
+            return None;
+        }
+        drop(state);
+        let answer = self.place.lock().take();
+        let answer = answer.expect("an answer is taken once");
+        Some(answer.and_then(|value| {
+            let read = (self.read)(&value, self.sketch.as_ref());
+            read.map_err(|reason| shared.odd_answer(&reason))
+        }))
+    }
+}
+
+impl<T> fmt::Debug for ClientTicket<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTicket").finish_non_exhaustive()
+    }
+}
+
+/// What the clones of a client and their tickets share.
+struct Shared {
+    database: PathBuf,
+    options: ClientOptions,
+    info: Info,
+    process: Process,
+    state: Mutex<State>,
+    /// Signalled when nobody sends and receives any more, which is after each step.
+    changed: Condvar,
+}
+
+struct State {
+    /// `None` if the connection was lost.
+    stream: Option<Arc<Kept<UnixStream>>>,
+    /// What is to be sent by this connection.
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    scan: AnswerScan,
+    /// What was not answered, in its order.
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    /// How often the connection was lost since the last answer.
+    lost: u32,
+    /// When anything was received last, or sent after everything had been answered.
+    heard: Instant,
+    /// Whether a thread sends and receives for all.
+    is_driven: bool,
+    is_closed: bool,
+    started: Option<Started>,
+}
+
+struct Waiting {
+    request: Vec<u8>,
+    place: AnswerPlace,
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.waiting.is_empty()
+            || self.waiting.len() < MOST_WAITING && self.waiting_bytes < MOST_WAITING_BYTES
+    }
+
+    /// The connection is of no use any more. What was not answered stays.
+    fn lose(&mut self) {
+        self.stream = None;
+        self.outgoing.clear();
+        self.incoming.clear();
+        self.scan = AnswerScan::default();
+        self.lost += 1;
+    }
+
+    /// Answers everybody by an error.
+    fn fail(&mut self, error: &Error) {
+        self.lose();
+        self.lost = 0;
+        self.waiting_bytes = 0;
+        for waiting in self.waiting.drain(..) {
+            *waiting.place.lock() = Some(Err(error.clone()));
+        }
+    }
+
+    /// Takes a new connection, by which everything that was not answered is sent again.
+    fn take(&mut self, stream: Arc<Kept<UnixStream>>) {
+        self.stream = Some(stream);
+        self.heard = Instant::now();
+        for waiting in &self.waiting {
+            self.outgoing.extend_from_slice(&waiting.request);
+        }
+    }
+
+    /// Sends as much as is possible without waiting.
+    fn send(&mut self) {
+        let Some(stream) = self.stream.clone() else {
             return;
         };
-        if self.push(&mut outgoing, false).is_ok() && outgoing.is_empty() {
-            *outgoing = line_of(frame);
-            _ = self.push(&mut outgoing, false);
-        }
-    }
-
-    /// How long the client may read nothing, or not say that it has written what it was sent.
-    pub(crate) fn longest_unread(&self) -> Duration {
-        self.longest_unread
-    }
-
-    /// Reads some bytes, at least one, however long they take.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut incoming = self.incoming.lock();
-        if incoming.is_empty() {
-            return self.receive(buffer, Instant::now(), None);
-        }
-        let ready = buffer.len().min(incoming.len());
-        buffer[..ready].copy_from_slice(&incoming[..ready]);
-        incoming.drain(..ready);
-        Ok(ready)
-    }
-
-    /// Whether the client has gone, or its request is to end.
-    pub(crate) fn is_ended(&self) -> bool {
-        if self.has_gone.load(Ordering::Acquire) || self.sessions.is_closing() {
-            return true;
-        }
-        let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let answered = poll(&mut polled, Some(&now));
-        let ends = PollFlags::HUP | PollFlags::ERR;
-        let has_gone = answered.is_ok() && polled[0].revents().intersects(ends);
-        if has_gone {
-            self.has_gone.store(true, Ordering::Release);
-        }
-        has_gone
-    }
-}
-
-/// Sends some bytes. A client that has gone must not end this process by a signal, whatever the process does with
-/// signals.
-#[cfg(target_os = "linux")]
-fn send_some(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(
-        stream,
-        bytes,
-        rustix::net::SendFlags::NOSIGNAL,
-    )?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn send_some(mut stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    io::Write::write(&mut stream, bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{BufRead as _, BufReader};
-    use std::sync::Weak;
-    use std::thread;
-
-    use super::*;
-
-    const SHORT: Duration = Duration::from_millis(300);
-
-    fn pair() -> io::Result<(Client, UnixStream)> {
-        let (here, there) = UnixStream::pair()?;
-        here.set_nonblocking(true)?;
-        let sessions = Sessions::new(Weak::new(), |_, _, _| Ok(0));
-        let mut client = Client::new(Arc::new(Kept::new(here)), sessions);
-        client.longest_unread = SHORT;
-        Ok((client, there))
-    }
-
-    fn write(client: &Client) -> io::Result<()> {
-        client.send(&Frame::Out("x".repeat(1 << 16)))
-    }
-
-    fn fill(client: &Client) -> io::Error {
-        loop {
-            if let Err(error) = write(client) {
-                return error;
+        let mut sent = 0;
+        while sent < self.outgoing.len() {
+            match send_some(&stream, &self.outgoing[sent..]) {
+                Ok(more @ 1..) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                _ => return self.lose(),
             }
         }
+        self.outgoing.drain(..sent);
     }
 
-    /// Once a client that did not read was waited for without end, and with it everybody who waited for the request.
-    #[test]
-    fn a_client_that_does_not_read_counts_as_gone_after_a_while() -> io::Result<()> {
-        let (client, _there) = pair()?;
-        let begun = Instant::now();
-        assert_eq!(fill(&client).kind(), io::ErrorKind::BrokenPipe);
-        assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
-        assert!(client.is_ended());
+    /// Receives what has come, and gives it to those who wait. Says so if it is no answer.
+    fn receive(&mut self) -> std::result::Result<(), String> {
+        let Some(stream) = self.stream.clone() else {
+            return Ok(());
+        };
+        let mut buffer = [0; 64 << 10];
+        let is_lost = loop {
+            match (&**stream).read(&mut buffer) {
+                Ok(0) => break true,
+                Ok(read) => {
+                    self.incoming.extend_from_slice(&buffer[..read]);
+                    if self.incoming.len() >= 1 << 20 {
+                        break false;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
+            }
+        };
+        self.give_answers()?;
+        if is_lost {
+            self.lose();
+        }
         Ok(())
     }
 
-    /// Writes to a client that reads in more time than it may leave alone, with a pause between two lines. Whether all
-    /// was written.
-    fn is_waited_for(longest_unread: Duration) -> io::Result<bool> {
-        let (mut client, there) = pair()?;
-        client.longest_unread = longest_unread;
-        let reader = thread::spawn(move || {
-            let mut lines = BufReader::with_capacity(1 << 16, there);
-            let mut bytes = 0;
-            loop {
-                thread::sleep(longest_unread / 10);
-                match lines.read_until(b'\n', &mut Vec::new()) {
-                    Ok(read @ 1..) => bytes += read,
-                    _ => return bytes,
+    fn give_answers(&mut self) -> std::result::Result<(), String> {
+        let mut at = 0;
+        while let Some(length) = self.scan.find_end(&self.incoming[at..])? {
+            let value = Value::parse(&self.incoming[at..at + length])?;
+            at += length;
+            let waiting = self.waiting.pop_front();
+            let waiting = waiting.ok_or("an answer came that nobody has asked for")?;
+            self.waiting_bytes -= waiting.request.len();
+            self.lost = 0;
+            self.heard = Instant::now();
+            *waiting.place.lock() = Some(refused(value));
+        }
+        self.incoming.drain(..at);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Submits a call. `at_once` says whether it is sent now, or with others.
+    fn submit(&self, call: &Call, at_once: bool) -> Result<AnswerPlace> {
+        self.process.ensure_here()?;
+        let mut request = Vec::new();
+        call.push(&mut request)?;
+        let place = AnswerPlace::default();
+        let mut state = self.state.lock();
+        self.drive(&mut state, State::has_room, None);
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        if state.waiting.is_empty() {
+            state.heard = Instant::now();
+        }
+        if state.stream.is_some() {
+            state.outgoing.extend_from_slice(&request);
+        }
+        state.waiting_bytes += request.len();
+        state.waiting.push_back(Waiting {
+            request,
+            place: place.clone(),
+        });
+        if at_once || state.outgoing.len() >= MOST_UNSENT {
+            state.send();
+        }
+        if state.stream.is_none() {
+            // Somebody has to be found who serves, whether anybody waits for the answer or not.
+            self.drive(
+                &mut state,
+                |state| state.stream.is_some() || state.waiting.is_empty(),
+                None,
+            );
+        }
+        Ok(place)
+    }
+
+    /// Sends and receives until `is_done`, or until the end. Whether it is done.
+    fn drive(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        is_done: impl Fn(&State) -> bool,
+        end: Option<Instant>,
+    ) -> bool {
+        loop {
+            if is_done(state) {
+                return true;
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return false;
+            }
+            if state.is_driven {
+                let look = Instant::now() + LOOK;
+                self.changed
+                    .wait_until(state, end.map_or(look, |end| end.min(look)));
+                continue;
+            }
+            state.is_driven = true;
+            self.step(state, end);
+            state.is_driven = false;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Finds somebody who serves if there is nobody. Then sends and receives something, or waits a moment.
+    fn step(&self, state: &mut MutexGuard<'_, State>, end: Option<Instant>) {
+        if state.stream.is_none() {
+            return self.find_server_again(state);
+        }
+        state.send();
+        let Some(stream) = state.stream.clone() else {
+            return;
+        };
+        let what = match state.outgoing.is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::IN | PollFlags::OUT,
+        };
+        let polled = MutexGuard::unlocked(state, || poll_for(&stream, what, end));
+        match polled {
+            // Another thread may have lost the connection meanwhile, which is no matter.
+            true => {
+                if let Err(reason) = state.receive() {
+                    let error = self.odd_answer(&reason);
+                    state.fail(&error);
                 }
             }
-        });
-        let written = (0..30).try_for_each(|_| write(&client));
-        drop(client);
-        let read = reader.join().map_err(|_| io::ErrorKind::Other)?;
-        Ok(written.is_ok() && read > 30 << 16)
+            false if state.heard.elapsed() >= self.options.timeout => self.probe(state),
+            false => {}
+        }
     }
 
-    /// On a busy machine, the reader itself may lose its processor for so long that it counts as gone. So there are
-    /// several tries, with longer and longer times.
-    #[test]
-    fn a_client_that_reads_slowly_is_waited_for() -> io::Result<()> {
-        for longer in [1, 4, 16] {
-            if is_waited_for(SHORT * longer)? {
-                return Ok(());
+    fn find_server_again(&self, state: &mut MutexGuard<'_, State>) {
+        let found = match state.lost {
+            ..=MOST_LOST => {
+                let mut started = state.started.take();
+                let found = MutexGuard::unlocked(state, || {
+                    find_server(
+                        &self.database,
+                        &self.options,
+                        Some(&self.info),
+                        &mut started,
+                    )
+                });
+                state.started = started;
+                found.map(|(stream, _)| stream)
+            }
+            times => Err(self.not_served(format!(
+                "whoever serves it has ended {times} times before an answer came"
+            ))),
+        };
+        match found {
+            Ok(stream) => state.take(stream),
+            Err(error) => state.fail(&error),
+        }
+    }
+
+    /// Asks whether anybody is there, since nothing has come for a while.
+    fn probe(&self, state: &mut MutexGuard<'_, State>) {
+        let timeout = self.options.timeout;
+        let answers = MutexGuard::unlocked(state, || {
+            let socket = socket_beside(&self.database)?;
+            let stream = connect(&socket)?;
+            let mut request = Vec::new();
+            push_request(&mut request, &["PING"]);
+            stream.set_write_timeout(Some(timeout.max(PAUSE)))?;
+            stream.set_read_timeout(Some(timeout.max(PAUSE)))?;
+            (&stream).write_all(&request)?;
+            (&stream).read_exact(&mut [0; 1])
+        });
+        match answers {
+            Ok(()) => state.heard = Instant::now(),
+            Err(error) => {
+                let error = self.not_served(format!(
+                    "whoever serves it has not answered for {} s, and may be stopped ({error})",
+                    timeout.as_secs_f64()
+                ));
+                state.fail(&error);
             }
         }
-        panic!("it counted as gone three times")
     }
 
-    /// Progress is shown while the turn to write is held.
-    #[test]
-    fn progress_is_dropped_rather_than_waited_for_and_leaves_lines_whole() -> io::Result<()> {
-        let (client, there) = pair()?;
-        // Much more than the buffers of a socket take. Whoever waited for one would count the client as gone.
-        let sent = 20_000;
-        for number in 0..sent {
-            client.send_now(&Frame::Progress(Some((number, None, "steps".repeat(100)))));
+    fn odd_answer(&self, reason: &str) -> Error {
+        self.not_served(format!(
+            "what listens at its socket does not answer as simdb does: {reason}"
+        ))
+    }
+
+    fn not_served(&self, reason: String) -> Error {
+        Error::NotServed {
+            path: self.database.clone(),
+            reason,
         }
-        assert!(!client.is_ended());
-        let reader = thread::spawn(move || {
-            let lines = BufReader::new(there)
-                .lines()
-                .collect::<io::Result<Vec<String>>>()?;
-            lines
-                .iter()
-                .map(|line| Ok(serde_json::from_str(line)?))
-                .collect::<io::Result<Vec<Frame>>>()
-        });
-        client.send(&Frame::Exit(0))?;
-        drop(client);
-        let frames = reader.join().map_err(|_| io::ErrorKind::Other)??;
-        assert_eq!(frames.last(), Some(&Frame::Exit(0)));
-        assert!(
-            (frames.len() as u64) < sent,
-            "all {sent} went into the buffer of the socket"
-        );
-        Ok(())
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        self.drive(&mut state, |state| state.waiting.is_empty(), None);
+        state.stream = None;
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // What is not answered is unknown to a forked process.
+        if self.process.is_here() {
+            self.close();
+        }
+    }
+}
+
+/// Waits for a moment until something can be sent or received. Whether it can.
+fn poll_for(stream: &UnixStream, what: PollFlags, end: Option<Instant>) -> bool {
+    let now = Instant::now();
+    let time = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
+    let time = Timespec {
+        tv_sec: 0,
+        tv_nsec: time.as_nanos() as i64,
+    };
+    matches!(poll(&mut [PollFd::new(stream, what)], Some(&time)), Ok(1..))
+}
+
+/// Connects to whoever serves a database, and starts somebody if that is wanted.
+fn find_server(
+    database: &Path,
+    options: &ClientOptions,
+    known: Option<&Info>,
+    started: &mut Option<Started>,
+) -> Result<(Arc<Kept<UnixStream>>, Info)> {
+    let end = Instant::now() + options.timeout;
+    loop {
+        let reason = match try_server(database, known, end) {
+            Ok((stream, info)) => return Ok((Arc::new(Kept::new(stream)), info)),
+            Err(Unserved::ByNobody) if options.start.is_empty() => {
+                "nobody serves it: run `simdb serve`, or open it with `OpenOptions::serve(true)`"
+                    .to_owned()
+            }
+            Err(Unserved::ByNobody) => match Started::or_start(started, &options.start, database) {
+                Ok(said) => said,
+                Err(error) => return Err(Error::io(Path::new(&options.start[0]))(error)),
+            },
+            Err(Unserved::ForNow(reason)) => reason,
+            Err(Unserved::Refused(error)) => return Err(error),
+        };
+        if Instant::now() >= end {
+            let path = database.to_owned();
+            return Err(Error::NotServed { path, reason });
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Why there is no connection.
+enum Unserved {
+    ByNobody,
+    /// It may be otherwise soon.
+    ForNow(String),
+    Refused(Error),
+}
+
+fn try_server(
+    database: &Path,
+    known: Option<&Info>,
+    end: Instant,
+) -> std::result::Result<(UnixStream, Info), Unserved> {
+    let socket = match socket_beside(database) {
+        Ok(socket) => socket,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unserved::ByNobody),
+        Err(error) => return Err(Unserved::Refused(Error::io(database)(error))),
+    };
+    let stream = connect(&socket).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Unserved::ByNobody,
+        io::ErrorKind::WouldBlock => Unserved::ForNow("its socket has no room".to_owned()),
+        _ => Unserved::Refused(Error::io(&socket)(error)),
+    })?;
+    let info = ask_for_info(&stream, end).map_err(Unserved::ForNow)?;
+    let there = std::fs::metadata(database).map(|metadata| identity_of(&metadata));
+    if there.ok() != Some(info.file) {
+        let reason =
+            "who listens at its socket has another file open: it was moved or replaced meanwhile";
+        return Err(Unserved::ForNow(reason.to_owned()));
+    }
+    // A compaction puts another file in the place. Everything else is as it was.
+    let same = |known: &Info| {
+        Info {
+            file: info.file,
+            ..known.clone()
+        } == info
+    };
+    if known.is_some_and(|known| !same(known)) {
+        let reason = "who serves it now has another database under its name: connect anew";
+        return Err(Unserved::ForNow(reason.to_owned()));
+    }
+    match stream.set_nonblocking(true) {
+        Ok(()) => Ok((stream, info)),
+        Err(error) => Err(Unserved::Refused(Error::io(&socket)(error))),
+    }
+}
+
+/// Asks who serves what it serves.
+fn ask_for_info(stream: &UnixStream, end: Instant) -> std::result::Result<Info, String> {
+    let silent = |error: io::Error| format!("who serves it does not answer ({error})");
+    let mut request = Vec::new();
+    Call::Info
+        .push(&mut request)
+        .map_err(|error| error.to_string())?;
+    let mut incoming = Vec::new();
+    let mut scan = AnswerScan::default();
+    let mut buffer = [0; 4 << 10];
+    let left = || end.saturating_duration_since(Instant::now()).max(PAUSE);
+    stream.set_write_timeout(Some(left())).map_err(silent)?;
+    let mut stream = stream;
+    stream.write_all(&request).map_err(silent)?;
+    loop {
+        stream.set_read_timeout(Some(left())).map_err(silent)?;
+        let read = match stream.read(&mut buffer).map_err(silent)? {
+            0 => return Err("who serves it ended the connection".to_owned()),
+            read => read,
+        };
+        incoming.extend_from_slice(&buffer[..read]);
+        if let Some(length) = scan.find_end(&incoming)? {
+            let value = Value::parse(&incoming[..length])?;
+            let value = refused(value).map_err(|error| error.to_string())?;
+            return Info::read(&value);
+        }
     }
 }

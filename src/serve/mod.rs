@@ -1,28 +1,43 @@
-//! The admin socket: an open database answers other processes. It listens, lets in, and sees to it that the request is
-//! for this database; who opens it gives the function that runs the commands.
+//! Answering other processes: an open database listens at a socket. Two languages are spoken there: RESP, in which clients
+//! insert and ask, and requests for commands of the program. Who opens the socket gives the function that runs those.
 
 #[cfg(unix)]
-mod admin_socket;
+mod call;
+#[cfg(unix)]
+mod caller;
 #[cfg(unix)]
 mod client;
 #[cfg(not(unix))]
-mod no_socket;
+mod no_server;
 #[cfg(unix)]
-mod protocol;
+mod reply;
+#[cfg(unix)]
+mod request;
+#[cfg(unix)]
+mod resp;
+#[cfg(unix)]
+mod resp_session;
+#[cfg(unix)]
+mod server;
 #[cfg(unix)]
 mod socket;
+#[cfg(unix)]
+mod started;
 
-#[cfg(unix)]
-pub use admin_socket::AdminSocket;
-#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
-pub(crate) use admin_socket::hostile;
 #[cfg(not(unix))]
-pub use no_socket::AdminSocket;
-#[cfg(unix)]
-pub(crate) use {admin_socket::RunCommand, protocol::Request, socket::socket_beside};
+pub use no_server::Server;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+pub(crate) use server::hostile;
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) use {
-    client::{Client, LONGEST_UNREAD},
-    protocol::{Frame, MOST_REQUEST_BYTES, VERSION, line_of},
+    caller::{Caller, LONGEST_UNREAD},
+    request::{Frame, MOST_REQUEST_BYTES, VERSION, line_of},
     socket::{connect, identity_of},
 };
+#[cfg(unix)]
+pub use {
+    client::{Client, ClientOptions, ClientTicket},
+    server::Server,
+};
+#[cfg(unix)]
+pub(crate) use {request::Request, server::RunCommand, socket::socket_beside};

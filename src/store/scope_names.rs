@@ -46,7 +46,7 @@ impl ScopeNames {
     }
 
     /// The names, in the order in which they were given.
-    #[cfg(feature = "ingest")]
+    #[cfg(any(feature = "ingest", feature = "serve"))]
     pub(crate) fn names(&self) -> Vec<&str> {
         self.0.names.iter().map(|name| &**name).collect()
     }

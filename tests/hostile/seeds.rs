@@ -85,6 +85,12 @@ const REQUESTS: &[&str] = &[
     "{\"progress\":[1,null,\"x\"]}\n",
     "{\"out\":\"text\"}",
     "\n",
+    "*3\r\n$7\r\nSIM.ADD\r\n$1\r\na\r\n$16\r\n00000000000000ff\r\n*1\r\n$4\r\nPING\r\n*1\r\n$9\r\nSIM.FLUSH\r\n",
+    "*6\r\n$9\r\nSIM.QUERY\r\n$16\r\n00000000000000ff\r\n$6\r\nSCOPES\r\n$1\r\n1\r\n$1\r\na\r\n$5\r\nORDER\r\n",
+    "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n*0\r\n*1\r\n$4\r\nQUIT\r\n",
+    "*2\r\n$10\r\nSIM.EXPIRE\r\n$1000000000\r\n",
+    "*12\r\n$6\r\nchange\r\n$7\r\nskipped\r\n$5\r\ntotal\r\n:1\r\n$5\r\nexact\r\n:1\r\n$7\r\nmatches\r\n*0\r\n\
+     $7\r\ndeleted\r\n*0\r\n$8\r\nreplaced\r\n$-1\r\n",
 ];
 
 fn archives() -> Vec<Vec<u8>> {

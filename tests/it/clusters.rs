@@ -504,7 +504,7 @@ fn the_commands_print_clusters_and_what_they_delete() -> TestResult {
     assert_eq!(nothing.out, "");
     run!("check", &path).expect(0);
     // Also of a file that another process has open, but not of one that may only be read.
-    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     insert_all(&held, [document("again", u64::MAX)])?;
     let objects = run!("delete", &path, "--duplicates", "--json")
         .expect(0)

@@ -436,7 +436,7 @@ fn a_command_that_another_process_answers_ends_too() -> TestResult {
     let path = folder.path("d.simdb");
     let backup = folder.path("b.simdb");
     fill(&folder.database("d.simdb")?)?;
-    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     for command in [&["backup"][..], &["expire", "--before", "2020-01-01"]] {
         // If the machine has other work, a command may be done before the signal comes.
         in_one_of_five_tries(|number| {

@@ -33,7 +33,7 @@ const MODULES: [&str; 26] = [
     "eval",
     "serve",
     "cli",
-    "admin",
+    "serving",
 ];
 
 /// The floors of the store, and the files above them, each of which imports only from those before it.

@@ -199,7 +199,7 @@ fn every_call_on_a_database_and_a_snapshot_is_refused_in_a_forked_process() -> T
                     refused(|| database.expire(&Expiry::new(), go_on_expiring));
                     refused(|| database.expire(&Expiry::new().before(7), go_on_expiring));
                     refused(|| database.delete_duplicates(&Clustering::new()));
-                    refused(|| database.admin_socket(folder.path("another.sock")));
+                    refused(|| database.serve_at(folder.path("another.sock")));
                     // Nothing is read of inputs.
                     let records = Records::open(["-"], ReadOptions::new())?;
                     refused(|| Ingest::new(&database).run(records, |_| ControlFlow::Continue(())));
@@ -637,10 +637,10 @@ fn a_child_neither_removes_the_sockets_of_its_parent_nor_answers_for_it() -> Tes
         || {
             let folder = Folder::new()?;
             let path = folder.path("d.simdb");
-            let database = Database::create(&path, &external().admin(true))?;
+            let database = Database::create(&path, &external().serve(true))?;
             insert_all(&database, [document("a", 1)])?;
             let other = folder.path("other.sock");
-            let socket = database.admin_socket(&other)?;
+            let socket = database.serve_at(&other)?;
             let beside = folder.path("d.simdb.sock");
             for way in 0..4 {
                 let Some(child) = fork()? else {
@@ -691,8 +691,8 @@ fn nobody_waits_at_the_socket_of_a_dead_parent_whose_child_has_abandoned_it() ->
             drop(Database::create(&path, &external())?);
             let other = folder.path("other.sock");
             let open = || -> Result<_, Box<dyn std::error::Error>> {
-                let database = Database::open(&path, &OpenOptions::new().admin(true))?;
-                let socket = database.admin_socket(&other)?;
+                let database = Database::open(&path, &OpenOptions::new().serve(true))?;
+                let socket = database.serve_at(&other)?;
                 Ok((database, socket))
             };
             let abandon =
@@ -719,7 +719,7 @@ fn a_hundred_children_of_a_busy_parent_end_at_once_and_it_loses_nothing() -> Tes
             let folder = Folder::new()?;
             let path = folder.path("d.simdb");
             let options = external()
-                .admin(true)
+                .serve(true)
                 .recent_documents(500)
                 .cache(simdb::Cache::Bytes(1 << 20));
             let database = Database::create(&path, &options)?;
@@ -881,9 +881,9 @@ fn a_program_that_is_started_inherits_nothing() -> TestResult {
         let before = descriptors("self")?;
         let database = Database::create(
             folder.path("d.simdb"),
-            &external().tiny_blocks().admin(true),
+            &external().tiny_blocks().serve(true),
         )?;
-        let _socket = database.admin_socket(folder.path("other.sock"))?;
+        let _socket = database.serve_at(folder.path("other.sock"))?;
         let _snapshot = database.snapshot()?;
         let writer = database.writer(WriterOptions::new())?;
         writer.insert_if_new(&document("a", 1), &Policy::link())?;

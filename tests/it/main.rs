@@ -65,6 +65,7 @@ mod salvage;
 mod scarce;
 mod screen;
 mod second_reader;
+mod serving;
 mod similarity;
 mod sketch_laws;
 mod sketchless;

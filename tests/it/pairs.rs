@@ -744,7 +744,7 @@ fn the_command_prints_pairs_and_groups() -> TestResult {
         .expect(2)
         .says("none: no such file");
     // Also of a file that another process has open.
-    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     assert_eq!(run!("pairs", &path).expect(0).out.lines().count(), 6);
     drop(held);
     Ok(())

@@ -270,7 +270,7 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
                 .arg("stats")
                 .arg(&path)
                 .output()
-                .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("8 requests"))
+                .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("8 commands"))
         });
         let Ingesting {
             child,

@@ -466,7 +466,7 @@ fn standard_input_is_read_for_a_database_in_use() -> TestResult {
     let options = CreateOptions::new()
         .scheme(Scheme::External)
         .max_distance(3)
-        .admin(true);
+        .serve(true);
     let database = Database::create(&path, &options)?;
     insert_all(&database, [document("a", 0b1), document("b", 0b11)])?;
     let report = |texts: &str, input: &[u8]| {

@@ -196,7 +196,7 @@ fn pairs_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let headed = ["distance\ta\tb\tsimilarity", "0\tb\ta\t-"];
     // A process that has the database open does not see the terminal of the one that asks.
     drop(database);
-    let held = Database::open(&path, &OpenOptions::new().admin(true))?;
+    let held = Database::open(&path, &OpenOptions::new().serve(true))?;
     assert_eq!(lines(&[])?, headed);
     drop(held);
     assert_eq!(lines(&[])?, headed);

@@ -476,7 +476,7 @@ fn an_export_never_takes_the_place_of_its_database() -> TestResult {
             .says("is the database itself");
     }
     // The same by a process that has it open.
-    let live = Database::open(&path, &OpenOptions::new().admin(true))?;
+    let live = Database::open(&path, &OpenOptions::new().serve(true))?;
     for name in &names {
         run!("export", &path, name, "--replace")
             .expect(2)

@@ -9,10 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PyTuple};
 use simdb::Policy;
 
+use crate::client::Client;
 use crate::columns::{Column, Keys, content};
 use crate::content::Content;
 use crate::convert::key_bytes;
-use crate::database::{Database, Handles};
+use crate::database::Database;
 use crate::documents::{Document, Verdict};
 use crate::errors::{exception, input_error};
 use crate::fingerprinter::{judge_all, of_judged};
@@ -20,11 +21,17 @@ use crate::fingerprinter::{judge_all, of_judged};
 /// The verdicts on many documents, in their order.
 #[pyclass(module = "simdb._simdb", frozen, name = "_Verdicts")]
 pub(crate) struct Verdicts {
-    database: Py<Database>,
+    into: Inserter,
     policy: Policy,
     batch: usize,
     /// Locked with the interpreter only, and only for a moment.
     state: Mutex<State>,
+}
+
+/// Where documents are inserted.
+pub(crate) enum Inserter {
+    Database(Py<Database>),
+    Client(Py<Client>),
 }
 
 struct State {
@@ -93,13 +100,13 @@ impl Unjudged {
 
 impl Verdicts {
     pub(crate) fn new(
-        database: &Bound<'_, Database>,
+        py: Python<'_>,
+        into: Inserter,
         documents: &Bound<'_, PyAny>,
         keys: Option<&Bound<'_, PyAny>>,
         policy: Policy,
         batch: usize,
     ) -> PyResult<Self> {
-        let py = database.py();
         if batch == 0 {
             return Err(input_error(py, "a batch has at least one document", None));
         }
@@ -123,7 +130,7 @@ impl Verdicts {
             (None, None) => Documents::Each(documents.try_iter()?.unbind()),
         };
         Ok(Self {
-            database: database.clone().unbind(),
+            into,
             policy,
             batch,
             state: Mutex::new(State {
@@ -199,8 +206,27 @@ impl Verdicts {
         before: usize,
     ) -> PyResult<(Vec<Verdict>, bool)> {
         let (unjudged, has_more) = self.read(py, documents, before)?;
-        let handles = self.database.get().handles();
-        match py.detach(|| self.insert(handles, &unjudged)) {
+        let inserted = match &self.into {
+            Inserter::Database(database) => {
+                let handles = database.get().handles();
+                py.detach(|| {
+                    let documents = unjudged.judge(handles.fingerprinter())?;
+                    let mut txn = handles.database.begin_write()?;
+                    let verdicts = txn.insert_batch_if_new(&documents, &self.policy)?;
+                    txn.commit()?;
+                    Ok(told(&verdicts, &documents))
+                })
+            }
+            Inserter::Client(client) => {
+                let connected = client.get().connected(py)?;
+                py.detach(|| {
+                    let documents = unjudged.judge(connected.fingerprinter())?;
+                    let verdicts = connected.insert_all(&documents, &self.policy)?;
+                    Ok(told(&verdicts, &documents))
+                })
+            }
+        };
+        match inserted {
             Ok(verdicts) => Ok((verdicts, has_more)),
             Err(simdb::Error::InBatch { index, source }) => {
                 Err(exception(py, &source, Some(before + index)))
@@ -208,19 +234,15 @@ impl Verdicts {
             Err(error) => Err(exception(py, &error, None)),
         }
     }
+}
 
-    /// Decides and commits what was read.
-    fn insert(&self, handles: &Handles, unjudged: &Unjudged) -> simdb::Result<Vec<Verdict>> {
-        let documents = unjudged.judge(handles.fingerprinter())?;
-        let mut txn = handles.database.begin_write()?;
-        let verdicts = txn.insert_batch_if_new(&documents, &self.policy)?;
-        txn.commit()?;
-        let mut all = Vec::with_capacity(documents.len());
-        for (verdict, document) in verdicts.iter().zip(&documents) {
-            all.push(Verdict::of(verdict, document.fingerprint().is_none()));
-        }
-        Ok(all)
+/// The verdicts on documents, for Python.
+fn told(verdicts: &[simdb::Verdict], documents: &[simdb::Document]) -> Vec<Verdict> {
+    let mut all = Vec::with_capacity(documents.len());
+    for (verdict, document) in verdicts.iter().zip(documents) {
+        all.push(Verdict::of(verdict, document.fingerprint().is_none()));
     }
+    all
 }
 
 /// Adds a document: a pair of a key and a text or a fingerprint, or a Document.
@@ -256,7 +278,10 @@ impl Verdicts {
 
     /// What is read from may be a generator that has this iterator.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.database)?;
+        match &self.into {
+            Inserter::Database(database) => visit.call(database)?,
+            Inserter::Client(client) => visit.call(client)?,
+        }
         // Somebody who has it uses it, so it is no garbage.
         let Ok(state) = self.state.try_lock() else {
             return Ok(());

@@ -1,15 +1,16 @@
 //! Database: an open file.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
-use simdb::{Cache, CreateOptions, ErrorKind, Expiry, Query, Writer, WriterOptions};
+use simdb::{Cache, CreateOptions, ErrorKind, Query, Writer, WriterOptions};
 
-use crate::batches::Verdicts;
+use crate::batches::{Inserter, Verdicts};
 use crate::content::Content;
-use crate::convert::{key_bytes, seconds};
+use crate::convert::key_bytes;
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error};
 use crate::fingerprinter::{Fingerprinter, of_judged, sketch_size};
@@ -38,7 +39,7 @@ pub(crate) struct Handles {
 #[pyo3(signature = (path, **named))]
 #[pyo3(
     text_signature = "(path, *, create=True, read_only=False, scheme=None, max_distance=None, min_similarity=None, \
-                         sketch_bytes=None, expected_documents=None, plan=None, cache=None)"
+                         sketch_bytes=None, expected_documents=None, plan=None, cache=None, serve=False)"
 )]
 pub(crate) fn open<'py>(
     py: Python<'py>,
@@ -67,7 +68,9 @@ pub(crate) fn open<'py>(
     if let Some(plan) = named.take_as::<String>("plan")? {
         options = options.plan(plan);
     }
-    let mut open = simdb::OpenOptions::new().read_only(read_only);
+    let serve = named.take_as("serve")?.unwrap_or(false);
+    let mut open = simdb::OpenOptions::new().read_only(read_only).serve(serve);
+    options = options.serve(serve);
     if let Some(cache) = named.take("cache")? {
         let cache = cache_of(&cache)?;
         options = options.cache(cache);
@@ -159,7 +162,10 @@ impl Handles {
 }
 
 /// A document with what is known of its content.
-fn with_judged(document: simdb::Document, judged: crate::content::Judged) -> simdb::Document {
+pub(crate) fn with_judged(
+    document: simdb::Document,
+    judged: crate::content::Judged,
+) -> simdb::Document {
     of_judged(document.key().to_vec(), judged)
         .with_seen(document.seen())
         .with_rank(document.rank())
@@ -307,7 +313,8 @@ impl Database {
         if slf.get().handles().writer.is_none() {
             return Err(exception(slf.py(), &simdb::Error::ReadOnly, None));
         }
-        Verdicts::new(slf, documents, keys.as_ref(), policy, batch)
+        let into = Inserter::Database(slf.clone().unbind());
+        Verdicts::new(slf.py(), into, documents, keys.as_ref(), policy, batch)
     }
 
     /// The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge is
@@ -382,15 +389,7 @@ impl Database {
                 "expire() needs before, scopes or both",
             ));
         }
-        let named = PyDict::new(py);
-        named.set_item("scopes", scopes)?;
-        let mut expiry = Expiry::new();
-        if let Some(before) = before {
-            expiry = expiry.before(seconds(before)?);
-        }
-        if let Some(scopes) = Named::new(py, Some(&named))?.take_scopes()? {
-            expiry = expiry.scopes(scopes);
-        }
+        let expiry = Named::expiry(py, before, scopes)?;
         stoppable(py, |stop| {
             self.handles().database.expire(&expiry, |_| stop.flow())
         })
@@ -399,6 +398,34 @@ impl Database {
     /// Waits until everything that was submitted before is durable.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.writer()?.flush())
+    }
+
+    /// Serves the database to other processes, until a signal raises, or nobody was connected for so many seconds. This is
+    /// all that `python -m simdb serve` does.
+    #[pyo3(signature = (until_idle, ready))]
+    fn _serve_until(
+        &self,
+        py: Python<'_>,
+        until_idle: Option<f64>,
+        ready: Py<PyAny>,
+    ) -> PyResult<()> {
+        let mut is_new = true;
+        stoppable(py, |stop| {
+            self.handles().database.serve_until(|server| {
+                if std::mem::replace(&mut is_new, false) {
+                    Python::attach(|py| {
+                        if let Err(error) = ready.call1(py, (server.path(),)) {
+                            error.write_unraisable(py, None);
+                        }
+                    });
+                }
+                let idle = server.idle_for().as_secs_f64();
+                match until_idle.is_some_and(|most| idle >= most) {
+                    true => ControlFlow::Break(()),
+                    false => stop.flow(),
+                }
+            })
+        })
     }
 
     /// What makes fingerprints that compare with those in the database.

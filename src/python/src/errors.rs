@@ -38,6 +38,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error, index: Option<usize>) -> 
         ErrorKind::Version | ErrorKind::Damaged => "DamagedError",
         ErrorKind::Storage => "StorageError",
         ErrorKind::OutcomeUnknown => "OutcomeUnknownError",
+        ErrorKind::NotServed => "NotServedError",
         _ => "Error",
     };
     let raised = raised(py, class, (message,));

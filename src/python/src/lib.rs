@@ -4,6 +4,7 @@
 //! without it ([`signals`]); answers are plain data ([`documents`]).
 
 mod batches;
+mod client;
 mod columns;
 mod content;
 mod convert;
@@ -31,6 +32,8 @@ fn distance(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<u32> {
 mod _simdb {
     #[pymodule_export]
     use super::batches::Verdicts;
+    #[pymodule_export]
+    use super::client::{_connect, Client};
     #[pymodule_export]
     use super::database::{Database, open};
     #[pymodule_export]

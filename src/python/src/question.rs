@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use simdb::{Clustering, Document, Near, OnMatch, Policy, Query, Survivor};
+use simdb::{Clustering, Document, Expiry, Near, OnMatch, Policy, Query, Survivor};
 
 use crate::convert::{self, wrong_type};
 use crate::errors::input_error;
@@ -116,6 +116,24 @@ impl<'py> Named<'py> {
             names.push(name?.extract()?);
         }
         Ok(Some(names))
+    }
+
+    /// Which documents `expire` removes.
+    pub(crate) fn expiry(
+        py: Python<'py>,
+        before: Option<&Bound<'py, PyAny>>,
+        scopes: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Expiry> {
+        let named = PyDict::new(py);
+        named.set_item("scopes", scopes)?;
+        let mut expiry = Expiry::new();
+        if let Some(before) = before {
+            expiry = expiry.before(convert::seconds(before)?);
+        }
+        if let Some(scopes) = Self(named).take_scopes()? {
+            expiry = expiry.scopes(scopes);
+        }
+        Ok(expiry)
     }
 
     pub(crate) fn take_policy(&self) -> PyResult<Policy> {

@@ -25,6 +25,8 @@ pub(crate) struct Ticket {
 
 enum State {
     Open(simdb::Ticket),
+    /// To the process that serves the database. Nobody tells when its answer is there.
+    Sent(simdb::ClientTicket),
     Given(Box<simdb::Result<simdb::Verdict>>),
     /// Only within a call.
     Between,
@@ -38,6 +40,12 @@ impl State {
                 *self = match ticket.wait_for(most) {
                     Ok(answer) => Self::Given(Box::new(answer)),
                     Err(ticket) => Self::Open(ticket),
+                };
+            }
+            Self::Sent(ticket) => {
+                *self = match ticket.wait_for(most) {
+                    Ok(answer) => Self::Given(Box::new(answer)),
+                    Err(ticket) => Self::Sent(ticket),
                 };
             }
             state => *self = state,
@@ -57,8 +65,16 @@ impl State {
 
 impl Ticket {
     pub(crate) fn new(ticket: simdb::Ticket, too_short: bool) -> Self {
+        Self::of(State::Open(ticket), too_short)
+    }
+
+    pub(crate) fn of_client(ticket: simdb::ClientTicket, too_short: bool) -> Self {
+        Self::of(State::Sent(ticket), too_short)
+    }
+
+    fn of(state: State, too_short: bool) -> Self {
         Self {
-            state: Mutex::new(State::Open(ticket)),
+            state: Mutex::new(state),
             too_short,
             process: std::process::id(),
         }
@@ -78,7 +94,7 @@ impl Ticket {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             match &*state {
                 State::Given(answer) => simdb::Result::clone(answer),
-                State::Open(_) | State::Between => Err(simdb::Error::WriterClosed),
+                State::Open(_) | State::Sent(_) | State::Between => Err(simdb::Error::WriterClosed),
             }
         });
         Ok(Verdict::of(&state.or_raise(py)?, self.too_short))
@@ -131,6 +147,12 @@ impl Ticket {
         module
             .call_method1("answer", (slf,))?
             .call_method0("__await__")
+    }
+
+    /// Whether somebody has to wait for the answer in a thread.
+    fn _needs_thread(&self) -> bool {
+        let state = self.state.try_lock();
+        state.is_ok_and(|state| matches!(*state, State::Sent(_)))
     }
 
     /// Whether the answer is there. If not, the waker is told of `number` when it is.

@@ -9,11 +9,14 @@ from ._errors import (
     ForkedError,
     InputError,
     NotFoundError,
+    NotServedError,
     OutcomeUnknownError,
     ReadOnlyError,
     StorageError,
 )
+from ._client import connect
 from ._simdb import (
+    Client,
     Cluster,
     Database,
     Document,
@@ -32,6 +35,7 @@ from ._simdb import (
 
 __all__ = [
     "BusyError",
+    "Client",
     "ClosedError",
     "Cluster",
     "DamagedError",
@@ -45,6 +49,7 @@ __all__ = [
     "Match",
     "Matches",
     "NotFoundError",
+    "NotServedError",
     "OutcomeUnknownError",
     "Pair",
     "ReadOnlyError",
@@ -53,6 +58,7 @@ __all__ = [
     "Ticket",
     "Verdict",
     "__version__",
+    "connect",
     "distance",
     "duplicates",
     "open",

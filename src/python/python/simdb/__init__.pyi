@@ -12,7 +12,7 @@ Times are Unix seconds or an aware datetime. Fingerprints are integers of 64 bit
 text come back as os.fsdecode would give them, and are taken so.
 """
 
-from collections.abc import Awaitable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -83,15 +83,23 @@ def open(
     expected_documents: int | None = None,
     plan: str | None = None,
     cache: float | None = None,
+    serve: bool = False,
 ) -> Database:
     """Opens the database at a path, or creates it.
 
     What comes after `read_only` and before `cache` is chosen once, when the file is created; a file that exists has its
     own, and another value is an InputError. `cache` is a number of bytes (int), or a share of the memory of the process
-    (float, up to 1.0).
+    (float, up to 1.0). With `serve`, other processes may connect (see `connect`).
 
     Raises NotFoundError without `create` if nothing is there, BusyError if another process or handle has the file open,
     and DamagedError if the file is not one of simdb or cannot be read.
+    """
+
+def connect(path: _Path, *, timeout: float = 5.0, start: bool = False) -> Client:
+    """Connects to the process that has a database open and serves it.
+
+    With `start`, one is started if there is none: `python -m simdb serve --until-idle 60`. Waits up to `timeout`
+    seconds for it, then raises NotServedError.
     """
 
 @final
@@ -290,6 +298,142 @@ class Database:
         """Writes a dense copy to a new file, while others go on writing."""
     def reopen(self) -> None:
         """Goes on after a StorageError, when its cause is gone."""
+    def _serve_until(self, until_idle: float | None, ready: Callable[[Path], object]) -> None: ...
+
+@final
+class Client:
+    """A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork:
+    it connects anew where it is used. Fingerprints are made here, so texts do not travel.
+
+    If the connection is lost, what was not answered is sent again, in its order, when somebody serves the database
+    again, for up to `timeout` seconds; then it raises NotServedError. A document that had been stored then comes back
+    as "replaced", which `is_new` counts as new.
+    """
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def min_similarity(self) -> float | None: ...
+    @property
+    def sketch_bytes(self) -> int:
+        """The bytes of the sketch that each document has beside its fingerprint. 0 if there are none."""
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None:
+        """Waits until everything that was submitted is answered, and ends the connection. A second call does nothing."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    def __reduce__(self) -> tuple[object, ...]:
+        """Where it is unpickled, it connects anew."""
+    def insert_if_new(
+        self,
+        key: _Key,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        fingerprint: int | None = None,
+        features: _Features | None = None,
+        seen: _Time | None = None,
+        rank: int | Sequence[int] = (),
+        scope: str = "",
+        payload: bytes = b"",
+        on_match: _OnMatch = "skip",
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        touch: bool = False,
+        limit: int = 10,
+    ) -> Verdict:
+        """As Database.insert_if_new. If the connection is lost, what was not answered is sent again."""
+    def submit(
+        self,
+        key: _Key,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        fingerprint: int | None = None,
+        features: _Features | None = None,
+        seen: _Time | None = None,
+        rank: int | Sequence[int] = (),
+        scope: str = "",
+        payload: bytes = b"",
+        on_match: _OnMatch = "skip",
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        touch: bool = False,
+        limit: int = 10,
+    ) -> Ticket:
+        """As insert_if_new, but gives a ticket at once. Answers come in the order of submission.
+
+        Waits only if 20,000 documents or 64 MiB of them are waiting already.
+        """
+    @overload
+    def insert_many_if_new(
+        self,
+        documents: Iterable[tuple[_Key, str] | tuple[_Key, int] | Document],
+        *,
+        keys: None = None,
+        on_match: _OnMatch = "skip",
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        touch: bool = False,
+        limit: int = 10,
+        batch: int = 1000,
+    ) -> Iterator[Verdict]: ...
+    @overload
+    def insert_many_if_new(
+        self,
+        documents: _Column | Iterable[str] | Iterable[int],
+        *,
+        keys: Sequence[_Key] | _ArrowArray | _ArrowStream,
+        on_match: _OnMatch = "skip",
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        touch: bool = False,
+        limit: int = 10,
+        batch: int = 1000,
+    ) -> Iterator[Verdict]:
+        """As Database.insert_many_if_new. Other clients may insert between the documents of a batch."""
+    def query(
+        self,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        fingerprint: int | None = None,
+        features: _Features | None = None,
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        limit: int = 10,
+    ) -> Matches:
+        """The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge
+        is near to nothing."""
+    def get(self, key: _Key) -> Document | None:
+        """The document of a key, or None."""
+    def __contains__(self, key: _Key, /) -> bool: ...
+    def delete(self, key: _Key) -> Document | None:
+        """Removes the document of a key and gives it, or None if there was none."""
+    def expire(self, *, before: _Time | None = None, scopes: Iterable[str] | None = None) -> int:
+        """Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without
+        either it raises TypeError, so that nobody removes everything by a slip."""
+    def flush(self) -> None:
+        """Waits until everything that was submitted before is durable."""
+    def fingerprinter(self) -> Fingerprinter:
+        """What makes fingerprints that compare with those in the database."""
 
 @final
 class Snapshot:
@@ -381,6 +525,7 @@ class Ticket(Awaitable[Verdict]):
         """Waits for the verdict. Raises TimeoutError if it has not come within `timeout` seconds; the submission goes
         on."""
     def __await__(self) -> Generator[Any, None, Verdict]: ...
+    def _needs_thread(self) -> bool: ...
     def _given_or_wakes(self, wakers: Any, number: int) -> bool: ...
 
 @final
@@ -604,6 +749,12 @@ class ClosedError(Error, ValueError):
 
 class ForkedError(ClosedError):
     """It was opened by the process that this one was forked from. Open it here."""
+
+class NotServedError(Error, ConnectionError):
+    """Nobody serves the database, or whoever does does not answer.
+
+    What was not answered may be stored or not. It can be submitted again.
+    """
 
 class ReadOnlyError(Error, PermissionError):
     """The database was opened to read only."""

@@ -61,6 +61,8 @@ _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakr
 async def answer(ticket: Ticket) -> Verdict:
     """The verdict of a ticket, without a thread that waits for it."""
     loop = asyncio.get_running_loop()
+    if ticket._needs_thread():
+        return await loop.run_in_executor(None, ticket.result)
     waiting = _of_loop.get(loop)
     if waiting is None:
         waiting = _of_loop[loop] = _Waiting(loop)

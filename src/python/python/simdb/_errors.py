@@ -63,6 +63,15 @@ class ForkedError(ClosedError):
     __module__ = "simdb"
 
 
+class NotServedError(Error, ConnectionError):
+    """Nobody serves the database, or whoever does does not answer.
+
+    What was not answered may be stored or not. It can be submitted again.
+    """
+
+    __module__ = "simdb"
+
+
 class ReadOnlyError(Error, PermissionError):
     """The database was opened to read only."""
 

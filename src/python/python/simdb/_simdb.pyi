@@ -1,7 +1,10 @@
 # The part of the package that is written in Rust. What is for users is described in __init__.pyi.
 
+import os
+from collections.abc import Sequence
 from typing import final
 
+from . import Client as Client
 from . import Cluster as Cluster
 from . import Database as Database
 from . import Document as Document
@@ -17,6 +20,7 @@ from . import distance as distance
 from . import duplicates as duplicates
 from . import open as open
 
+def _connect(path: str | os.PathLike[str], timeout: float, start: Sequence[str]) -> Client: ...
 @final
 class _Wakers:
     def __new__(cls, descriptor: int) -> _Wakers: ...

@@ -8,6 +8,8 @@ What an item gives is named by settings:
 
 ==========================  ====================================================================================
 SIMDB_PATH                  the database; without it, ``seen.simdb`` in ``JOBDIR``, or in the current folder
+SIMDB_SHARED                whether crawls in several processes share the database: each connects to a process that
+                            serves it, which is started if there is none (``simdb.connect``); False
 SIMDB_KEY_FIELD             the field with the key; ``url``
 SIMDB_TEXT_FIELD            the field with the text; ``text``
 SIMDB_HTML_FIELD            the field with the page (str or bytes), for items without a text; ``html``
@@ -62,6 +64,7 @@ class Pipeline:
         if not path:
             path = os.path.join(settings.get("JOBDIR") or "", "seen.simdb")
         self.path: str = path
+        self.is_shared = settings.getbool("SIMDB_SHARED")
         self.key_field: str = settings.get("SIMDB_KEY_FIELD", "url")
         self.text_field: str = settings.get("SIMDB_TEXT_FIELD", "text")
         self.html_field: str = settings.get("SIMDB_HTML_FIELD", "html")
@@ -73,7 +76,7 @@ class Pipeline:
         if settings.get("SIMDB_MIN_SIMILARITY") is not None:
             self.asked["min_similarity"] = settings.getfloat("SIMDB_MIN_SIMILARITY")
         self.stats = crawler.stats
-        self.database: simdb.Database | None = None
+        self.database: simdb.Database | simdb.Client | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Pipeline:
@@ -85,7 +88,7 @@ class Pipeline:
         folder = os.path.dirname(self.path)
         if folder:
             os.makedirs(folder, exist_ok=True)
-        self.database = simdb.open(self.path)
+        self.database = simdb.connect(self.path, timeout=30, start=True) if self.is_shared else simdb.open(self.path)
 
     def close_spider(self) -> None:
         if self.database is not None:

@@ -1,8 +1,8 @@
-//! The admin socket, as the user of the library has it: one thread lets requests in, and each is answered in a thread
-//! of its own. Hides how many there are at most, and how all are ended.
+//! The server, as the user of the library has it: one thread lets clients in, and each is answered in a thread of its
+//! own. Hides how many there are at most, and how all are ended.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::client::Client;
-use super::protocol::{Frame, Request, VERSION};
+use super::caller::Caller;
+use super::request::{Frame, Request, VERSION};
+use super::resp_session::RespSession;
 use super::socket::{SocketFile, identity_of};
-use crate::database::Database;
+use crate::database::{Database, Writer, WriterOptions};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, Process, give_up_inherited};
 use crate::store::Store;
@@ -27,23 +28,28 @@ use crate::store::Store;
 #[path = "../../tests/hostile/socket.rs"]
 pub(crate) mod hostile;
 
-/// The most requests that are answered at once.
-const MOST_SESSIONS: usize = 8;
+/// The most clients that are connected at once.
+const MOST_CLIENTS: usize = 1_000;
+/// The most commands of the program that are answered at once.
+const MOST_COMMANDS: usize = 8;
+/// So long nobody else is let in while it is looked in which language a client is to be refused.
+const PATIENCE_TO_REFUSE: Duration = Duration::from_millis(20);
 /// How long requests have to end when the socket is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The exit code of a request that could not be answered.
 const COULD_NOT_TELL: u8 = 2;
 
 /// Runs the command of a request with the open database, and returns its exit code, or says why it does not.
-pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Client>) -> Result<u8, String>;
+pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Caller>) -> Result<u8, String>;
 
-/// An admin socket of a database. It is closed and removed when this is dropped.
+/// What answers other processes about an open database, at a socket. The socket is closed and removed when this is
+/// dropped.
 ///
 /// Requests that are being answered then are ended. What they have committed stays. In a process that was forked from
 /// the one that listens, a drop ends and removes nothing, and does what
 /// [`Database::abandon`](crate::Database::abandon) does.
 #[derive(Debug)]
-pub struct AdminSocket {
+pub struct Server {
     sessions: Arc<Sessions>,
     path: PathBuf,
     /// `None` after the end. A process that is forked from the one that listens has no such thread.
@@ -53,7 +59,7 @@ pub struct AdminSocket {
     thread: Option<OfProcess<JoinHandle<()>>>,
 }
 
-impl AdminSocket {
+impl Server {
     /// Listens at a path, and answers by `run`.
     pub(crate) fn listen(store: &Arc<Store>, path: &Path, run: RunCommand) -> Result<Self> {
         store.ensure_usable()?;
@@ -64,7 +70,7 @@ impl AdminSocket {
         let stop = Kept::new(stop);
         let stopped = Kept::new(stopped);
         let sessions = Sessions::new(Arc::downgrade(store), run);
-        let thread = thread::Builder::new().name("simdb-admin".to_owned());
+        let thread = thread::Builder::new().name("simdb-serve".to_owned());
         let thread = thread.spawn({
             let sessions = sessions.clone();
             move || listen(&listener, &stopped, &sessions)
@@ -84,6 +90,11 @@ impl AdminSocket {
         self.sessions.is_answering()
     }
 
+    /// For how long nobody has been connected. Zero if somebody is.
+    pub fn idle_for(&self) -> Duration {
+        self.sessions.idle_for()
+    }
+
     /// Ends all requests, and lets nobody else in, as soon as `stop` says so. It is asked several times a second, by
     /// the threads of the requests. Only the first call counts.
     ///
@@ -99,7 +110,12 @@ impl AdminSocket {
     /// [stopped](Self::stop_when). Clients that have not asked anything yet are not waited for, and none is that reads
     /// nothing, or sends nothing of its standard input, for two seconds.
     pub fn close_when_answered(self) {
-        self.sessions.drain();
+        self.sessions.drain(None);
+    }
+
+    /// As [`close_when_answered`](Self::close_when_answered), but waits no longer than `patience`. Then all are ended.
+    pub fn close_within(self, patience: Duration) {
+        self.sessions.drain(Some(patience));
     }
 
     /// Where the socket is. The path is absolute.
@@ -108,7 +124,7 @@ impl AdminSocket {
     }
 }
 
-impl Drop for AdminSocket {
+impl Drop for Server {
     fn drop(&mut self) {
         if !self.sessions.is_here() {
             // The socket and the thread belong to the process that this one was forked from. But a client that connects
@@ -163,30 +179,59 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
     let session = match sessions.enter(stream) {
         Ok(session) => session,
         Err(stream) => {
-            let reason =
-                format!("answers {MOST_SESSIONS} requests already; try again when one has ended");
-            return refuse(&stream, &reason);
+            let reason = match sessions.is_draining() || sessions.is_closing() {
+                true => "is about to close it; try again in a moment".to_owned(),
+                false => {
+                    format!("has {MOST_CLIENTS} clients already; try again when one has ended")
+                }
+            };
+            return refuse(stream, sessions, &reason);
         }
     };
     let stream = session.stream.clone();
     let thread = thread::Builder::new().name("simdb-request".to_owned());
     if let Err(error) = thread.spawn(move || session.answer()) {
         let reason = format!("gets no thread for the request: {error}; try again later");
-        refuse(&stream, &reason);
+        refuse(stream, sessions, &reason);
     }
 }
 
-/// Tells a client why it is not answered, without waiting for it.
-fn refuse(stream: &UnixStream, reason: &str) {
+/// Tells a client why it is not answered, in the language in which it asks.
+fn refuse(stream: impl Into<Arc<Kept<UnixStream>>>, sessions: &Arc<Sessions>, reason: &str) {
+    let stream = stream.into();
     let reason = format!("the process that has the database open {reason}");
+    let end = Instant::now() + PATIENCE_TO_REFUSE;
+    let mut first = [0];
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: PATIENCE_TO_REFUSE.as_nanos() as i64,
+    };
+    while Instant::now() < end {
+        _ = poll(&mut [PollFd::new(&*stream, PollFlags::IN)], Some(&wait));
+        match (&**stream).read(&mut first) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => break,
+        }
+    }
+    match first {
+        [FIRST_OF_COMMAND] => refuse_command(&stream, reason),
+        _ => RespSession::new(sessions, stream, Vec::new()).refuse(&reason),
+    }
+}
+
+/// With this byte begins a request for a command of the program. RESP begins with another.
+const FIRST_OF_COMMAND: u8 = b'{';
+
+/// Tells a client why its command is not run, without waiting for it.
+fn refuse_command(stream: &UnixStream, reason: String) {
     let exit = Frame::Exit(COULD_NOT_TELL);
-    Client::send_to(
+    Caller::send_to(
         stream,
         &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit],
     );
 }
 
-/// The requests that are being answered.
+/// The clients that are connected.
 pub(super) struct Sessions {
     /// The database is not kept open by those who wait for requests.
     store: Weak<Store>,
@@ -200,11 +245,21 @@ pub(super) struct Sessions {
     is_draining: AtomicBool,
     /// The requests that are understood and not answered yet.
     answering: AtomicUsize,
-    streams: Mutex<Vec<Arc<Kept<UnixStream>>>>,
+    /// The commands of the program that are asked for.
+    commands: AtomicUsize,
+    clients: Mutex<Clients>,
     ended: Condvar,
+    /// The writer of all clients, and how many of them have it.
+    writer: Mutex<(Option<Writer>, usize)>,
 }
 
-/// A request that is being answered, until this is dropped.
+struct Clients {
+    streams: Vec<Arc<Kept<UnixStream>>>,
+    /// When the last one has gone.
+    left: Instant,
+}
+
+/// A client that is connected, until this is dropped.
 struct Session {
     sessions: Arc<Sessions>,
     stream: Arc<Kept<UnixStream>>,
@@ -220,8 +275,13 @@ impl Sessions {
             stop: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
-            streams: Mutex::default(),
+            commands: AtomicUsize::new(0),
+            clients: Mutex::new(Clients {
+                streams: Vec::new(),
+                left: Instant::now(),
+            }),
             ended: Condvar::new(),
+            writer: Mutex::default(),
         })
     }
 
@@ -239,14 +299,14 @@ impl Sessions {
         self.is_draining.load(Ordering::Acquire)
     }
 
-    /// Lets a request in. Gives the stream back if there are too many.
+    /// Lets a client in. Gives the stream back if there are too many.
     fn enter(self: &Arc<Self>, stream: Kept<UnixStream>) -> Result<Session, Kept<UnixStream>> {
-        let mut streams = self.streams.lock();
-        if streams.len() >= MOST_SESSIONS || self.is_closing() || self.is_draining() {
+        let mut clients = self.clients.lock();
+        if clients.streams.len() >= MOST_CLIENTS || self.is_closing() || self.is_draining() {
             return Err(stream);
         }
         let stream = Arc::new(stream);
-        streams.push(stream.clone());
+        clients.streams.push(stream.clone());
         let sessions = self.clone();
         Ok(Session { sessions, stream })
     }
@@ -260,6 +320,22 @@ impl Sessions {
         self.is_here() && self.answering.load(Ordering::Acquire) > 0
     }
 
+    /// Notes that a request is being answered, until the returned value is dropped.
+    pub(super) fn begin_answering(&self) -> Counted<'_> {
+        Counted::begin(&self.answering)
+    }
+
+    fn idle_for(&self) -> Duration {
+        if !self.is_here() {
+            return Duration::ZERO;
+        }
+        let clients = self.clients.lock();
+        match clients.streams.is_empty() {
+            true => clients.left.elapsed(),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Whether to wait for requests. If this thread writes, those that wait for their turn would wait for this thread.
     fn may_wait(&self) -> bool {
         let store = self.store.upgrade();
@@ -267,11 +343,15 @@ impl Sessions {
     }
 
     /// Lets nobody else in, and waits until nothing is being answered, or all is to end.
-    fn drain(&self) {
+    fn drain(&self, patience: Option<Duration>) {
+        let begun = Instant::now();
         const LOOK: Duration = Duration::from_millis(20);
         self.is_draining.store(true, Ordering::Release);
         let may_wait = self.may_wait();
         while may_wait && self.is_answering() && !self.is_closing() {
+            if patience.is_some_and(|patience| begun.elapsed() >= patience) {
+                return;
+            }
             thread::sleep(LOOK);
         }
     }
@@ -281,16 +361,22 @@ impl Sessions {
         self.is_closing.store(true, Ordering::Release);
         let end = Instant::now() + patience;
         let may_wait = self.may_wait();
-        let mut streams = self.streams.lock();
-        for stream in &*streams {
+        let mut clients = self.clients.lock();
+        for stream in &clients.streams {
             // Nobody waits for this client, or writes to it, any more.
             _ = stream.shutdown(Shutdown::Both);
         }
-        while may_wait && !streams.is_empty() {
-            if self.ended.wait_until(&mut streams, end).timed_out() {
+        while may_wait && !clients.streams.is_empty() {
+            if self.ended.wait_until(&mut clients, end).timed_out() {
                 break;
             }
         }
+    }
+
+    /// The open database.
+    pub(super) fn database(&self) -> Result<Database> {
+        let store = self.store.upgrade().filter(|_| !self.is_closing());
+        store.map(Database::of_store).ok_or(Error::Closed)
     }
 
     /// The open database, if it is the file that the client means.
@@ -319,30 +405,117 @@ impl fmt::Debug for Sessions {
     }
 }
 
-impl Session {
-    /// Answers the request. Whatever it is, this process goes on.
-    fn answer(&self) {
-        let client = Client::new(self.stream.clone(), self.sessions.clone());
-        let client = Arc::new(client);
-        if client.send(&Frame::SimdbAdmin(VERSION)).is_err() {
-            return;
-        }
-        let code = caught(|| self.run(&client)).unwrap_or_else(|reason| {
-            _ = client.send(&Frame::Message(reason));
-            COULD_NOT_TELL
-        });
-        _ = client.send(&Frame::Exit(code));
+/// The writer that all clients share, until this is dropped. Without clients there is none, since it keeps the database
+/// open.
+pub(super) struct SharedWriter {
+    sessions: Arc<Sessions>,
+    writer: Writer,
+}
+
+impl SharedWriter {
+    pub(super) fn of(sessions: &Arc<Sessions>) -> Result<Self> {
+        let mut shared = sessions.writer.lock();
+        let writer = match &shared.0 {
+            Some(writer) => writer.clone(),
+            None => sessions.database()?.writer(WriterOptions::new())?,
+        };
+        *shared = (Some(writer.clone()), shared.1 + 1);
+        let sessions = sessions.clone();
+        Ok(Self { sessions, writer })
     }
 
-    fn run(&self, client: &Arc<Client>) -> Result<u8, String> {
+    pub(super) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+}
+
+impl Drop for SharedWriter {
+    fn drop(&mut self) {
+        let mut shared = self.sessions.writer.lock();
+        shared.1 -= 1;
+        let last = match shared.1 {
+            0 => shared.0.take(),
+            _ => None,
+        };
+        drop(shared);
+        // What is dropped here waits for commits, and nobody has to wait for that.
+        drop(last);
+    }
+}
+
+impl Session {
+    /// Answers the client. Whatever it says, this process goes on.
+    fn answer(&self) {
+        let Some(first) = self.first_bytes() else {
+            return;
+        };
+        match first[0] {
+            FIRST_OF_COMMAND => self.answer_command(first),
+            _ => self.answer_calls(first),
+        }
+    }
+
+    /// Waits for what the client says first, however long it takes. `None` if it says nothing.
+    fn first_bytes(&self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; 8 << 10];
+        loop {
+            match (&**self.stream).read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(read) => {
+                    buffer.truncate(read);
+                    return Some(buffer);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // When the server is closed, the stream is shut down, so this ends.
+                    _ = poll(&mut [PollFd::new(&*self.stream, PollFlags::IN)], None);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Answers calls until the client has gone.
+    fn answer_calls(&self, first: Vec<u8>) {
+        let session = RespSession::new(&self.sessions, self.stream.clone(), first);
+        match self.ensure_same_user() {
+            // A panic ends the client, and nothing else. The hook of the process has printed it.
+            Ok(()) => _ = catch_unwind(AssertUnwindSafe(|| session.run())),
+            Err(reason) => session.refuse(&reason),
+        }
+    }
+
+    /// Runs a command of the program.
+    fn answer_command(&self, first: Vec<u8>) {
+        let commands = Counted::begin(&self.sessions.commands);
+        if commands.number > MOST_COMMANDS {
+            let reason = format!(
+                "the process that has the database open answers {MOST_COMMANDS} commands already; try again when one \
+                 has ended"
+            );
+            return refuse_command(&self.stream, reason);
+        }
+        let caller = Caller::new(self.stream.clone(), self.sessions.clone(), first);
+        let caller = Arc::new(caller);
+        if caller.send(&Frame::SimdbAdmin(VERSION)).is_err() {
+            return;
+        }
+        let code = caught(|| self.run(&caller)).unwrap_or_else(|reason| {
+            _ = caller.send(&Frame::Message(reason));
+            COULD_NOT_TELL
+        });
+        _ = caller.send(&Frame::Exit(code));
+    }
+
+    fn run(&self, caller: &Arc<Caller>) -> Result<u8, String> {
         self.ensure_same_user()?;
-        let request = Request::parse(&client.request()?)?;
+        let request = Request::parse(&caller.request()?)?;
         if !Path::new(&request.directory()?).is_absolute() {
             return Err("the directory of the request is no absolute path".to_owned());
         }
-        let _answering = Answering::begin(&self.sessions.answering);
+        let _answering = self.sessions.begin_answering();
         let store = self.sessions.open_database(request.file)?;
-        (self.sessions.run)(&request, &Database::of_store(store), client)
+        (self.sessions.run)(&request, &Database::of_store(store), caller)
     }
 
     /// Refuses other users. The mode of the socket keeps them out too.
@@ -364,26 +537,33 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut streams = self.sessions.streams.lock();
-        streams.retain(|stream| !Arc::ptr_eq(stream, &self.stream));
-        drop(streams);
+        let mut clients = self.sessions.clients.lock();
+        clients
+            .streams
+            .retain(|stream| !Arc::ptr_eq(stream, &self.stream));
+        clients.left = Instant::now();
+        drop(clients);
         self.sessions.ended.notify_all();
     }
 }
 
-/// Counts a request as being answered until this is dropped, also by a panic.
-struct Answering<'s>(&'s AtomicUsize);
+/// Is one of those that are counted until this is dropped, also by a panic.
+pub(super) struct Counted<'s> {
+    count: &'s AtomicUsize,
+    /// The number of them with this one.
+    number: usize,
+}
 
-impl<'s> Answering<'s> {
+impl<'s> Counted<'s> {
     fn begin(count: &'s AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
+        let number = count.fetch_add(1, Ordering::AcqRel) + 1;
+        Self { count, number }
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -410,11 +590,11 @@ mod tests {
     /// The longest line of the tests.
     const MOST_LINE_BYTES: usize = 64;
 
-    fn connected() -> io::Result<(Arc<Sessions>, Client, UnixStream)> {
+    fn connected() -> io::Result<(Arc<Sessions>, Caller, UnixStream)> {
         let (here, there) = UnixStream::pair()?;
         here.set_nonblocking(true)?;
         let sessions = Sessions::new(Weak::new(), |_, _, _| Ok(0));
-        let client = Client::new(Arc::new(Kept::new(here)), sessions.clone());
+        let client = Caller::new(Arc::new(Kept::new(here)), sessions.clone(), Vec::new());
         Ok((sessions, client, there))
     }
 
@@ -435,7 +615,7 @@ mod tests {
         // On a busy machine, one try may take longer.
         for _ in 0..5 {
             let (sessions, client, _there) = connected()?;
-            sessions.drain();
+            sessions.drain(None);
             let begun = Instant::now();
             let waited = client.line(MOST_LINE_BYTES, None);
             assert!(waited.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));

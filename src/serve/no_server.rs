@@ -1,15 +1,20 @@
-//! The admin socket where the system has none: listening fails, so nobody has this guard.
+//! The server where the system has none: listening fails, so nobody has this guard.
 
 use std::convert::Infallible;
 use std::path::Path;
 
-/// An admin socket of a database, which needs a system of the Unix family.
+/// What answers other processes, which needs a system of the Unix family.
 #[derive(Debug)]
-pub struct AdminSocket(Infallible);
+pub struct Server(Infallible);
 
-impl AdminSocket {
+impl Server {
     /// Whether any request is being answered.
     pub fn is_answering(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// For how long nobody has been connected.
+    pub fn idle_for(&self) -> std::time::Duration {
         match self.0 {}
     }
 
@@ -21,6 +26,9 @@ impl AdminSocket {
 
     /// Lets nobody else in, and waits until the requests that are being answered have ended.
     pub fn close_when_answered(self) {}
+
+    /// As [`close_when_answered`](Self::close_when_answered), but waits no longer than `patience`.
+    pub fn close_within(self, _: std::time::Duration) {}
 
     /// Where the socket is.
     pub fn path(&self) -> &Path {

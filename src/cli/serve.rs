@@ -1,0 +1,57 @@
+//! `simdb serve`: opens a database for other processes, until it is told to end.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Database;
+
+use super::answer::{Answer, CommandResult};
+use super::commands::Command;
+use super::create::NewDatabase;
+use super::output::Output;
+use super::top::seconds;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The database file; created if it does not exist
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+
+    /// End when nobody was connected for so many seconds [default: go on until Ctrl-C or SIGTERM]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    until_idle: Option<Duration>,
+
+    #[command(flatten)]
+    settings: NewDatabase,
+}
+
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let database = Database::open_or_create(&self.database, &self.settings.options())?;
+        let mut has_said = false;
+        database.serve_until(|server| {
+            if !has_said {
+                output.remark(&format!("serves at {}", server.path().display()));
+                has_said = true;
+            }
+            let is_idle = self
+                .until_idle
+                .is_some_and(|most| server.idle_for() >= most);
+            match output.console().is_ended() || is_idle {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        database.close()?;
+        Ok(Answer::Yes)
+    }
+
+    fn database(&self) -> Option<&Path> {
+        Some(&self.database)
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,381 @@
+//! Client: a database that another process serves.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use simdb::{ClientOptions, Query};
+
+use crate::batches::{Inserter, Verdicts};
+use crate::content::Content;
+use crate::convert::key_bytes;
+use crate::database::with_judged;
+use crate::documents::{Document, Matches, Verdict};
+use crate::errors::{OrRaise, closed, input_error};
+use crate::fingerprinter::Fingerprinter;
+use crate::question::Named;
+use crate::signals::{detached, stoppable};
+use crate::ticket::Ticket;
+
+/// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork: it
+/// connects anew where it is used.
+#[pyclass(module = "simdb", frozen, weakref)]
+pub(crate) struct Client {
+    path: PathBuf,
+    timeout: f64,
+    /// The command that is started if nobody serves. Empty if none is.
+    start: Vec<OsString>,
+    /// Locked with the interpreter only, and only for a moment. So nobody has it when the process is forked.
+    state: Mutex<State>,
+}
+
+struct State {
+    connected: Arc<Connected>,
+    is_closed: bool,
+}
+
+/// A connection of one process.
+pub(crate) struct Connected {
+    client: simdb::Client,
+    fingerprinter: simdb::Result<simdb::Fingerprinter>,
+    process: u32,
+}
+
+impl Connected {
+    pub(crate) fn fingerprinter(&self) -> simdb::Result<&simdb::Fingerprinter> {
+        self.fingerprinter.as_ref().map_err(Clone::clone)
+    }
+
+    /// Stores many documents. If one is out of bounds, none is.
+    pub(crate) fn insert_all(
+        &self,
+        documents: &[simdb::Document],
+        policy: &simdb::Policy,
+    ) -> simdb::Result<Vec<simdb::Verdict>> {
+        let at = |index: usize| {
+            move |source: simdb::Error| simdb::Error::InBatch {
+                index,
+                source: Box::new(source),
+            }
+        };
+        for (index, document) in documents.iter().enumerate() {
+            document.validate().map_err(at(index))?;
+        }
+        let verdicts = self.client.insert_each_if_new(documents, policy)?;
+        let mut all = Vec::with_capacity(verdicts.len());
+        for verdict in verdicts {
+            all.push(verdict?);
+        }
+        Ok(all)
+    }
+}
+
+/// Connects to the process that has a database open and serves it.
+#[pyfunction]
+#[pyo3(signature = (path, timeout, start))]
+pub(crate) fn _connect(
+    py: Python<'_>,
+    path: PathBuf,
+    timeout: f64,
+    start: Vec<OsString>,
+) -> PyResult<Client> {
+    let connected = connected(py, &path, timeout, &start)?;
+    Ok(Client {
+        path,
+        timeout,
+        start,
+        state: Mutex::new(State {
+            connected: Arc::new(connected),
+            is_closed: false,
+        }),
+    })
+}
+
+fn connected(
+    py: Python<'_>,
+    path: &PathBuf,
+    timeout: f64,
+    start: &[OsString],
+) -> PyResult<Connected> {
+    let Ok(timeout) = Duration::try_from_secs_f64(timeout) else {
+        let message = "timeout is a number of seconds, 0 or more";
+        return Err(input_error(py, message, None));
+    };
+    let options = ClientOptions::new().timeout(timeout).start(start);
+    detached(py, || {
+        let client = simdb::Client::connect(path, &options)?;
+        Ok(Connected {
+            fingerprinter: client.fingerprinter(),
+            client,
+            process: std::process::id(),
+        })
+    })
+}
+
+impl Client {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of this process.
+    pub(crate) fn connected(&self, py: Python<'_>) -> PyResult<Arc<Connected>> {
+        let state = self.state();
+        if state.is_closed {
+            return Err(closed(py, "client"));
+        }
+        let here = state.connected.clone();
+        drop(state);
+        if here.process == std::process::id() {
+            return Ok(here);
+        }
+        let new = connected(py, &self.path, self.timeout, &self.start)?;
+        let mut state = self.state();
+        // Another thread may have been faster.
+        if state.connected.process != std::process::id() {
+            state.connected = Arc::new(new);
+        }
+        Ok(state.connected.clone())
+    }
+
+    fn submit_named<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+        call: &str,
+    ) -> PyResult<Ticket> {
+        let named = Named::new(py, named)?;
+        let key = key_bytes(key)?;
+        let content = Content::take_one(text, named.dict())?;
+        let parts = named.take_parts(simdb::Document::new(key, None))?;
+        let policy = named.take_policy()?;
+        named.end(call)?;
+        let connected = self.connected(py)?;
+        let submitted = py.detach(|| {
+            let judged = content.judge(connected.fingerprinter())?;
+            let too_short = judged.is_none();
+            let document = with_judged(parts, judged);
+            // Out of bounds, it is told here, where it is given.
+            document.validate()?;
+            Ok((connected.client.submit(&document, &policy)?, too_short))
+        });
+        let (ticket, too_short) = submitted.or_raise(py)?;
+        Ok(Ticket::of_client(ticket, too_short))
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[getter]
+    fn path(&self, py: Python<'_>) -> PyResult<PathBuf> {
+        Ok(self.connected(py)?.client.path().to_owned())
+    }
+
+    #[getter]
+    fn scheme(&self, py: Python<'_>) -> PyResult<&'static str> {
+        Ok(self.connected(py)?.client.scheme().name())
+    }
+
+    #[getter]
+    fn max_distance(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.connected(py)?.client.max_distance())
+    }
+
+    #[getter]
+    fn min_similarity(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        Ok(self.connected(py)?.client.min_similarity())
+    }
+
+    /// The bytes of the sketch that each document has beside its fingerprint. 0 if there are none.
+    #[getter]
+    fn sketch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.connected(py)?.client.sketch_size().bytes())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Waits until everything that was submitted is answered, and ends the connection. A second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = self.state();
+        let connected = state.connected.clone();
+        let was_closed = std::mem::replace(&mut state.is_closed, true);
+        drop(state);
+        if was_closed || connected.process != std::process::id() {
+            return Ok(());
+        }
+        stoppable(py, |_| connected.client.close())
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind, error, trace, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        _ = (kind, error, trace);
+        self.close(py)
+    }
+
+    /// Where it is unpickled, it connects anew.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let module = PyModule::import(py, "simdb._simdb")?;
+        let connect = module.getattr("_connect")?;
+        let path = std::path::absolute(&self.path)?;
+        let arguments = (path.into_os_string(), self.timeout, self.start.clone());
+        Ok((connect, arguments).into_pyobject(py)?.into_any())
+    }
+
+    /// As Database.insert_if_new. If the connection is lost, what was not answered is sent again.
+    #[pyo3(signature = (key, text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
+                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
+                             scopes=None, touch=False, limit=10)"
+    )]
+    fn insert_if_new<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Verdict> {
+        let ticket = self.submit_named(py, key, text, named, "insert_if_new")?;
+        ticket.result(py, None)
+    }
+
+    /// As insert_if_new, but gives a ticket at once. Answers come in the order of submission.
+    ///
+    /// Waits only if 20,000 documents or 64 MiB of them are waiting already.
+    #[pyo3(signature = (key, text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
+                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
+                             scopes=None, touch=False, limit=10)"
+    )]
+    fn submit<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Ticket> {
+        self.submit_named(py, key, text, named, "submit")
+    }
+
+    /// As Database.insert_many_if_new. Other clients may insert between the documents of a batch.
+    #[pyo3(signature = (documents, **named))]
+    #[pyo3(
+        text_signature = "($self, documents, *, keys=None, on_match='skip', max_distance=None, min_similarity=None, \
+                             since=None, scopes=None, touch=False, limit=10, batch=1000)"
+    )]
+    fn insert_many_if_new<'py>(
+        slf: &Bound<'py, Self>,
+        documents: &Bound<'py, PyAny>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Verdicts> {
+        let named = Named::new(slf.py(), named)?;
+        let keys = named.take("keys")?;
+        let policy = named.take_policy()?;
+        let batch = named.take_as("batch")?.unwrap_or(1_000);
+        named.end("insert_many_if_new")?;
+        slf.get().connected(slf.py())?;
+        let into = Inserter::Client(slf.clone().unbind());
+        Verdicts::new(slf.py(), into, documents, keys.as_ref(), policy, batch)
+    }
+
+    /// The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge is
+    /// near to nothing.
+    #[pyo3(signature = (text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, text=None, *, html=None, fingerprint=None, features=None, max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, limit=10)"
+    )]
+    fn query<'py>(
+        &self,
+        py: Python<'py>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Matches> {
+        let named = Named::new(py, named)?;
+        let content = Content::take_one(text, named.dict())?;
+        let asked = named.take_query()?;
+        named.end("query")?;
+        let connected = self.connected(py)?;
+        let matches = py.detach(|| {
+            let Some((fingerprint, sketch)) = content.judge(connected.fingerprinter())? else {
+                return Ok(None);
+            };
+            let query = asked(Query::new(fingerprint).with_sketch(sketch));
+            connected.client.query(&query).map(Some)
+        });
+        Ok(matches
+            .or_raise(py)?
+            .map_or_else(Matches::none, Matches::of))
+    }
+
+    /// The document of a key, or None.
+    fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Document>> {
+        let key = key_bytes(key)?;
+        let connected = self.connected(py)?;
+        let found = detached(py, || connected.client.get(key))?;
+        Ok(found.map(Document::of))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.get(py, key)?.is_some())
+    }
+
+    /// Removes the document of a key and gives it, or None if there was none.
+    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Document>> {
+        let key = key_bytes(key)?;
+        let connected = self.connected(py)?;
+        let deleted = detached(py, || connected.client.delete(key))?;
+        Ok(deleted.map(Document::of))
+    }
+
+    /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either it
+    /// raises TypeError, so that nobody removes everything by a slip.
+    #[pyo3(signature = (*, before=None, scopes=None))]
+    fn expire<'py>(
+        &self,
+        py: Python<'py>,
+        before: Option<&Bound<'py, PyAny>>,
+        scopes: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<u64> {
+        if before.is_none() && scopes.is_none() {
+            return Err(PyTypeError::new_err(
+                "expire() needs before, scopes or both",
+            ));
+        }
+        let expiry = Named::expiry(py, before, scopes)?;
+        let connected = self.connected(py)?;
+        detached(py, || connected.client.expire(&expiry))
+    }
+
+    /// Waits until everything that was submitted before is durable.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let connected = self.connected(py)?;
+        detached(py, || connected.client.flush())
+    }
+
+    /// What makes fingerprints that compare with those in the database.
+    fn fingerprinter(&self, py: Python<'_>) -> PyResult<Fingerprinter> {
+        let connected = self.connected(py)?;
+        let fingerprinter = connected.fingerprinter().or_raise(py)?;
+        Ok(Fingerprinter(*fingerprinter))
+    }
+}

@@ -1,0 +1,434 @@
+//! Replies: documents, matches, verdicts and what is told of a database, as the values of an answer, and read from
+//! them. docs/protocol.md describes each.
+
+use std::str;
+
+use super::call::{VERSION, kind_of};
+use super::resp::{Answers, Value};
+use crate::database::{Change, Match, Matches, Verdict};
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::sketch::{Sketch, SketchSize};
+use crate::store::Settings;
+use crate::text::Scheme;
+
+/// What a client has to know of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Info {
+    pub(crate) scheme: Scheme,
+    pub(crate) max_distance: u32,
+    pub(crate) min_similarity: Option<f64>,
+    pub(crate) sketch_size: SketchSize,
+    /// The device and the number of the file.
+    pub(crate) file: (u64, u64),
+}
+
+impl Info {
+    pub(crate) fn new(settings: &Settings, file: (u64, u64)) -> Self {
+        Self {
+            scheme: settings.scheme,
+            max_distance: settings.max_distance,
+            min_similarity: settings.min_similarity,
+            sketch_size: settings.sketch_size,
+            file,
+        }
+    }
+
+    pub(crate) fn write(&self, documents: u64, answers: &mut Answers) {
+        answers.map(9);
+        answers.text("protocol");
+        answers.integer(VERSION.into());
+        answers.text("simdb");
+        answers.text(env!("CARGO_PKG_VERSION"));
+        answers.text("process");
+        answers.integer(std::process::id().into());
+        answers.text("scheme");
+        answers.text(self.scheme.name());
+        answers.text("max_distance");
+        answers.integer(self.max_distance.into());
+        answers.text("min_similarity");
+        match self.min_similarity {
+            Some(least) => answers.decimal(least),
+            None => answers.null(),
+        }
+        answers.text("sketch_bytes");
+        answers.integer(self.sketch_size.bytes() as i64);
+        answers.text("file");
+        answers.text(format!("{}:{}", self.file.0, self.file.1));
+        answers.text("documents");
+        answers.integer(documents.cast_signed());
+    }
+
+    /// Reads an answer. Says what is wrong with one of another version.
+    pub(crate) fn read(value: &Value) -> std::result::Result<Self, String> {
+        let Fields(fields) = Fields::of(value)?;
+        let protocol: u32 = Fields(fields).number("protocol")?;
+        if protocol != VERSION {
+            return Err(format!(
+                "it answers version {protocol} of the protocol, and this process asks by version {VERSION}: use the \
+                 same release of simdb for both"
+            ));
+        }
+        let fields = Fields(fields);
+        let file = fields.text("file")?.split_once(':');
+        let file =
+            file.and_then(|(device, number)| Some((device.parse().ok()?, number.parse().ok()?)));
+        let scheme = fields.text("scheme")?;
+        Ok(Self {
+            scheme: scheme.parse().map_err(|error: Error| error.to_string())?,
+            max_distance: fields.number("max_distance")?,
+            min_similarity: fields.optional("min_similarity", |fields, name| {
+                let number = fields.text(name)?.parse().ok();
+                number.ok_or_else(|| format!("'{name}' is no number"))
+            })?,
+            sketch_size: SketchSize::from_bytes(fields.number("sketch_bytes")?)
+                .ok_or("sketches of another size")?,
+            file: file.ok_or("no number of the file")?,
+        })
+    }
+}
+
+/// The fields of a document.
+const DOCUMENT_FIELDS: usize = 8;
+
+pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers) {
+    match document {
+        Some(document) => {
+            answers.map(DOCUMENT_FIELDS);
+            write_fields(document, answers);
+        }
+        None => answers.null(),
+    }
+}
+
+fn write_fields(document: &Document, answers: &mut Answers) {
+    answers.text("key");
+    answers.text(document.key());
+    answers.text("fingerprint");
+    match document.fingerprint() {
+        Some(fingerprint) => answers.text(fingerprint.to_string()),
+        None => answers.null(),
+    }
+    answers.text("sketch");
+    match document.sketch() {
+        Some(sketch) => answers.text(sketch.to_string()),
+        None => answers.null(),
+    }
+    answers.text("shingles");
+    match document.sketch() {
+        Some(sketch) => answers.integer(sketch.shingles().into()),
+        None => answers.null(),
+    }
+    answers.text("seen");
+    answers.integer(document.seen());
+    answers.text("rank");
+    answers.array(document.rank().len());
+    for rank in document.rank() {
+        answers.integer(*rank);
+    }
+    answers.text("scope");
+    answers.text(document.scope());
+    answers.text("payload");
+    answers.text(document.payload());
+}
+
+pub(crate) fn write_matches(matches: &Matches, answers: &mut Answers) {
+    answers.map(3);
+    write_match_fields(matches, answers);
+}
+
+fn write_match_fields(matches: &Matches, answers: &mut Answers) {
+    answers.text("total");
+    answers.integer(matches.total().cast_signed());
+    answers.text("exact");
+    answers.integer(matches.total_is_exact().into());
+    answers.text("matches");
+    answers.array(matches.as_slice().len());
+    for found in matches {
+        answers.map(3 + DOCUMENT_FIELDS);
+        answers.text("distance");
+        answers.integer(found.distance.into());
+        answers.text("similarity");
+        match found.similarity {
+            Some(similarity) => answers.decimal(similarity.jaccard()),
+            None => answers.null(),
+        }
+        answers.text("containment");
+        match found.similarity {
+            Some(similarity) => answers.decimal(similarity.containment()),
+            None => answers.null(),
+        }
+        write_fields(&found.document, answers);
+    }
+}
+
+pub(crate) fn write_verdict(verdict: &Verdict, answers: &mut Answers) {
+    answers.map(6);
+    answers.text("change");
+    let (change, replaced) = match verdict.change() {
+        Change::Inserted => ("inserted", None),
+        Change::Replaced(document) => ("replaced", Some(document)),
+        Change::Skipped => ("skipped", None),
+    };
+    answers.text(change);
+    write_match_fields(verdict.matches(), answers);
+    answers.text("deleted");
+    answers.array(verdict.deleted().len());
+    for document in verdict.deleted() {
+        write_document(Some(document), answers);
+    }
+    answers.text("replaced");
+    write_document(replaced, answers);
+}
+
+/// Why an answer cannot be understood.
+type Wrong = String;
+
+/// The named values of a map.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a [Value]);
+
+impl<'a> Fields<'a> {
+    fn of(value: &'a Value) -> std::result::Result<Self, Wrong> {
+        match value {
+            Value::Array(values) => Ok(Self(values)),
+            _ => Err("an answer has no fields".to_owned()),
+        }
+    }
+
+    /// The value of a name. Others may be there too, of later releases.
+    fn value(self, name: &str) -> std::result::Result<&'a Value, Wrong> {
+        let (pairs, _) = self.0.as_chunks::<2>();
+        let named =
+            |pair: &&[Value; 2]| matches!(&pair[0], Value::Text(own) if own == name.as_bytes());
+        let found = pairs.iter().find(named);
+        let missing = || format!("an answer has no '{name}'");
+        Ok(&found.ok_or_else(missing)?[1])
+    }
+
+    fn bytes(self, name: &str) -> std::result::Result<&'a [u8], Wrong> {
+        match self.value(name)? {
+            Value::Text(bytes) => Ok(bytes),
+            _ => Err(format!("'{name}' is no text")),
+        }
+    }
+
+    fn text(self, name: &str) -> std::result::Result<&'a str, Wrong> {
+        str::from_utf8(self.bytes(name)?).map_err(|_| format!("'{name}' is no UTF-8"))
+    }
+
+    fn number<T: TryFrom<i64>>(self, name: &str) -> std::result::Result<T, Wrong> {
+        let number = match self.value(name)? {
+            Value::Integer(number) => T::try_from(*number).ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| format!("'{name}' is no number that it can be"))
+    }
+
+    fn array(self, name: &str) -> std::result::Result<&'a [Value], Wrong> {
+        match self.value(name)? {
+            Value::Array(values) => Ok(values),
+            _ => Err(format!("'{name}' is no array")),
+        }
+    }
+
+    /// What `read` gives, or `None` where there is nothing.
+    fn optional<T>(
+        self,
+        name: &str,
+        read: impl FnOnce(Self, &str) -> std::result::Result<T, Wrong>,
+    ) -> std::result::Result<Option<T>, Wrong> {
+        match self.value(name)? {
+            Value::Null => Ok(None),
+            _ => read(self, name).map(Some),
+        }
+    }
+}
+
+/// The error that an answer is, or what it is.
+pub(crate) fn refused(value: Value) -> Result<Value> {
+    match value {
+        Value::Error(line) => {
+            let (code, message) = line.split_once(' ').unwrap_or((&line, ""));
+            Err(Error::Served {
+                kind: kind_of(code),
+                message: message.to_owned(),
+            })
+        }
+        other => Ok(other),
+    }
+}
+
+pub(crate) fn read_document(value: &Value) -> std::result::Result<Option<Document>, Wrong> {
+    match value {
+        Value::Null => Ok(None),
+        _ => document_of(Fields::of(value)?).map(Some),
+    }
+}
+
+fn document_of(fields: Fields<'_>) -> std::result::Result<Document, Wrong> {
+    let wrong = |error: Error| error.to_string();
+    let fingerprint = fields.optional("fingerprint", |fields, name| {
+        fields.text(name)?.parse().map_err(wrong)
+    })?;
+    let sketch = fields.optional("sketch", |fields, name| {
+        Sketch::parse(fields.text(name)?, fields.number("shingles")?).map_err(wrong)
+    })?;
+    let mut ranks = Vec::new();
+    for rank in fields.array("rank")? {
+        match rank {
+            Value::Integer(rank) => ranks.push(*rank),
+            _ => return Err("a rank is no number".to_owned()),
+        }
+    }
+    let document = Document::new(fields.bytes("key")?, fingerprint)
+        .with_sketch(sketch)
+        .with_seen(fields.number::<i64>("seen")?)
+        .with_rank(ranks)
+        .with_scope(fields.text("scope")?)
+        .with_payload(fields.bytes("payload")?);
+    Ok(document)
+}
+
+/// Reads matches. How similar they are follows from their sketches and that of the question.
+pub(crate) fn read_matches(
+    value: &Value,
+    asked: Option<&Sketch>,
+) -> std::result::Result<Matches, Wrong> {
+    matches_of(Fields::of(value)?, asked)
+}
+
+fn matches_of(fields: Fields<'_>, asked: Option<&Sketch>) -> std::result::Result<Matches, Wrong> {
+    let mut list = Vec::new();
+    for value in fields.array("matches")? {
+        let found = Fields::of(value)?;
+        let document = document_of(found)?;
+        let similarity = found.optional("similarity", |_, _| Ok(()))?;
+        let similarity = similarity.and_then(|()| asked?.similarity(document.sketch()?).ok());
+        list.push(Match::new(document, found.number("distance")?, similarity));
+    }
+    let exact: i64 = fields.number("exact")?;
+    Ok(Matches::new(list, fields.number("total")?, exact != 0))
+}
+
+pub(crate) fn read_verdict(
+    value: &Value,
+    asked: Option<&Sketch>,
+) -> std::result::Result<Verdict, Wrong> {
+    let fields = Fields::of(value)?;
+    let change = match fields.text("change")? {
+        "inserted" => Change::Inserted,
+        "replaced" => {
+            let document = read_document(fields.value("replaced")?)?;
+            Change::Replaced(document.ok_or("what was replaced is missing")?)
+        }
+        "skipped" => Change::Skipped,
+        other => return Err(format!("the change '{other}' is not known")),
+    };
+    let deleted = fields.array("deleted")?.iter().map(read_document);
+    let deleted: std::result::Result<Vec<_>, _> = deleted.collect();
+    let deleted = deleted?.into_iter().flatten().collect();
+    Ok(Verdict::new(change, matches_of(fields, asked)?, deleted))
+}
+
+pub(crate) fn read_number(value: &Value) -> std::result::Result<u64, Wrong> {
+    match value {
+        Value::Integer(number) => u64::try_from(*number).map_err(|_| "less than 0".to_owned()),
+        _ => Err("an answer is no number".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+
+    type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
+
+    fn written(write: impl FnOnce(&mut Answers)) -> std::result::Result<Value, String> {
+        let mut answers = Answers::new();
+        write(&mut answers);
+        Value::parse(answers.bytes())
+    }
+
+    fn documents() -> Result<[Document; 2]> {
+        let plain = Document::new("a", None).with_seen(-3);
+        let whole = Document::new(&b"\xff\r\n"[..], Fingerprint::from_bits(9))
+            .with_sketch(Sketch::new(&[1; 32], 80)?)
+            .with_seen(1_700_000_000)
+            .with_rank([1, i64::MIN])
+            .with_scope("ü")
+            .with_payload(&b"\0\r\n"[..]);
+        Ok([plain, whole])
+    }
+
+    #[test]
+    fn a_verdict_is_read_as_it_was_written() -> TestResult {
+        let [plain, whole] = documents()?;
+        let asked = Sketch::new(&[3; 32], 70)?;
+        let sketch = whole.sketch().ok_or("it has one")?;
+        let list = vec![
+            Match::new(whole.clone(), 3, Some(asked.similarity(sketch)?)),
+            Match::new(plain.clone(), 4, None),
+        ];
+        let matches = Matches::new(list, 7, false);
+        let verdicts = [
+            Verdict::new(Change::Inserted, Matches::default(), Vec::new()),
+            Verdict::new(Change::Skipped, matches.clone(), Vec::new()),
+            Verdict::new(Change::Replaced(whole), matches.clone(), vec![plain]),
+        ];
+        for verdict in verdicts {
+            let value = written(|answers| write_verdict(&verdict, answers))?;
+            assert_eq!(read_verdict(&value, Some(&asked))?, verdict);
+        }
+        let value = written(|answers| write_matches(&matches, answers))?;
+        assert_eq!(read_matches(&value, Some(&asked))?, matches);
+        Ok(())
+    }
+
+    #[test]
+    fn documents_and_what_is_told_of_a_database_are_read_as_they_were_written() -> TestResult {
+        for document in documents()? {
+            let value = written(|answers| write_document(Some(&document), answers))?;
+            assert_eq!(read_document(&value)?, Some(document));
+        }
+        let value = written(|answers| write_document(None, answers))?;
+        assert_eq!(read_document(&value)?, None);
+        let info = Info {
+            scheme: Scheme::External,
+            max_distance: 8,
+            min_similarity: Some(0.7),
+            sketch_size: SketchSize::Bytes32,
+            file: (5, u64::MAX),
+        };
+        let value = written(|answers| info.write(12, answers))?;
+        assert_eq!(Info::read(&value)?, info);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error_and_no_panic() -> TestResult {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let odd = [
+            Value::Null,
+            text("x"),
+            Value::Array(vec![text("change")]),
+            Value::Array(vec![text("change"), text("gone")]),
+            Value::Array(vec![Value::Null, Value::Null]),
+        ];
+        for value in odd {
+            assert!(read_verdict(&value, None).is_err());
+            assert!(read_matches(&value, None).is_err());
+            assert!(Info::read(&value).is_err());
+            assert!(read_number(&value).is_err());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn another_version_is_said() {
+        let other = [Value::Text(b"protocol".to_vec()), Value::Integer(9)];
+        let read = Info::read(&Value::Array(other.to_vec()));
+        assert!(read.is_err_and(|reason| reason.contains("version 9")));
+    }
+}

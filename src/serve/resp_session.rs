@@ -1,0 +1,441 @@
+//! A client that speaks RESP, from its first request to its end, in a thread of its own.
+//!
+//! It reads what has come, submits it, waits until all of it is durable, and sends the answers, in order. So a client
+//! that sends many requests at once shares commits with itself, and all clients share them with each other, as threads
+//! do that use one writer. Nothing is kept of a client that has gone, and what it had submitted is done.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _};
+use std::mem;
+use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
+use std::str;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::call::{Call, Refusal};
+use super::caller::{LONGEST_UNREAD, send_some};
+use super::reply::{Info, write_document, write_matches, write_verdict};
+use super::resp::{Answers, RespVersion, find_request};
+use super::server::{Sessions, SharedWriter};
+use super::socket::identity_of;
+use crate::database::{Database, Ticket};
+use crate::document::Document;
+use crate::error::{Error, ErrorKind, Result};
+use crate::process::Kept;
+
+/// So many bytes of requests are read before they are done.
+const MOST_INCOMING: usize = 1 << 20;
+/// A client that has so many bytes of answers to read is asked for no more requests.
+const MOST_UNSENT: usize = 16 << 20;
+/// The most requests that wait for one commit.
+const MOST_PENDING: usize = 10_000;
+/// After this time without a request, a client does not keep the writer any more.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The commands of Redis that its clients send by themselves.
+const CONNECTION_COMMANDS: [&str; 9] = [
+    "CLIENT", "COMMAND", "ECHO", "HELLO", "INFO", "PING", "QUIT", "RESET", "SELECT",
+];
+
+pub(super) struct RespSession<'s> {
+    sessions: &'s Arc<Sessions>,
+    stream: Arc<Kept<UnixStream>>,
+    incoming: Vec<u8>,
+    answers: Answers,
+    pending: VecDeque<Pending>,
+    writer: Option<SharedWriter>,
+    /// Whether nothing more is read, and the rest of the answers is all that is to be done.
+    ends: bool,
+    /// When the client has read anything last.
+    read_last: Instant,
+}
+
+/// An answer that comes with a commit, or has to wait for those before it.
+enum Pending {
+    Verdict(Ticket),
+    Deleted(Ticket<Option<Document>>),
+    Refused(Refusal),
+}
+
+/// Why a session ends at once: the database is closed, or the client has gone.
+struct Ended;
+
+impl<'s> RespSession<'s> {
+    /// A session whose stream does not wait, and has sent the first bytes.
+    pub(super) fn new(
+        sessions: &'s Arc<Sessions>,
+        stream: Arc<Kept<UnixStream>>,
+        incoming: Vec<u8>,
+    ) -> Self {
+        Self {
+            sessions,
+            stream,
+            incoming,
+            answers: Answers::new(),
+            pending: VecDeque::new(),
+            writer: None,
+            ends: false,
+            read_last: Instant::now(),
+        }
+    }
+
+    /// Answers until the client has gone, or nobody is to be answered any more.
+    pub(super) fn run(mut self) {
+        _ = self.answer_all();
+    }
+
+    /// Says why the client is not answered.
+    pub(super) fn refuse(mut self, reason: &str) {
+        self.answers.error("ERR", reason);
+        _ = self.send();
+    }
+
+    fn answer_all(&mut self) -> Result<(), Ended> {
+        loop {
+            {
+                let _answering = self.sessions.begin_answering();
+                self.take_requests()?;
+                self.send()?;
+            }
+            let is_answered = self.answers.bytes().is_empty();
+            if is_answered && (self.ends || self.sessions.is_draining()) {
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Does what the whole requests that have come ask for.
+    fn take_requests(&mut self) -> Result<(), Ended> {
+        let incoming = mem::take(&mut self.incoming);
+        let mut at = 0;
+        while self.answers.bytes().len() < MOST_UNSENT {
+            match find_request(&incoming[at..]) {
+                Ok(Some(found)) => {
+                    let bytes = &incoming[at..];
+                    let texts = found.arguments.into_iter().map(|range| &bytes[range]);
+                    let texts: Vec<&[u8]> = texts.collect();
+                    self.take_request(&texts)?;
+                    at += found.length;
+                }
+                Ok(None) => break,
+                Err(reason) => {
+                    self.settle()?;
+                    let reason = format!("Protocol error: {reason}");
+                    self.answers.error("ERR", &reason);
+                    self.ends = true;
+                    return Ok(());
+                }
+            }
+            if self.ends {
+                break;
+            }
+        }
+        self.incoming = incoming;
+        self.incoming.drain(..at);
+        self.settle()
+    }
+
+    fn take_request(&mut self, texts: &[&[u8]]) -> Result<(), Ended> {
+        let [name, arguments @ ..] = texts else {
+            // Redis passes over an empty request too.
+            return Ok(());
+        };
+        let name = name[..name.len().min(32)].to_ascii_uppercase();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        match Call::parse(&name, arguments) {
+            Some(Ok(call)) => self.take_call(call)?,
+            Some(Err(refusal)) => self.pending.push_back(Pending::Refused(refusal)),
+            None => {
+                self.settle()?;
+                if let Err(refusal) = self.take_command(&name, arguments) {
+                    self.answers.error(refusal.code, &refusal.message);
+                }
+            }
+        }
+        if self.pending.len() >= MOST_PENDING {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn take_call(&mut self, call: Call) -> Result<(), Ended> {
+        let refused = match call {
+            Call::Add(document, policy) => self
+                .writer()
+                .and_then(|writer| writer.submit(document, &policy))
+                .map(Pending::Verdict),
+            Call::Delete(key) => self
+                .writer()
+                .and_then(|writer| writer.submit_delete(key))
+                .map(Pending::Deleted),
+            other => {
+                self.settle()?;
+                match self.answer_now(&other) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let pending = match refused {
+            Ok(pending) => pending,
+            Err(error) => Pending::Refused(refusal_of(error)?),
+        };
+        self.pending.push_back(pending);
+        Ok(())
+    }
+
+    /// Answers a call that no commit is waited for with. Everything before it is durable.
+    fn answer_now(&mut self, call: &Call) -> Result<()> {
+        let database = self.sessions.database()?;
+        match call {
+            Call::Query(query) => {
+                write_matches(&database.snapshot()?.query(query)?, &mut self.answers);
+            }
+            Call::Get(key) => {
+                let found = database.snapshot()?.get(key)?;
+                write_document(found.as_ref(), &mut self.answers);
+            }
+            Call::Expire(expiry) => {
+                let sessions = self.sessions;
+                let deleted = database.expire(expiry, |_| match sessions.is_closing() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })?;
+                self.answers.integer(deleted.cast_signed());
+            }
+            Call::Flush => {
+                self.writer()?.flush()?;
+                self.answers.simple("OK");
+            }
+            Call::Info => self
+                .info(&database)?
+                .write(database.snapshot()?.stats()?.documents, &mut self.answers),
+            Call::Add(..) | Call::Delete(_) => unreachable!("they wait for a commit"),
+        }
+        Ok(())
+    }
+
+    fn info(&self, database: &Database) -> Result<Info> {
+        let store = &database.store;
+        let metadata = store.metadata()?;
+        Ok(Info::new(store.settings(), identity_of(&metadata)))
+    }
+
+    /// The writer that all clients share.
+    fn writer(&mut self) -> Result<&crate::database::Writer> {
+        if self.writer.is_none() {
+            self.writer = Some(SharedWriter::of(self.sessions)?);
+        }
+        let writer = self.writer.as_ref();
+        Ok(writer.expect("it was put there").writer())
+    }
+
+    /// Waits until everything that was submitted is durable, and answers it.
+    fn settle(&mut self) -> Result<(), Ended> {
+        while let Some(pending) = self.pending.pop_front() {
+            let answered = match pending {
+                Pending::Verdict(ticket) => ticket
+                    .wait()
+                    .map(|verdict| write_verdict(&verdict, &mut self.answers)),
+                Pending::Deleted(ticket) => ticket
+                    .wait()
+                    .map(|document| write_document(document.as_ref(), &mut self.answers)),
+                Pending::Refused(refusal) => {
+                    self.answers.error(refusal.code, &refusal.message);
+                    Ok(())
+                }
+            };
+            if let Err(error) = answered {
+                let refusal = refusal_of(error)?;
+                self.answers.error(refusal.code, &refusal.message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what clients of Redis say when they connect.
+    fn take_command(&mut self, name: &str, arguments: &[&[u8]]) -> Result<(), Refusal> {
+        let first = arguments.first().map(|first| first.to_ascii_uppercase());
+        match (name, first.as_deref()) {
+            ("PING", None) => self.answers.simple("PONG"),
+            ("PING" | "ECHO", Some(_)) => self.answers.text(arguments[0]),
+            ("HELLO", _) => self.greet(arguments)?,
+            ("CLIENT", Some(b"SETINFO" | b"SETNAME" | b"NO-EVICT" | b"NO-TOUCH")) => {
+                self.answers.simple("OK");
+            }
+            ("CLIENT", Some(b"GETNAME")) => self.answers.null(),
+            ("CLIENT", Some(b"ID")) => self.answers.integer(1),
+            // Nothing is told of the commands. Clients go on without.
+            ("COMMAND", _) => self.answers.array(0),
+            ("INFO", _) => {
+                let version = env!("CARGO_PKG_VERSION");
+                self.answers
+                    .text(format!("# Server\r\nsimdb_version:{version}\r\n"));
+            }
+            ("QUIT", _) => {
+                self.answers.simple("OK");
+                self.ends = true;
+            }
+            ("RESET", _) => {
+                self.answers.version = RespVersion::Two;
+                self.answers.simple("RESET");
+            }
+            ("SELECT", Some(b"0")) => self.answers.simple("OK"),
+            _ if CONNECTION_COMMANDS.contains(&name) => {
+                let what = first.as_deref().unwrap_or_default();
+                let what = String::from_utf8_lossy(&what[..what.len().min(40)]).into_owned();
+                return Err(Refusal::syntax(format!("simdb knows no {name} '{what}'")));
+            }
+            _ => {
+                return Err(Refusal::syntax(format!(
+                    "unknown command '{name}': simdb has SIM.ADD, SIM.QUERY, SIM.GET, SIM.DEL, SIM.EXPIRE, SIM.FLUSH \
+                     and SIM.INFO"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the version that a client asks for, and says who answers.
+    fn greet(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
+        let mut rest = arguments.iter();
+        self.answers.version = match rest.next().copied() {
+            None => self.answers.version,
+            Some(b"2") => RespVersion::Two,
+            Some(b"3") => RespVersion::Three,
+            Some(_) => {
+                let message = "unsupported protocol version: it is 2 or 3".to_owned();
+                return Err(Refusal {
+                    code: "NOPROTO",
+                    message,
+                });
+            }
+        };
+        if rest
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"))
+        {
+            let message = "simdb has no passwords: whoever may open the socket is answered";
+            return Err(Refusal::syntax(message));
+        }
+        let answers = &mut self.answers;
+        answers.map(7);
+        answers.text("server");
+        answers.text("simdb");
+        answers.text("version");
+        answers.text(env!("CARGO_PKG_VERSION"));
+        answers.text("proto");
+        answers.integer(match answers.version {
+            RespVersion::Two => 2,
+            RespVersion::Three => 3,
+        });
+        answers.text("id");
+        answers.integer(1);
+        answers.text("mode");
+        answers.text("standalone");
+        answers.text("role");
+        answers.text("master");
+        answers.text("modules");
+        answers.array(0);
+        Ok(())
+    }
+
+    /// Sends as much as is possible without waiting.
+    fn send(&mut self) -> Result<(), Ended> {
+        let bytes = self.answers.bytes();
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match send_some(&self.stream, &bytes[sent..]) {
+                Ok(0) => return Err(Ended),
+                Ok(more) => {
+                    sent += more;
+                    self.read_last = Instant::now();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return Err(Ended),
+            }
+        }
+        bytes.drain(..sent);
+        // A large answer is not remembered for ever.
+        if bytes.is_empty() && bytes.capacity() > MOST_INCOMING {
+            *bytes = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Waits until the client sends something, or reads what was sent to it.
+    fn wait(&mut self) -> Result<(), Ended> {
+        let unsent = self.answers.bytes().len();
+        if unsent == 0 {
+            self.read_last = Instant::now();
+        }
+        let mut what = PollFlags::empty();
+        if !self.ends && unsent < MOST_UNSENT {
+            what |= PollFlags::IN;
+        }
+        if unsent > 0 {
+            what |= PollFlags::OUT;
+        }
+        loop {
+            if self.sessions.is_closing()
+                || self.read_last.elapsed() >= LONGEST_UNREAD && unsent > 0
+            {
+                return Err(Ended);
+            }
+            // When the server is closed, the stream is shut down, so this ends too.
+            let has_to_look = unsent > 0 || self.writer.is_some();
+            let look = Timespec {
+                tv_sec: 0,
+                tv_nsec: PAUSE.as_nanos() as i64,
+            };
+            let mut polled = [PollFd::new(&*self.stream, what)];
+            match poll(&mut polled, has_to_look.then_some(&look)) {
+                Ok(0) => self.writer = None,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return Err(Ended),
+                Ok(_) => {
+                    let events = polled[0].revents();
+                    return match events.contains(PollFlags::IN) {
+                        true => self.receive(),
+                        // It has gone, also for what it was to read.
+                        false if !events.contains(PollFlags::OUT) => Err(Ended),
+                        false => Ok(()),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Reads what has come.
+    fn receive(&mut self) -> Result<(), Ended> {
+        let mut buffer = [0; 64 << 10];
+        let most = self.incoming.len() + MOST_INCOMING;
+        while self.incoming.len() < most {
+            match (&**self.stream).read(&mut buffer) {
+                Ok(0) => {
+                    // What it has asked for is answered still.
+                    self.ends = true;
+                    return Ok(());
+                }
+                Ok(read) => self.incoming.extend_from_slice(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return Err(Ended),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a client is told of an error. Of a database that is closed it is told nothing: whoever opens it next answers.
+fn refusal_of(error: Error) -> Result<Refusal, Ended> {
+    match error.kind() {
+        ErrorKind::Closed | ErrorKind::Forked => Err(Ended),
+        _ => Ok(error.into()),
+    }
+}

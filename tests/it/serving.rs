@@ -1,0 +1,839 @@
+//! Many processes at one database: one has it open and serves, and the others are its clients. What fails on either side,
+//! and what the other sees of it, as the table in the guide says.
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use simdb::{
+    Change, Client, ClientOptions, CreateOptions, Database, Document, Error, ErrorKind, Expiry,
+    Fingerprint, Near, OnMatch, OpenOptions, Policy, Query, Scheme, Sketch, SketchSize,
+};
+
+use crate::support::random::{Random, amount, seed_or};
+use crate::support::{
+    Folder, LIMIT, Ran, TestResult, assert_sound, document, run, run_with_input, simdb, wait_until,
+    within,
+};
+
+/// So long clients wait in vain in a test that is about waiting in vain.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn external() -> CreateOptions {
+    CreateOptions::new().scheme(Scheme::External)
+}
+
+fn patient() -> ClientOptions {
+    ClientOptions::new().timeout(LIMIT)
+}
+
+/// A process that serves a database.
+struct Owner {
+    child: Child,
+}
+
+impl Owner {
+    /// Starts one, and waits until it serves.
+    fn start(database: &Path, options: &[&str]) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut command = simdb();
+        command.arg("serve").arg(database).args(options);
+        command.args(["--scheme", "external"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn()?;
+        let owner = Self { child };
+        wait_until("somebody who serves", || serves(database));
+        Ok(owner)
+    }
+
+    fn signal(&self, signal: libc::c_int) -> TestResult {
+        send_signal(self.child.id(), signal)
+    }
+
+    /// Ends it in order, and returns whether it ended well.
+    fn end(mut self) -> Result<bool, Box<dyn std::error::Error>> {
+        self.signal(libc::SIGTERM)?;
+        Ok(self.child.wait()?.success())
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+#[expect(unsafe_code, reason = "the tests are about processes that are stopped")]
+fn send_signal(process: u32, signal: libc::c_int) -> TestResult {
+    // SAFETY: it asks the system to send a signal to a child of this process.
+    match unsafe { libc::kill(process.cast_signed(), signal) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+fn socket_of(database: &Path) -> PathBuf {
+    let mut path = fs::canonicalize(database)
+        .unwrap_or_else(|_| database.to_owned())
+        .into_os_string();
+    path.push(".sock");
+    path.into()
+}
+
+fn serves(database: &Path) -> bool {
+    UnixStream::connect(socket_of(database)).is_ok()
+}
+
+/// Sends bytes, and returns all that is answered until the other end has no more to say.
+fn say(database: &Path, bytes: &[u8]) -> std::io::Result<String> {
+    let mut stream = UnixStream::connect(socket_of(database))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(bytes)?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// A request in RESP.
+fn request(words: &[&str]) -> String {
+    let mut text = format!("*{}\r\n", words.len());
+    for word in words {
+        text += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    text
+}
+
+fn key(number: u64) -> String {
+    format!("document {number}")
+}
+
+/// Fingerprints that are far from each other.
+fn far(number: u64) -> u64 {
+    number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[test]
+fn a_client_gives_the_answers_of_the_database() -> TestResult {
+    let folder = Folder::new()?;
+    let options = external().sketch_size(SketchSize::Bytes16).max_distance(7);
+    let served = Database::create(folder.path("served.simdb"), &options.clone().serve(true))?;
+    let alone = Database::create(folder.path("alone.simdb"), &options)?;
+    let client = Client::connect(folder.path("served.simdb"), &patient())?;
+    assert_eq!(
+        (client.scheme(), client.max_distance(), client.sketch_size()),
+        (alone.scheme(), alone.max_distance(), alone.sketch_size())
+    );
+    assert_eq!(client.min_similarity(), alone.min_similarity());
+
+    let mut random = Random::new(seed_or(42));
+    let mut numbers = |below: u64| random.below(below);
+    for step in 0..300u64 {
+        let bits = far(numbers(12)) ^ (1 << numbers(64)) ^ (1 << numbers(64));
+        let sketch = Sketch::new(&[numbers(256) as u8; 16], 1 + numbers(90) as u32)?;
+        let judged = (numbers(9) > 0).then(|| Fingerprint::from_bits(bits));
+        let document = Document::new(key(numbers(60)), judged)
+            .with_sketch(judged.map(|_| sketch))
+            .with_seen(numbers(100) as i64)
+            .with_rank([numbers(3) as i64])
+            .with_scope(["", "a", "die Straße"][numbers(3) as usize])
+            .with_payload([0, 13, 10, 255]);
+        let action = [OnMatch::Link, OnMatch::Skip, OnMatch::Replace][numbers(3) as usize];
+        let near = match numbers(3) {
+            0 => Near::new(),
+            1 => Near::within(9).min_similarity(0.0).since(30),
+            _ => Near::within(12).min_similarity(0.5).scopes(["a", ""]),
+        };
+        let policy = Policy::new(action)
+            .near(near.clone())
+            .limit(3)
+            .touch(step % 5 == 0);
+        let mut txn = alone.begin_write()?;
+        let expected = txn.insert_if_new(&document, &policy)?;
+        txn.commit()?;
+        assert_eq!(
+            client.insert_if_new(&document, &policy)?,
+            expected,
+            "step {step}"
+        );
+
+        let query = Query::new(Fingerprint::from_bits(bits)).near(near).limit(2);
+        let query = query.with_sketch(sketch);
+        assert_eq!(client.query(&query)?, alone.snapshot()?.query(&query)?);
+        let gone = key(numbers(60));
+        if step % 7 == 0 {
+            let mut txn = alone.begin_write()?;
+            assert_eq!(client.delete(&*gone)?, txn.delete(&gone)?);
+            txn.commit()?;
+        }
+        assert_eq!(client.get(&gone)?, alone.snapshot()?.get(&gone)?);
+    }
+    let expiry = Expiry::new().before(50).scopes(["a"]);
+    let expected = alone.expire(&expiry, |_| std::ops::ControlFlow::Continue(()))?;
+    assert_eq!(client.expire(&expiry)?, expected);
+    assert_eq!(client.expire(&Expiry::new())?, 0);
+    client.flush()?;
+    client.close()?;
+    assert!(matches!(client.get("x"), Err(Error::Closed)));
+    assert_sound(&served)?;
+    Ok(())
+}
+
+#[test]
+fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let client = Client::connect(database.path(), &patient())?;
+    let long = document("k", 1).with_scope("x".repeat(300));
+    let tickets = [
+        client.submit(&document("a", 1), &Policy::link())?,
+        client.submit(&long, &Policy::link())?,
+        client.submit(&document("b", 2), &Policy::link().near(65))?,
+        client.submit(&document("c", 3), &Policy::link())?,
+    ];
+    let answers = tickets.map(|ticket| ticket.wait().map_err(|error| error.kind()));
+    assert!(answers[0].is_ok() && answers[3].is_ok());
+    let refused = [&answers[1], &answers[2]];
+    assert!(
+        refused
+            .into_iter()
+            .all(|answer| *answer == Err(ErrorKind::Input))
+    );
+    let verified = Policy::skip().verify(|_, _| Ok(true));
+    let refused = client.submit(&document("d", 4), &verified);
+    assert!(matches!(refused, Err(Error::NotSendable)));
+    assert!(matches!(client.get(""), Err(Error::KeyLength { .. })));
+    assert_eq!(database.snapshot()?.stats()?.documents, 2);
+    Ok(())
+}
+
+#[test]
+fn of_two_near_twins_in_eight_processes_exactly_one_is_new() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    const TWINS: u64 = 200;
+    let new: u64 = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8u64)
+            .map(|process| {
+                let path = database.path();
+                scope.spawn(move || -> simdb::Result<u64> {
+                    let client = Client::connect(path, &patient())?;
+                    let mut new = 0;
+                    for twin in 0..TWINS {
+                        for copy in 0..2 {
+                            let bits = far(twin) ^ 1 << (process * 2 + copy);
+                            let named = format!("{process} {copy} {twin}");
+                            let document = document(named, bits);
+                            let verdict = client.insert_if_new(&document, &Policy::skip())?;
+                            new += u64::from(!verdict.is_duplicate());
+                        }
+                    }
+                    Ok(new)
+                })
+            })
+            .collect();
+        let counts = clients.into_iter().map(thread::ScopedJoinHandle::join);
+        counts
+            .map(|count| count.expect("no client panics"))
+            .sum::<simdb::Result<u64>>()
+    })?;
+    assert_eq!(new, TWINS);
+    assert_eq!(database.snapshot()?.stats()?.documents, TWINS);
+    Ok(())
+}
+
+/// What a client knows of a document that it has submitted.
+fn stored_by(client: &Client, numbers: std::ops::Range<u64>) -> simdb::Result<Vec<u64>> {
+    let mut stored = Vec::new();
+    for number in numbers {
+        let verdict = client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+        assert!(!verdict.is_duplicate(), "document {number}: {verdict:?}");
+        stored.push(number);
+    }
+    Ok(stored)
+}
+
+#[test]
+fn an_owner_that_is_killed_again_and_again_loses_nothing_that_was_answered() -> TestResult {
+    const CLIENTS: u64 = 4;
+    const EACH: u64 = 100_000;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let mut owner = Owner::start(&path, &[])?;
+    let kills = amount("SIMDB_OWNER_KILLS", 6, 200);
+    let ends = AtomicBool::new(false);
+    let mut random = Random::new(seed_or(7));
+    let answered = thread::scope(|scope| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|process| {
+                let (path, ends) = (&path, &ends);
+                scope.spawn(move || -> simdb::Result<Vec<u64>> {
+                    let client = Client::connect(path, &patient())?;
+                    let mut answered = Vec::new();
+                    let mut next = process * EACH;
+                    while !ends.load(Ordering::Relaxed) {
+                        answered.extend(stored_by(&client, next..next + 1)?);
+                        // Some wait for one, some for many.
+                        let many = 20 * (process % 2);
+                        let documents = (next + 1..next + 1 + many)
+                            .map(|number| document(key(number), far(number)));
+                        let documents: Vec<Document> = documents.collect();
+                        let verdicts = client.insert_each_if_new(&documents, &Policy::skip())?;
+                        for (number, verdict) in (next + 1..).zip(verdicts) {
+                            let verdict = verdict?;
+                            assert!(!verdict.is_duplicate(), "document {number}: {verdict:?}");
+                            answered.push(number);
+                        }
+                        next += 1 + many;
+                    }
+                    Ok(answered)
+                })
+            })
+            .collect();
+        for _ in 0..kills {
+            thread::sleep(Duration::from_millis(50 + random.below(250)));
+            owner.child.kill()?;
+            owner.child.wait()?;
+            owner = Owner::start(&path, &[])?;
+        }
+        thread::sleep(Duration::from_millis(100));
+        ends.store(true, Ordering::Relaxed);
+        let mut all = Vec::new();
+        for client in clients {
+            all.extend(client.join().expect("no client panics")?);
+        }
+        Ok(all)
+    })?;
+    assert!(owner.end()?);
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert_sound(&database)?;
+    let snapshot = database.snapshot()?;
+    for number in &answered {
+        assert!(snapshot.get(key(*number))?.is_some(), "document {number}");
+    }
+    // Nothing is there twice, and nothing that was not submitted.
+    let documents = snapshot.stats()?.documents;
+    assert!(documents >= answered.len() as u64);
+    assert!(documents <= answered.len() as u64 + CLIENTS * 21);
+    Ok(())
+}
+
+#[test]
+fn clients_start_an_owner_that_ends_when_nobody_is_connected() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let program = simdb().get_program().to_owned();
+    let words: [std::ffi::OsString; 6] = [
+        program,
+        "serve".into(),
+        "--until-idle".into(),
+        "0.5s".into(),
+        "--scheme".into(),
+        "external".into(),
+    ];
+    let options = patient().start(words);
+    let clients = thread::scope(|scope| {
+        let clients = [1, 2, 3, 4].map(|number| {
+            let (path, options) = (&path, &options);
+            scope.spawn(move || -> simdb::Result<Client> {
+                let client = Client::connect(path, options)?;
+                client.insert_if_new(&document(key(number), far(number)), &Policy::skip())?;
+                Ok(client)
+            })
+        });
+        let clients = clients.into_iter().map(thread::ScopedJoinHandle::join);
+        clients
+            .map(|client| client.expect("no client panics"))
+            .collect::<simdb::Result<Vec<_>>>()
+    })?;
+    for number in 1..=4 {
+        assert!(clients[0].get(key(number))?.is_some(), "document {number}");
+    }
+    assert!(serves(&path));
+    drop(clients);
+    wait_until("the end of the owner", || !socket_of(&path).exists());
+    // It has closed the file in order, and another is started when one is needed.
+    let client = within(LIMIT, {
+        let (path, options) = (path.clone(), options.clone());
+        move || Client::connect(path, &options)
+    })?;
+    assert!(client.get(key(3))?.is_some());
+    Ok(())
+}
+
+/// Whoever waited for the end of a pipe of the client waited for the owner that it had started.
+#[test]
+fn an_owner_that_is_started_inherits_nothing() -> TestResult {
+    use std::os::fd::AsRawFd as _;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let (mut here, there) = UnixStream::pair()?;
+    here.set_read_timeout(Some(LIMIT))?;
+    rustix::io::fcntl_setfd(&there, rustix::io::FdFlags::empty())?;
+    let program = simdb().get_program().to_owned();
+    let options = patient().start([program, "serve".into(), "--until-idle".into(), "60".into()]);
+    let client = Client::connect(&path, &options)?;
+    drop(there);
+    assert_eq!(here.read(&mut [0])?, 0, "descriptor {}", here.as_raw_fd());
+    assert!(serves(&path));
+    let said = say(&path, request(&["SIM.INFO"]).as_bytes())?;
+    let number = said
+        .split("process\r\n:")
+        .nth(1)
+        .and_then(|rest| rest.split('\r').next());
+    drop(client);
+    send_signal(
+        number.ok_or("no number of a process")?.parse()?,
+        libc::SIGTERM,
+    )
+}
+
+#[test]
+fn nobody_who_serves_is_an_error_that_says_what_to_do() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let impatient = ClientOptions::new().timeout(SHORT);
+    let refused = |options: &ClientOptions| {
+        let refused = Client::connect(&path, options).expect_err("nobody serves");
+        assert_eq!(refused.kind(), ErrorKind::NotServed);
+        refused.to_string()
+    };
+    assert!(refused(&impatient).contains("simdb serve"));
+    let database = Database::create(&path, &external())?;
+    assert!(refused(&impatient).contains("simdb serve"));
+    // What is started says why it cannot.
+    let program = simdb().get_program().to_owned();
+    let starting = ClientOptions::new()
+        .timeout(LIMIT / 20)
+        .start([program, "serve".into()]);
+    let said = refused(&starting);
+    assert!(said.contains("in use"), "{said}");
+
+    let server = database.serve()?;
+    let client = Client::connect(&path, &impatient)?;
+    client.insert_if_new(&document("a", 1), &Policy::skip())?;
+    drop(server);
+    let ticket = client.submit(&document("b", far(2)), &Policy::skip())?;
+    let unanswered = ticket.wait().expect_err("nobody serves");
+    assert_eq!(unanswered.kind(), ErrorKind::NotServed);
+    // The client goes on when somebody does again.
+    let _server = database.serve()?;
+    client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
+    assert_eq!(database.snapshot()?.stats()?.documents, 2);
+    Ok(())
+}
+
+#[test]
+fn an_owner_that_is_stopped_is_told_apart_from_one_that_works_for_long() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &ClientOptions::new().timeout(SHORT))?;
+    client.insert_if_new(&document("a", 1), &Policy::skip())?;
+    owner.signal(libc::SIGSTOP)?;
+    let stopped = client.insert_if_new(&document("b", far(2)), &Policy::skip());
+    owner.signal(libc::SIGCONT)?;
+    let stopped = stopped.expect_err("nobody answers");
+    assert!(stopped.to_string().contains("may be stopped"), "{stopped}");
+    client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
+    assert!(owner.end()?);
+
+    // A transaction keeps the owner from deciding for much longer than the client waits in vain.
+    let database = Database::open(&path, &OpenOptions::new().serve(true))?;
+    let client = Client::connect(&path, &ClientOptions::new().timeout(SHORT))?;
+    let txn = database.begin_write()?;
+    let waits =
+        thread::spawn(move || client.insert_if_new(&document("c", far(3)), &Policy::skip()));
+    thread::sleep(SHORT * 6);
+    drop(txn);
+    assert!(!waits.join().expect("it does not panic")?.is_duplicate());
+    Ok(())
+}
+
+#[test]
+fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let path = database.path();
+    let client = Client::connect(path, &patient())?;
+    let fingerprint = "00000000000000ff";
+    let refused = [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "-ERR Protocol error"),
+        (
+            "*1\r\n$1000000000\r\n".to_owned(),
+            "-ERR Protocol error: a length of 1000000000",
+        ),
+        ("*99999999\r\n".to_owned(), "-ERR Protocol error"),
+        ("*2\r\n$3\r\nSIM".to_owned(), ""),
+        (
+            request(&["SIM.ADD", "half", fingerprint])[..30].to_owned(),
+            "",
+        ),
+        (request(&["SET", "a", "b"]), "-ERR unknown command 'SET'"),
+        (request(&["SIM.ADD"]), "-ERR the key is missing"),
+        (request(&["SIM.ADD", "a", "xyz"]), "-INPUT"),
+        (
+            request(&["SIM.ADD", "a", fingerprint, "RANK", "999999999", "1"]),
+            "-ERR",
+        ),
+        (request(&["SIM.GET", ""]), "-INPUT"),
+        ("\0\u{1}".to_owned(), "-ERR Protocol error"),
+    ];
+    for (said, expected) in refused {
+        let answer = say(path, said.as_bytes())?;
+        assert!(answer.starts_with(expected), "{said:?}: {answer:?}");
+        assert!(
+            expected.is_empty() == answer.is_empty(),
+            "{said:?}: {answer:?}"
+        );
+    }
+    // It never reads. Others are answered meanwhile.
+    let mut deaf = UnixStream::connect(socket_of(path))?;
+    deaf.set_nonblocking(true)?;
+    let many = request(&["PING", &"x".repeat(60_000)]).repeat(20);
+    while deaf.write(many.as_bytes()).is_ok() {}
+    // It goes away in the middle of its work.
+    let mut gone = UnixStream::connect(socket_of(path))?;
+    for number in 0..50 {
+        let bits = format!("{:016x}", far(number));
+        gone.write_all(request(&["SIM.ADD", &key(number), &bits]).as_bytes())?;
+    }
+    drop(gone);
+    stored_by(&client, 100..200)?;
+    wait_until("what the client that is gone had submitted", || {
+        let found = database
+            .snapshot()
+            .and_then(|snapshot| snapshot.get(key(49)));
+        found.is_ok_and(|found| found.is_some())
+    });
+    assert!(client.get("half")?.is_none());
+    Ok(())
+}
+
+#[test]
+fn answers_that_are_not_read_yet_do_not_stop_a_client_that_sends() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let client = Client::connect(database.path(), &patient())?;
+    // 100,000 answers are much more than a socket holds.
+    let documents: Vec<Document> = (0..2_000)
+        .map(|number| document(key(number), far(number)).with_payload(vec![7; 2_000]))
+        .collect();
+    let stored = within(LIMIT, {
+        let (client, documents) = (client.clone(), documents.clone());
+        move || client.insert_each_if_new(&documents, &Policy::link())
+    })?;
+    assert!(stored.iter().all(Result::is_ok));
+    let tickets: Result<Vec<_>, _> = documents
+        .iter()
+        .cycle()
+        .take(30_000)
+        .map(|document| client.submit(document, &Policy::link()))
+        .collect();
+    for ticket in tickets? {
+        assert!(matches!(ticket.wait()?.change(), Change::Replaced(_)));
+    }
+    Ok(())
+}
+
+#[test]
+fn one_owner_at_a_time_and_the_other_is_told_so() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let number = owner.child.id().to_string();
+    run!("serve", &path).expect(2).says("in use").says(&number);
+    let other = Database::open(&path, &OpenOptions::new().serve(true));
+    assert!(matches!(other, Err(Error::Busy { .. })));
+    assert!(serves(&path));
+    assert!(owner.end()?);
+    assert!(!socket_of(&path).exists());
+    Ok(())
+}
+
+#[test]
+fn another_file_under_the_name_is_not_taken_for_the_database() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external().serve(true))?;
+    let impatient = ClientOptions::new().timeout(SHORT);
+    let client = Client::connect(&path, &impatient)?;
+    // A compaction puts another file in the place too, and the client goes on.
+    client.insert_if_new(&document("a", 1), &Policy::skip())?;
+    database.compact(|_, _| std::ops::ControlFlow::Continue(()))?;
+    client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
+    Client::connect(&path, &impatient)?;
+
+    fs::rename(&path, folder.path("moved.simdb"))?;
+    Database::create(&path, &external())?;
+    let refused = Client::connect(&path, &impatient).expect_err("it is another file");
+    assert!(refused.to_string().contains("another file"), "{refused}");
+    // Who is connected already goes on with the file that the owner has.
+    assert!(client.get("a")?.is_some());
+    Ok(())
+}
+
+/// Listens as an owner would, and answers everything by the same.
+fn impostor(path: &Path, answer: &'static [u8]) -> std::io::Result<thread::JoinHandle<()>> {
+    let listener = UnixListener::bind(socket_of(path))?;
+    Ok(thread::spawn(move || {
+        // It ends with the test.
+        for stream in listener.incoming().take(200) {
+            let Ok(mut stream) = stream else { return };
+            _ = stream.read(&mut [0; 1024]);
+            _ = stream.write_all(answer);
+        }
+    }))
+}
+
+#[test]
+fn another_release_and_what_is_no_owner_at_all_are_told_apart() -> TestResult {
+    let answers: [(&[u8], &str); 5] = [
+        (
+            b"*4\r\n$8\r\nprotocol\r\n:9\r\n$5\r\nsimdb\r\n$5\r\n9.0.0\r\n",
+            "version 9",
+        ),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "begins with"),
+        (b"$99999999999\r\n", "length of 99999999999"),
+        (b"-ERR unknown command 'SIM.INFO'\r\n", "unknown command"),
+        (b"", "ended the connection"),
+    ];
+    for (answer, expected) in answers {
+        let folder = Folder::new()?;
+        let path = folder.path("d.simdb");
+        Database::create(&path, &external())?;
+        let _impostor = impostor(&path, answer)?;
+        let impatient = ClientOptions::new().timeout(SHORT);
+        let refused = Client::connect(&path, &impatient).expect_err("it is no owner");
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+    Ok(())
+}
+
+/// A commit of the owner that fails for lack of room, and what its clients see of it.
+#[test]
+fn a_commit_that_fails_is_an_error_and_the_owner_goes_on_when_it_can() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    drop(Database::create(&path, &external())?);
+    let mut command = Command::new("sh");
+    let program = simdb().get_program().to_owned();
+    // The limit of this process alone, in kilobytes.
+    command.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f 6000; exec \"$0\" serve \"$1\"",
+    ]);
+    command.arg(program).arg(&path);
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let owner = Owner { child };
+    wait_until("somebody who serves", || serves(&path));
+    let client = Client::connect(&path, &patient())?;
+    let mut answered = Vec::new();
+    let mut failures = Vec::new();
+    let mut random = Random::new(seed_or(3));
+    for number in 0..2_000u64 {
+        let payload: Vec<u8> = (0..20_000).map(|_| random.below(256) as u8).collect();
+        let document = document(key(number), far(number)).with_payload(payload);
+        match client.insert_if_new(&document, &Policy::link()) {
+            Ok(_) => answered.push(number),
+            Err(error) => {
+                failures.push(error);
+                if failures.len() == 5 {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(
+        !answered.is_empty() && failures.len() == 5,
+        "{}",
+        answered.len()
+    );
+    for failure in &failures {
+        let kinds = [ErrorKind::Storage, ErrorKind::OutcomeUnknown];
+        assert!(kinds.contains(&failure.kind()), "{failure}");
+    }
+    // What was answered is there, and queries are answered when the file was opened again.
+    wait_until("the owner to open the file again", || {
+        client
+            .get(key(answered[0]))
+            .is_ok_and(|found| found.is_some())
+    });
+    for number in &answered {
+        assert!(client.get(key(*number))?.is_some(), "document {number}");
+    }
+    drop(owner);
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert_sound(&database)?;
+    for number in &answered {
+        assert!(database.snapshot()?.get(key(*number))?.is_some());
+    }
+    Ok(())
+}
+
+#[test]
+fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
+    let folder = Folder::new()?;
+    let database = Database::create(folder.path("d.simdb"), &external().serve(true))?;
+    let said: BTreeMap<&[&str], &str> = BTreeMap::from([
+        (&["PING"][..], "+PONG\r\n"),
+        (&["ping", "a"], "$1\r\na\r\n"),
+        (&["HELLO", "2"], "*14\r\n$6\r\nserver\r\n$5\r\nsimdb\r\n"),
+        (&["HELLO", "3"], "%7\r\n$6\r\nserver\r\n$5\r\nsimdb\r\n"),
+        (&["HELLO", "4"], "-NOPROTO"),
+        (
+            &["HELLO", "3", "AUTH", "user", "word"],
+            "-ERR simdb has no passwords",
+        ),
+        (&["CLIENT", "SETINFO", "LIB-NAME", "redis-py"], "+OK\r\n"),
+        (&["client", "setname", "me"], "+OK\r\n"),
+        (&["CLIENT", "LIST"], "-ERR"),
+        (&["COMMAND", "DOCS"], "*0\r\n"),
+        (&["SELECT", "0"], "+OK\r\n"),
+        (&["SELECT", "1"], "-ERR"),
+        (&["QUIT"], "+OK\r\n"),
+        (&["AUTH", "word"], "-ERR unknown command 'AUTH'"),
+        (&["SIM.FLUSH"], "+OK\r\n"),
+        (&["SIM.GET", "nothing"], "$-1\r\n"),
+        (&["SIM.EXPIRE", "BEFORE", "7"], ":0\r\n"),
+        (
+            &["sim.query", "00000000000000ff"],
+            "*6\r\n$5\r\ntotal\r\n:0\r\n$5\r\nexact\r\n:1\r\n$7\r\nmatches\r\n*0\r\n",
+        ),
+    ]);
+    for (words, expected) in said {
+        let answer = say(database.path(), request(words).as_bytes())?;
+        assert!(answer.starts_with(expected), "{words:?}: {answer:?}");
+    }
+    // Answers come in the order of requests, whichever of them wait for a commit.
+    let many = [
+        request(&["SIM.ADD", "a", "00000000000000ff", "SEEN", "5"]),
+        request(&["SIM.ADD", "b", "bad"]),
+        request(&["SIM.ADD", "c", "00000000000000fe", "SEEN", "6"]),
+        request(&["PING"]),
+        request(&["SIM.DEL", "a"]),
+        request(&["SIM.GET", "a"]),
+    ];
+    let answer = say(database.path(), many.concat().as_bytes())?;
+    let places = [
+        "inserted",
+        "-INPUT",
+        "skipped",
+        "+PONG",
+        "fingerprint",
+        "$-1",
+    ];
+    let mut at = 0;
+    for place in places {
+        let found = answer[at..].find(place);
+        at += found.ok_or_else(|| format!("{place} is not in {:?}", &answer[at..]))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_request_that_was_read_is_answered_when_the_owner_ends() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let client = Client::connect(&path, &ClientOptions::new().timeout(SHORT))?;
+    let begun = Instant::now();
+    let working = {
+        let client = client.clone();
+        thread::spawn(move || {
+            let mut answered = 0u64;
+            while stored_by(&client, answered..answered + 1).is_ok() {
+                answered += 1;
+            }
+            answered
+        })
+    };
+    wait_until("some documents", || {
+        client.get(key(3)).is_ok_and(|found| found.is_some())
+    });
+    assert!(owner.end()?);
+    let answered = working.join().expect("it does not panic");
+    let database = Database::open(&path, &OpenOptions::new())?;
+    assert_sound(&database)?;
+    // All that was done is answered, but for what was on its way.
+    let documents = database.snapshot()?.stats()?.documents;
+    assert!(
+        (answered..=answered + 1).contains(&documents),
+        "{answered} of {documents}"
+    );
+    assert!(begun.elapsed() < LIMIT);
+    Ok(())
+}
+
+#[test]
+fn a_client_does_not_keep_a_database_open_that_its_owner_has_dropped() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external())?;
+    let _server = database.serve()?;
+    let client = Client::connect(&path, &ClientOptions::new().timeout(SHORT))?;
+    client.insert_if_new(&document("a", 1), &Policy::skip())?;
+    drop(database);
+    wait_until("the file to be free", || {
+        Database::open(&path, &OpenOptions::new()).is_ok()
+    });
+    let refused = client.get("a").expect_err("nobody has it open");
+    assert_eq!(refused.kind(), ErrorKind::NotServed);
+    Ok(())
+}
+
+/// What was printed, without the time that it took.
+fn without_time(ran: &Ran) -> &str {
+    let end = ran.out.rfind(", ");
+    &ran.out[..end.unwrap_or(ran.out.len())]
+}
+
+#[test]
+fn ingest_of_a_database_that_is_served_goes_through_its_socket() -> TestResult {
+    let folder = Folder::new()?;
+    folder.file(
+        "a.tsv",
+        "first\t0000000000000001\nsecond\t0000000000000003\n",
+    )?;
+    let input = "third\t0000000000000007\nbad line\n";
+    let ingested = |arguments: &[&str], input: &str| {
+        let mut command = simdb();
+        command.args(["ingest", "--input-format", "fingerprints"]);
+        command.args(arguments).current_dir(folder.path("."));
+        run_with_input(&mut command, input.as_bytes())
+    };
+    // What is printed of a database in use is what is printed of one that is not.
+    let alone = ingested(&["alone.simdb", "a.tsv"], "")?.expect(0);
+    let path = folder.path("d.simdb");
+    let owner = Owner::start(&path, &[])?;
+    let served = ingested(&["d.simdb", "a.tsv"], "")?.expect(0);
+    assert_eq!(without_time(&served), without_time(&alone));
+    let rest = ["--rejected", "rejected.txt", "-"];
+    let served = ingested(&[&["d.simdb"][..], &rest].concat(), input)?.expect(0);
+    let rejected = fs::read(folder.path("rejected.txt"))?;
+    fs::remove_file(folder.path("rejected.txt"))?;
+    let alone = ingested(&[&["alone.simdb"][..], &rest].concat(), input)?.expect(0);
+    assert_eq!(without_time(&served), without_time(&alone));
+    assert_eq!(rejected, fs::read(folder.path("rejected.txt"))?);
+    assert!(!rejected.is_empty());
+    // It was read to its end, and is known again.
+    ingested(&["d.simdb", "a.tsv"], "")?.expect(0).says("again");
+    // Other choices than those of the database are refused, as they are of one that is closed.
+    ingested(&["d.simdb", "--sketch", "16", "a.tsv"], "")?
+        .expect(2)
+        .says("sketch");
+    let client = Client::connect(&path, &patient())?;
+    assert!(client.get("third")?.is_some());
+    assert!(owner.end()?);
+    Ok(())
+}
