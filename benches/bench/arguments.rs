@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = positive_count)]
     pub(crate) rate: Option<u64>,
 
-    /// How many threads ask in the phases query, list and any, or submit in the phase writer; each of these
+    /// How many threads ask in the phases query, list and any, or submit in the phase writer, or how many processes in the phase clients; each of these
     /// numbers in turn
     #[arg(
         long,
@@ -82,6 +82,19 @@ pub(crate) struct Arguments {
         value_parser = positive_count
     )]
     pub(crate) threads: Vec<u64>,
+
+    /// The answers that each thread of the phase writer, or each client of the phase clients, may have outstanding; with 1
+    /// it waits for each
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = positive_count)]
+    pub(crate) outstanding: u64,
+
+    /// This process is a client of the phase clients, for the database at this path
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub(crate) client_of: Option<PathBuf>,
+
+    /// The first document of this client, the first of the next one, and how many were there before the phase
+    #[arg(long, value_name = "N", value_delimiter = ',', hide = true)]
+    pub(crate) numbers: Vec<u64>,
 
     /// How often the phase window replaces all documents [default: 100]
     #[arg(long, value_name = "N", value_parser = positive_count)]
@@ -132,6 +145,8 @@ pub(crate) enum Phase {
     Link,
     /// Insert as `link` does, but many threads submit the documents to one writer and get durable answers
     Writer,
+    /// Insert as `writer` does, but by processes of their own, to which this one serves the database (Unix only)
+    Clients,
     /// Insert a thousand more, each in a commit of its own
     Commit,
     /// Ask one query after the other for the number of its matches
@@ -172,8 +187,8 @@ impl Phase {
 }
 
 use Phase::{
-    Any, Batch, Beside, Build, Cold, Commit, Compact, Delete, Expire, Insert, Link, List, Query,
-    Reopen, Replace, Window, Writer,
+    Any, Batch, Beside, Build, Clients, Cold, Commit, Compact, Delete, Expire, Insert, Link, List,
+    Query, Reopen, Replace, Window, Writer,
 };
 
 /// The phases that are measured if none are named.
@@ -310,7 +325,7 @@ impl Arguments {
             given @ [_, ..] if asks => given,
             _ => &[self.max_distance],
         };
-        let threads = if matches!(phase, Query | List | Any | Writer) {
+        let threads = if matches!(phase, Query | List | Any | Writer | Clients) {
             &self.threads[..]
         } else {
             &[1]
@@ -394,7 +409,7 @@ fn ensure_order(phases: &[Phase]) -> Result<(), String> {
             }
             Expire if was(&[Delete]) => "counts what it removes, so it cannot come after `delete`",
             Query | List | Any | Batch | Beside | Cold | Delete | Replace | Expire
-                if !was(&[Build, Insert, Link, Writer, Commit]) =>
+                if !was(&[Build, Insert, Link, Writer, Clients, Commit]) =>
             {
                 "needs documents, so it comes after `insert`, `link`, `writer` or `build`"
             }

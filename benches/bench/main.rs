@@ -6,6 +6,7 @@
 mod arguments;
 mod asking;
 mod changing;
+mod clients;
 mod collection;
 mod ending;
 mod phases;

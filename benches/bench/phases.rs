@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::arguments::{Arguments, Phase};
+use crate::clients;
 use crate::ending::Ending;
 use crate::state::{Bench, Row};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(database) = &arguments.client_of {
+        return clients::be_client(arguments, database);
+    }
     arguments.ensure_sense()?;
     let folder = tempfile::Builder::new()
         .prefix("simdb-bench-")
@@ -43,6 +47,7 @@ impl Bench<'_> {
             Phase::Insert => self.insert(self.arguments.documents, self.arguments.batch, row)?,
             Phase::Link => self.link(row)?,
             Phase::Writer => self.submit(threads, row)?,
+            Phase::Clients => self.serve_clients(threads, row)?,
             Phase::Commit => self.insert(1000, 1, row)?,
             Phase::Replace => self.replace(row)?,
             Phase::Query => self.query(distance, threads, row)?,

@@ -1,7 +1,7 @@
 //! The database under test, and what should be in it.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -45,6 +45,20 @@ impl<'a> Bench<'a> {
             deleted: false,
             replaced: 0,
         })
+    }
+
+    /// What a client knows of it, which has nothing of its own.
+    pub(crate) fn of_client(arguments: &'a Arguments, path: &Path, inserted: u64) -> Self {
+        Self {
+            arguments,
+            collection: arguments.collection(0),
+            database: None,
+            path: path.to_owned(),
+            inserted,
+            expired: 0,
+            deleted: false,
+            replaced: 0,
+        }
     }
 
     pub(crate) fn database(&self) -> Result<&Database, Failure> {

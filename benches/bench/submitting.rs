@@ -17,9 +17,6 @@ use crate::state::Bench;
 use crate::state::Row;
 use crate::{Failure, joined, start};
 
-/// The answers that a thread may have outstanding.
-const OUTSTANDING: usize = 2_000;
-
 /// The longest time for which documents are submitted at a rate, in seconds.
 const LONGEST_SECONDS: u64 = 10;
 
@@ -74,11 +71,12 @@ impl Bench<'_> {
 
     fn submit_all(&self, writer: &Writer, numbers: Range<u64>) -> Result<Found, Failure> {
         let mut found = Found::default();
+        let most = self.arguments.outstanding as usize;
         let mut outstanding: VecDeque<(u64, Ticket)> = VecDeque::new();
         for number in numbers {
-            if outstanding.len() == OUTSTANDING {
+            if outstanding.len() == most {
                 // Then the others are answered too, mostly. So a thread wakes up for many answers.
-                for (number, ticket) in outstanding.drain(..OUTSTANDING / 2) {
+                for (number, ticket) in outstanding.drain(..most.div_ceil(2)) {
                     self.check_verdict(number, &ticket.wait()?, &mut found.near_duplicates)?;
                 }
             }
@@ -112,7 +110,7 @@ impl Bench<'_> {
         Ok(found)
     }
 
-    fn check_verdict(
+    pub(crate) fn check_verdict(
         &self,
         number: u64,
         verdict: &Verdict,

@@ -1,11 +1,10 @@
 //! A call: what a client asks of the process that serves, as the arguments of a request, and read from them.
 //! docs/protocol.md describes each.
 
-use std::fmt::Display;
 use std::str::{self, FromStr};
 
-use super::resp::push_request;
-use crate::database::{Expiry, Near, OnMatch, Order, Policy, Query};
+use super::resp::RequestWriter;
+use crate::database::{Expiry, Filter, Near, OnMatch, Order, Policy, Query};
 use crate::document::Document;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fingerprint::Fingerprint;
@@ -96,9 +95,10 @@ pub(crate) fn kind_of(code: &str) -> ErrorKind {
 
 impl Call {
     /// Reads a request. `None` if its name is none of a call.
-    pub(crate) fn parse(name: &str, arguments: &[&[u8]]) -> Option<Result<Self, Refusal>> {
+    pub(crate) fn parse(name: &[u8], arguments: &[&[u8]]) -> Option<Result<Self, Refusal>> {
         let mut rest = Arguments { rest: arguments };
-        let call = match name {
+        let name = Word::new(name);
+        let call = match name.as_str() {
             "SIM.ADD" => add(&mut rest),
             "SIM.QUERY" => query(&mut rest),
             "SIM.GET" => rest.bytes("key").map(Self::Get),
@@ -111,37 +111,42 @@ impl Call {
         let ended = call.and_then(|call| match rest.rest {
             [] => Ok(call),
             [more, ..] => Err(Refusal::syntax(format!(
-                "'{}' is too much for {name}",
-                shown(more)
+                "'{}' is too much for {}",
+                shown(more),
+                name.as_str()
             ))),
         });
         Some(ended)
-    }
-
-    /// Adds the request to the bytes that are to be sent.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSendable`] for a policy or a query with a function.
-    pub(crate) fn push(&self, out: &mut Vec<u8>) -> Result<()> {
-        let mut request = Request::default();
-        match self {
-            Self::Add(document, policy) => request.add(document, policy)?,
-            Self::Query(query) => request.query(query)?,
-            Self::Get(key) => request.texts([b"SIM.GET", &**key]),
-            Self::Delete(key) => request.texts([b"SIM.DEL", &**key]),
-            Self::Expire(expiry) => request.expire(expiry),
-            Self::Flush => request.text("SIM.FLUSH"),
-            Self::Info => request.text("SIM.INFO"),
-        }
-        push_request(out, &request.arguments);
-        Ok(())
     }
 }
 
 /// How much of a text is shown in a message.
 fn shown(text: &[u8]) -> String {
     text[..text.len().min(40)].escape_ascii().to_string()
+}
+
+/// The name of a call or of an option, in capitals, without an allocation.
+pub(crate) struct Word {
+    bytes: [u8; Self::MOST_BYTES],
+    length: usize,
+}
+
+impl Word {
+    /// What is longer is no name. It is cut off, with room for a mark that no name has.
+    const MOST_BYTES: usize = 16;
+
+    pub(crate) fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; Self::MOST_BYTES];
+        let length = text.len().min(Self::MOST_BYTES);
+        bytes[..length].copy_from_slice(&text[..length]);
+        bytes.make_ascii_uppercase();
+        Self { bytes, length }
+    }
+
+    /// The name. What is no text is no name.
+    pub(crate) fn as_str(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.length]).unwrap_or("?")
+    }
 }
 
 /// The arguments that are not read yet.
@@ -187,10 +192,13 @@ impl<'a> Arguments<'a> {
         (0..count).map(|_| self.text(what)).collect()
     }
 
-    /// The name of the next option, in capitals. `None` at the end.
-    fn option(&mut self) -> Option<String> {
-        let name = self.next("option").ok()?;
-        Some(shown(name).to_ascii_uppercase())
+    /// The name of the next option. `None` at the end.
+    fn option(&mut self) -> Option<Word> {
+        let [first, rest @ ..] = self.rest else {
+            return None;
+        };
+        self.rest = rest;
+        Some(Word::new(first))
     }
 
     fn sketch(&mut self) -> Result<Sketch, Refusal> {
@@ -239,7 +247,7 @@ fn add(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let mut policy = Policy::skip();
     let mut near = Near::new();
     while let Some(option) = rest.option() {
-        match &*option {
+        match option.as_str() {
             "SKETCH" => document = document.with_sketch(rest.sketch()?),
             "SEEN" => document = document.with_seen(rest.number::<i64>("time")?),
             "RANK" => {
@@ -273,7 +281,7 @@ fn query(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let mut query = Query::new(fingerprint);
     let mut near = Near::new();
     while let Some(option) = rest.option() {
-        match &*option {
+        match option.as_str() {
             "SKETCH" => query = query.with_sketch(rest.sketch()?),
             "ORDER" => query = query.order(rest.order()?),
             "LIMIT" => query = query.limit(rest.number("limit")?),
@@ -297,7 +305,7 @@ fn near_option(near: Near, option: &str, rest: &mut Arguments<'_>) -> Result<Nea
 fn expire(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let mut expiry = Expiry::new();
     while let Some(option) = rest.option() {
-        expiry = match &*option {
+        expiry = match option.as_str() {
             "BEFORE" => expiry.before(rest.number::<i64>("time")?),
             "SCOPES" => expiry.scopes(rest.texts("scope")?),
             other => return Err(unknown_option(other)),
@@ -309,108 +317,126 @@ fn expire(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     Ok(Call::Expire(expiry))
 }
 
-/// The arguments of a request that is being made. What is as it would be without it is left out.
-#[derive(Default)]
-struct Request {
-    arguments: Vec<Vec<u8>>,
+/// A request to insert a document.
+///
+/// # Errors
+///
+/// [`Error::NotSendable`] for a policy with a function.
+pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8>> {
+    let mut request = RequestWriter::default();
+    request.text("SIM.ADD");
+    request.text(document.key());
+    match document.fingerprint() {
+        Some(fingerprint) => request.text(fingerprint.to_string()),
+        None => request.text("-"),
+    }
+    write_sketch(&mut request, document.sketch());
+    // Sent again, it is the same document.
+    write_option(&mut request, "SEEN", &document.seen());
+    if !document.rank().is_empty() {
+        write_list(&mut request, "RANK", document.rank());
+    }
+    if !document.scope().is_empty() {
+        write_option(&mut request, "SCOPE", document.scope());
+    }
+    if !document.payload().is_empty() {
+        request.text("PAYLOAD");
+        request.text(document.payload());
+    }
+    let action = ACTIONS.iter().find(|(on, _)| *on == policy.on_match);
+    let name = action.expect("every action has a name").1;
+    write_option(&mut request, "ONMATCH", name);
+    if policy.touch {
+        request.text("TOUCH");
+    }
+    write_filter(&mut request, &policy.filter)?;
+    Ok(request.finish())
 }
 
-impl Request {
-    fn text(&mut self, text: impl AsRef<[u8]>) {
-        self.arguments.push(text.as_ref().to_vec());
-    }
+/// A request for what is near.
+///
+/// # Errors
+///
+/// [`Error::NotSendable`] for a query with a function.
+pub(crate) fn query_request(query: &Query) -> Result<Vec<u8>> {
+    let mut request = RequestWriter::default();
+    write_option(&mut request, "SIM.QUERY", &query.fingerprint());
+    write_sketch(&mut request, query.sketch());
+    write_filter(&mut request, &query.filter)?;
+    Ok(request.finish())
+}
 
-    fn texts<'a>(&mut self, texts: impl IntoIterator<Item = &'a [u8]>) {
-        for text in texts {
-            self.text(text);
-        }
+pub(crate) fn expire_request(expiry: &Expiry) -> Vec<u8> {
+    let mut request = RequestWriter::default();
+    request.text("SIM.EXPIRE");
+    if let Some(before) = expiry.before.map(UnixSeconds::unchecked) {
+        write_option(&mut request, "BEFORE", &before);
     }
-
-    fn option(&mut self, name: &str, value: impl Display) {
-        self.text(name);
-        self.text(value.to_string());
+    if let Some(scopes) = &expiry.scopes {
+        let scopes: Vec<&String> = scopes.iter().collect();
+        write_list(&mut request, "SCOPES", &scopes);
     }
+    request.finish()
+}
 
-    /// An option with texts, with their number before them.
-    fn list(&mut self, name: &str, values: &[impl Display]) {
-        self.option(name, values.len());
-        for value in values {
-            self.text(value.to_string());
-        }
+/// A request of a name, and perhaps a key.
+pub(crate) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
+    let mut request = RequestWriter::default();
+    request.text(name);
+    if let Some(key) = key {
+        request.text(key);
     }
+    request.finish()
+}
 
-    fn sketch(&mut self, sketch: Option<&Sketch>) {
-        if let Some(sketch) = sketch {
-            self.option("SKETCH", sketch);
-            self.text(sketch.shingles().to_string());
-        }
+fn write_option(request: &mut RequestWriter, name: &str, value: &(impl ToString + ?Sized)) {
+    request.text(name);
+    request.text(value.to_string());
+}
+
+/// An option with texts, with their number before them.
+fn write_list(request: &mut RequestWriter, name: &str, values: &[impl ToString]) {
+    write_option(request, name, &values.len());
+    for value in values {
+        request.text(value.to_string());
     }
+}
 
-    fn add(&mut self, document: &Document, policy: &Policy) -> Result<()> {
-        self.texts([b"SIM.ADD", document.key()]);
-        match document.fingerprint() {
-            Some(fingerprint) => self.text(fingerprint.to_string()),
-            None => self.text("-"),
-        }
-        self.sketch(document.sketch());
-        // Sent again, it is the same document.
-        self.option("SEEN", document.seen());
-        if !document.rank().is_empty() {
-            self.list("RANK", document.rank());
-        }
-        if !document.scope().is_empty() {
-            self.option("SCOPE", document.scope());
-        }
-        if !document.payload().is_empty() {
-            self.texts([b"PAYLOAD", document.payload()]);
-        }
-        let action = ACTIONS.iter().find(|(on, _)| *on == policy.on_match);
-        self.option("ONMATCH", action.expect("every action has a name").1);
-        if policy.touch {
-            self.text("TOUCH");
-        }
-        self.filter(&policy.filter)
+fn write_sketch(request: &mut RequestWriter, sketch: Option<&Sketch>) {
+    if let Some(sketch) = sketch {
+        write_option(request, "SKETCH", sketch);
+        request.text(sketch.shingles().to_string());
     }
+}
 
-    fn query(&mut self, query: &Query) -> Result<()> {
-        self.option("SIM.QUERY", query.fingerprint());
-        self.sketch(query.sketch());
-        self.filter(&query.filter)
+/// What is near, and what is listed. What is as it would be without it is left out.
+fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
+    if filter.verify.is_some() || !filter.ignored.numbers.is_empty() {
+        return Err(Error::NotSendable);
     }
-
-    fn filter(&mut self, filter: &crate::database::Filter) -> Result<()> {
-        if filter.verify.is_some() || !filter.ignored.numbers.is_empty() {
-            return Err(Error::NotSendable);
-        }
-        let near = &filter.near;
-        if let Some(max_distance) = near.max_distance {
-            self.option("DISTANCE", max_distance);
-        }
-        if let Some(least) = near.min_similarity {
-            self.option("SIMILARITY", least);
-        }
-        if let Some(since) = near.since {
-            self.option("SINCE", since.unchecked());
-        }
-        if let Some(scopes) = &near.scopes {
-            self.list("SCOPES", &scopes.names());
-        }
+    let near = &filter.near;
+    if let Some(max_distance) = near.max_distance {
+        write_option(request, "DISTANCE", &max_distance);
+    }
+    if let Some(least) = near.min_similarity {
+        write_option(request, "SIMILARITY", &least);
+    }
+    if let Some(since) = near.since {
+        write_option(request, "SINCE", &since.unchecked());
+    }
+    if let Some(scopes) = &near.scopes {
+        write_list(request, "SCOPES", &scopes.names());
+    }
+    let default = Filter::default();
+    if filter.order != default.order {
         let order = ORDERS.iter().find(|(order, _)| *order == filter.order);
-        self.option("ORDER", order.expect("every order has a name").1);
-        self.option("LIMIT", filter.limit);
-        Ok(())
+        let name = order.expect("every order has a name").1;
+        write_option(request, "ORDER", name);
     }
-
-    fn expire(&mut self, expiry: &Expiry) {
-        self.text("SIM.EXPIRE");
-        if let Some(before) = expiry.before.map(UnixSeconds::unchecked) {
-            self.option("BEFORE", before);
-        }
-        if let Some(scopes) = &expiry.scopes {
-            let scopes: Vec<&String> = scopes.iter().collect();
-            self.list("SCOPES", &scopes);
-        }
+    if filter.limit != default.limit {
+        write_option(request, "LIMIT", &filter.limit);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -420,14 +446,20 @@ mod tests {
 
     /// What a request says, read again.
     fn read_again(call: &Call) -> Result<Call, Refusal> {
-        let mut bytes = Vec::new();
-        call.push(&mut bytes)?;
+        let bytes = match call {
+            Call::Add(document, policy) => add_request(document, policy)?,
+            Call::Query(query) => query_request(query)?,
+            Call::Get(key) => plain_request("SIM.GET", Some(key)),
+            Call::Delete(key) => plain_request("sim.del", Some(key)),
+            Call::Expire(expiry) => expire_request(expiry),
+            Call::Flush => plain_request("SIM.FLUSH", None),
+            Call::Info => plain_request("Sim.Info", None),
+        };
         let found = find_request(&bytes).map_err(Refusal::syntax)?;
         let found = found.ok_or_else(|| Refusal::syntax("not whole"))?;
         let arguments = found.arguments.into_iter().map(|range| &bytes[range]);
         let arguments: Vec<&[u8]> = arguments.collect();
-        let name = String::from_utf8_lossy(arguments[0]);
-        Call::parse(&name, &arguments[1..]).ok_or_else(|| Refusal::syntax("no call"))?
+        Call::parse(arguments[0], &arguments[1..]).ok_or_else(|| Refusal::syntax("no call"))?
     }
 
     #[test]
@@ -480,7 +512,7 @@ mod tests {
     fn what_is_wrong_with_a_call_is_said() {
         let refused = |name: &str, arguments: &[&str]| {
             let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_bytes()).collect();
-            let parsed = Call::parse(name, &arguments).expect("it is a call");
+            let parsed = Call::parse(name.as_bytes(), &arguments).expect("it is a call");
             parsed.expect_err("it is refused")
         };
         let print = "00000000000000ff";
@@ -501,13 +533,12 @@ mod tests {
                 .contains("needs a fingerprint")
         );
         assert!(refused("SIM.EXPIRE", &[]).message.contains("BEFORE"));
-        assert_eq!(Call::parse("SET", &[]), None);
+        assert_eq!(Call::parse(b"SET", &[]), None);
     }
 
     #[test]
     fn a_function_is_not_sent() {
         let query = Query::new(Fingerprint::from_bits(1)).verify(|_| Ok(true));
-        let sent = Call::Query(query).push(&mut Vec::new());
-        assert!(matches!(sent, Err(Error::NotSendable)));
+        assert!(matches!(query_request(&query), Err(Error::NotSendable)));
     }
 }

@@ -237,6 +237,21 @@ impl Caller {
     }
 }
 
+/// What is read from a stream at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Reads what a stream has, behind the bytes that came before, which need not be zeroed for that. How many have come, and
+/// whether there may be more; 0 at the end.
+pub(super) fn receive_some(
+    stream: &UnixStream,
+    incoming: &mut Vec<u8>,
+) -> io::Result<(usize, bool)> {
+    incoming.reserve(READ_BYTES);
+    let room = incoming.capacity() - incoming.len();
+    let read = rustix::io::read(stream, rustix::buffer::spare_capacity(incoming))?;
+    Ok((read, read == room))
+}
+
 /// Sends some bytes. A client that has gone must not end this process by a signal, whatever the process does with
 /// signals.
 #[cfg(target_os = "linux")]

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::call::Call;
-use super::caller::send_some;
+use super::call::{add_request, expire_request, plain_request, query_request};
+use super::caller::{receive_some, send_some};
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
-use super::resp::{AnswerScan, Value, push_request};
+use super::resp::{AnswerScan, Value};
 use super::socket::{connect, identity_of, socket_beside};
 use super::started::Started;
 use crate::database::{Expiry, Matches, Policy, Query, Verdict};
@@ -38,6 +38,8 @@ const MOST_WAITING: usize = 20_000;
 const MOST_WAITING_BYTES: usize = 64 << 20;
 /// With so many bytes to send, they are sent, also if more come.
 const MOST_UNSENT: usize = 64 << 10;
+/// So many bytes of answers are read before they are given to those who wait.
+const MOST_INCOMING: usize = 1 << 20;
 /// How often the connection may be lost without an answer in between.
 const MOST_LOST: u32 = 5;
 /// How often who waits looks whether it waits in vain.
@@ -139,11 +141,14 @@ pub struct ClientTicket<T = Verdict> {
     place: AnswerPlace,
     /// What the question compares with.
     sketch: Option<Sketch>,
-    read: fn(&Value, Option<&Sketch>) -> std::result::Result<T, String>,
+    read: ReadAnswer<T>,
 }
 
-/// Where an answer comes.
-type AnswerPlace = Arc<Mutex<Option<Result<Value>>>>;
+/// Reads an answer, or says what is wrong with it.
+type ReadAnswer<T> = fn(&Value<'_>, Option<&Sketch>) -> std::result::Result<T, String>;
+
+/// Where an answer comes: its bytes.
+type AnswerPlace = Arc<Mutex<Option<Result<Vec<u8>>>>>;
 
 impl Client {
     /// Connects to the process that serves the database at `path`.
@@ -229,8 +234,8 @@ impl Client {
     ///
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the answer.
     pub fn submit(&self, document: &Document, policy: &Policy) -> Result<ClientTicket> {
-        self.send(&Call::Add(document.clone(), policy.clone()))
-            .map(|place| self.ticket(place, document.sketch(), read_verdict))
+        let place = self.send(add_request(document, policy)?)?;
+        Ok(self.ticket(place, document.sketch(), read_verdict))
     }
 
     /// Submits a document, and waits for the verdict.
@@ -255,8 +260,7 @@ impl Client {
         let mut tickets = VecDeque::new();
         let mut verdicts = Vec::new();
         for document in documents {
-            let call = Call::Add(document.clone(), policy.clone());
-            let place = self.shared.submit(&call, false)?;
+            let place = self.shared.submit(add_request(document, policy)?, false)?;
             tickets.push_back(self.ticket(place, document.sketch(), read_verdict));
             // Answers that are there take no memory twice.
             if tickets.len() >= MOST_WAITING {
@@ -277,7 +281,7 @@ impl Client {
     pub fn submit_delete(&self, key: impl Into<Vec<u8>>) -> Result<ClientTicket<Option<Document>>> {
         let key = key.into();
         validate_key(&key)?;
-        let place = self.send(&Call::Delete(key))?;
+        let place = self.send(plain_request("SIM.DEL", Some(&key)))?;
         Ok(self.ticket(place, None, |value, _| read_document(value)))
     }
 
@@ -288,7 +292,7 @@ impl Client {
     /// * [`Error::NotSendable`] for a query with a function.
     /// * Those of [`ClientTicket::wait`].
     pub fn query(&self, query: &Query) -> Result<Matches> {
-        let place = self.send(&Call::Query(query.clone()))?;
+        let place = self.send(query_request(query)?)?;
         self.ticket(place, query.sketch(), read_matches).wait()
     }
 
@@ -300,7 +304,7 @@ impl Client {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Document>> {
         let key = key.as_ref();
         validate_key(key)?;
-        let place = self.send(&Call::Get(key.to_vec()))?;
+        let place = self.send(plain_request("SIM.GET", Some(key)))?;
         self.ticket(place, None, |value, _| read_document(value))
             .wait()
     }
@@ -326,7 +330,7 @@ impl Client {
         if *expiry == Expiry::new() {
             return Ok(0);
         }
-        let place = self.send(&Call::Expire(expiry.clone()))?;
+        let place = self.send(expire_request(expiry))?;
         self.ticket(place, None, |value, _| read_number(value))
             .wait()
     }
@@ -338,7 +342,7 @@ impl Client {
     /// * The first error of a commit there since the last flush of any client.
     /// * Those of [`ClientTicket::wait`].
     pub fn flush(&self) -> Result<()> {
-        let place = self.send(&Call::Flush)?;
+        let place = self.send(plain_request("SIM.FLUSH", None))?;
         self.ticket(place, None, |_, _| Ok(())).wait()
     }
 
@@ -354,15 +358,15 @@ impl Client {
         Ok(())
     }
 
-    fn send(&self, call: &Call) -> Result<AnswerPlace> {
-        self.shared.submit(call, true)
+    fn send(&self, request: Vec<u8>) -> Result<AnswerPlace> {
+        self.shared.submit(request, true)
     }
 
     fn ticket<T>(
         &self,
         place: AnswerPlace,
         sketch: Option<&Sketch>,
-        read: fn(&Value, Option<&Sketch>) -> std::result::Result<T, String>,
+        read: ReadAnswer<T>,
     ) -> ClientTicket<T> {
         ClientTicket {
             shared: self.shared.clone(),
@@ -417,9 +421,10 @@ impl<T> ClientTicket<T> {
         drop(state);
         let answer = self.place.lock().take();
         let answer = answer.expect("an answer is taken once");
-        Some(answer.and_then(|value| {
-            let read = (self.read)(&value, self.sketch.as_ref());
-            read.map_err(|reason| shared.odd_answer(&reason))
+        Some(answer.and_then(|bytes| {
+            let odd = |reason: String| shared.odd_answer(&reason);
+            let value = refused(Value::parse(&bytes).map_err(odd)?)?;
+            (self.read)(&value, self.sketch.as_ref()).map_err(odd)
         }))
     }
 }
@@ -522,16 +527,11 @@ impl State {
         let Some(stream) = self.stream.clone() else {
             return Ok(());
         };
-        let mut buffer = [0; 64 << 10];
         let is_lost = loop {
-            match (&**stream).read(&mut buffer) {
-                Ok(0) => break true,
-                Ok(read) => {
-                    self.incoming.extend_from_slice(&buffer[..read]);
-                    if self.incoming.len() >= 1 << 20 {
-                        break false;
-                    }
-                }
+            match receive_some(&stream, &mut self.incoming) {
+                Ok((0, _)) => break true,
+                Ok((_, true)) if self.incoming.len() < MOST_INCOMING => {}
+                Ok(_) => break false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
             }
@@ -546,14 +546,14 @@ impl State {
     fn give_answers(&mut self) -> std::result::Result<(), String> {
         let mut at = 0;
         while let Some(length) = self.scan.find_end(&self.incoming[at..])? {
-            let value = Value::parse(&self.incoming[at..at + length])?;
+            let answer = self.incoming[at..at + length].to_vec();
             at += length;
             let waiting = self.waiting.pop_front();
             let waiting = waiting.ok_or("an answer came that nobody has asked for")?;
             self.waiting_bytes -= waiting.request.len();
             self.lost = 0;
             self.heard = Instant::now();
-            *waiting.place.lock() = Some(refused(value));
+            *waiting.place.lock() = Some(Ok(answer));
         }
         self.incoming.drain(..at);
         Ok(())
@@ -561,11 +561,9 @@ impl State {
 }
 
 impl Shared {
-    /// Submits a call. `at_once` says whether it is sent now, or with others.
-    fn submit(&self, call: &Call, at_once: bool) -> Result<AnswerPlace> {
+    /// Submits a request. `at_once` says whether it is sent now, or with others.
+    fn submit(&self, request: Vec<u8>, at_once: bool) -> Result<AnswerPlace> {
         self.process.ensure_here()?;
-        let mut request = Vec::new();
-        call.push(&mut request)?;
         let place = AnswerPlace::default();
         let mut state = self.state.lock();
         self.drive(&mut state, State::has_room, None);
@@ -682,11 +680,9 @@ impl Shared {
         let answers = MutexGuard::unlocked(state, || {
             let socket = socket_beside(&self.database)?;
             let stream = connect(&socket)?;
-            let mut request = Vec::new();
-            push_request(&mut request, &["PING"]);
             stream.set_write_timeout(Some(timeout.max(PAUSE)))?;
             stream.set_read_timeout(Some(timeout.max(PAUSE)))?;
-            (&stream).write_all(&request)?;
+            (&stream).write_all(&plain_request("PING", None))?;
             (&stream).read_exact(&mut [0; 1])
         });
         match answers {
@@ -822,16 +818,13 @@ fn try_server(
 /// Asks who serves what it serves.
 fn ask_for_info(stream: &UnixStream, end: Instant) -> std::result::Result<Info, String> {
     let silent = |error: io::Error| format!("who serves it does not answer ({error})");
-    let mut request = Vec::new();
-    Call::Info
-        .push(&mut request)
-        .map_err(|error| error.to_string())?;
     let mut incoming = Vec::new();
     let mut scan = AnswerScan::default();
     let mut buffer = [0; 4 << 10];
     let left = || end.saturating_duration_since(Instant::now()).max(PAUSE);
     stream.set_write_timeout(Some(left())).map_err(silent)?;
     let mut stream = stream;
+    let request = plain_request("SIM.INFO", None);
     stream.write_all(&request).map_err(silent)?;
     loop {
         stream.set_read_timeout(Some(left())).map_err(silent)?;

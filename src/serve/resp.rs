@@ -4,10 +4,10 @@
 //! Both ends read from bytes that have come so far, which may end anywhere. No length is believed before it is within
 //! its bounds, and nothing is allocated for what has not come. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
-use std::fmt::Display;
-use std::io::Write as _;
 use std::ops::Range;
 use std::str;
+
+use smallvec::SmallVec;
 
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
@@ -22,7 +22,7 @@ const MOST_TEXT_LINE_BYTES: usize = 64 << 10;
 
 /// The beginning of a request, if a whole one has come: where its arguments are, and its length.
 pub(crate) struct RequestParts {
-    pub(crate) arguments: Vec<Range<usize>>,
+    pub(crate) arguments: SmallVec<[Range<usize>; 16]>,
     pub(crate) length: usize,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn find_request(bytes: &[u8]) -> Result<Option<RequestParts>, String>
     let Some((count, mut at)) = length_at(bytes, 0, b'*', MOST_ARGUMENTS)? else {
         return Ok(None);
     };
-    let mut arguments = Vec::with_capacity(count.min(32));
+    let mut arguments = SmallVec::new();
     for _ in 0..count {
         let Some((length, begin)) = length_at(bytes, at, b'$', MOST_REQUEST_BYTES)? else {
             return Ok(None);
@@ -106,21 +106,62 @@ fn number_of(digits: &[u8]) -> Result<i64, String> {
     number.ok_or_else(|| format!("'{}' is no number", digits.escape_ascii()))
 }
 
-/// Adds a request to the bytes that are to be sent.
-pub(crate) fn push_request(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
-    push_line(out, '*', arguments.len());
-    for argument in arguments {
-        push_text(out, argument.as_ref());
+/// A request that is being made.
+#[derive(Default)]
+pub(crate) struct RequestWriter {
+    texts: Vec<u8>,
+    count: usize,
+}
+
+impl RequestWriter {
+    pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) {
+        push_text(&mut self.texts, text.as_ref());
+        self.count += 1;
+    }
+
+    /// The whole request.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut request = Vec::with_capacity(self.texts.len() + 8);
+        push_length(&mut request, b'*', self.count);
+        request.extend_from_slice(&self.texts);
+        request
     }
 }
 
-fn push_line(out: &mut Vec<u8>, mark: char, rest: impl Display) {
-    write!(out, "{mark}{rest}\r\n").expect("memory takes every byte");
+/// Adds a mark, and a number in decimal.
+fn push_number(out: &mut Vec<u8>, mark: u8, number: i64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.push(mark);
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_length(out: &mut Vec<u8>, mark: u8, length: usize) {
+    push_number(out, mark, length as i64);
 }
 
 fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    push_line(out, '$', text.len());
+    push_length(out, b'$', text.len());
     out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_line(out: &mut Vec<u8>, mark: u8, line: &str) {
+    out.push(mark);
+    out.extend_from_slice(line.as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
@@ -153,7 +194,7 @@ impl Answers {
 
     /// A text of the protocol, such as OK.
     pub(crate) fn simple(&mut self, text: &str) {
-        push_line(&mut self.out, '+', text);
+        push_line(&mut self.out, b'+', text);
     }
 
     /// An error: a word in capitals that tells of which kind it is, and a message.
@@ -162,11 +203,11 @@ impl Answers {
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        push_line(&mut self.out, '-', format_args!("{code} {line}"));
+        push_line(&mut self.out, b'-', &format!("{code} {line}"));
     }
 
     pub(crate) fn integer(&mut self, number: i64) {
-        push_line(&mut self.out, ':', number);
+        push_number(&mut self.out, b':', number);
     }
 
     pub(crate) fn text(&mut self, text: impl AsRef<[u8]>) {
@@ -177,7 +218,7 @@ impl Answers {
     pub(crate) fn decimal(&mut self, number: f64) {
         match self.version {
             RespVersion::Two => self.text(number.to_string()),
-            RespVersion::Three => push_line(&mut self.out, ',', number),
+            RespVersion::Three => push_line(&mut self.out, b',', &number.to_string()),
         }
     }
 
@@ -190,23 +231,23 @@ impl Answers {
 
     /// An array. As many answers have to follow.
     pub(crate) fn array(&mut self, length: usize) {
-        push_line(&mut self.out, '*', length);
+        push_length(&mut self.out, b'*', length);
     }
 
     /// A map. As many names, each with an answer behind it, have to follow.
     pub(crate) fn map(&mut self, length: usize) {
         match self.version {
             RespVersion::Two => self.array(2 * length),
-            RespVersion::Three => push_line(&mut self.out, '%', length),
+            RespVersion::Three => push_length(&mut self.out, b'%', length),
         }
     }
 }
 
 /// An answer as a client of version 2 reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Text(Vec<u8>),
-    Error(String),
+pub(crate) enum Value<'a> {
+    Text(&'a [u8]),
+    Error(&'a [u8]),
     Integer(i64),
     Null,
     Array(Vec<Self>),
@@ -279,31 +320,31 @@ fn answer_length(line: &[u8]) -> Result<usize, String> {
     length.ok_or_else(|| format!("a length of {number} is not within 0 and {MOST_ANSWER_BYTES}"))
 }
 
-impl Value {
+impl<'a> Value<'a> {
     /// How deep arrays may be in arrays.
     const MOST_DEEP: usize = 8;
 
     /// Reads a whole answer, whose end [`AnswerScan`] has found.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let mut at = 0;
         Self::parse_at(bytes, &mut at, Self::MOST_DEEP)
     }
 
-    fn parse_at(bytes: &[u8], at: &mut usize, deep: usize) -> Result<Self, String> {
+    fn parse_at(bytes: &'a [u8], at: &mut usize, deep: usize) -> Result<Self, String> {
         const CUT: &str = "an answer is cut off";
         let begin = *at;
         let (more, end) = value_at(bytes, begin)?.ok_or(CUT)?;
         let (line, rest) = line_at(bytes, begin + 1, MOST_TEXT_LINE_BYTES)?.ok_or(CUT)?;
         *at = end;
         Ok(match bytes[begin] {
-            b'+' => Self::Text(line.to_vec()),
-            b'-' => Self::Error(String::from_utf8_lossy(line).into_owned()),
+            b'+' => Self::Text(line),
+            b'-' => Self::Error(line),
             b':' => Self::Integer(number_of(line)?),
             b'$' if line == b"-1" => Self::Null,
             b'$' => {
                 let text = bytes.get(rest..end).ok_or(CUT)?;
                 let text = text.strip_suffix(b"\r\n");
-                Self::Text(text.ok_or("a text has no end")?.to_vec())
+                Self::Text(text.ok_or("a text has no end")?)
             }
             _ if deep == 0 => return Err("an answer has too many arrays in arrays".to_owned()),
             _ => {
@@ -332,8 +373,11 @@ mod tests {
 
     #[test]
     fn a_request_is_read_when_all_of_it_has_come() -> Result<(), String> {
-        let mut bytes = Vec::new();
-        push_request(&mut bytes, &[&b"SIM.GET"[..], b"a\r\nb\xff", b""]);
+        let mut writer = RequestWriter::default();
+        for text in [&b"SIM.GET"[..], b"a\r\nb\xff", b""] {
+            writer.text(text);
+        }
+        let bytes = writer.finish();
         assert_eq!(
             bytes,
             b"*3\r\n$7\r\nSIM.GET\r\n$5\r\na\r\nb\xff\r\n$0\r\n\r\n"
@@ -393,16 +437,15 @@ mod tests {
             assert_eq!(scan.find_end(&bytes[..end])?, None, "{end}");
         }
         assert_eq!(scan.find_end(&bytes)?, Some(bytes.len()));
-        let text = |text: &[u8]| Value::Text(text.to_vec());
         let read = Value::parse(&bytes)?;
         let list = Value::Array(vec![Value::Integer(-7), Value::Null]);
         let written = [
-            text(b"matches"),
+            Value::Text(b"matches"),
             list,
-            text(b"similarity"),
-            text(b"0.5"),
-            text(b"\r\n$"),
-            Value::Error("INPUT two lines".to_owned()),
+            Value::Text(b"similarity"),
+            Value::Text(b"0.5"),
+            Value::Text(b"\r\n$"),
+            Value::Error(b"INPUT two lines"),
         ];
         assert_eq!(read, Value::Array(written.to_vec()));
         Ok(())

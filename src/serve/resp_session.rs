@@ -5,7 +5,7 @@
 //! do that use one writer. Nothing is kept of a client that has gone, and what it had submitted is done.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _};
+use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use smallvec::SmallVec;
 
-use super::call::{Call, Refusal};
-use super::caller::{LONGEST_UNREAD, send_some};
+use super::call::{Call, Refusal, Word};
+use super::caller::{LONGEST_UNREAD, receive_some, send_some};
 use super::reply::{Info, write_document, write_matches, write_verdict};
 use super::resp::{Answers, RespVersion, find_request};
 use super::server::{Sessions, SharedWriter};
@@ -47,7 +48,9 @@ pub(super) struct RespSession<'s> {
     answers: Answers,
     pending: VecDeque<Pending>,
     writer: Option<SharedWriter>,
-    /// Whether nothing more is read, and the rest of the answers is all that is to be done.
+    /// Whether the client sends nothing more.
+    is_at_end: bool,
+    /// Whether no more requests are taken, and the rest of the answers is all that is to be done.
     ends: bool,
     /// When the client has read anything last.
     read_last: Instant,
@@ -77,6 +80,7 @@ impl<'s> RespSession<'s> {
             answers: Answers::new(),
             pending: VecDeque::new(),
             writer: None,
+            is_at_end: false,
             ends: false,
             read_last: Instant::now(),
         }
@@ -95,48 +99,65 @@ impl<'s> RespSession<'s> {
 
     fn answer_all(&mut self) -> Result<(), Ended> {
         loop {
-            {
-                let _answering = self.sessions.begin_answering();
-                self.take_requests()?;
-                self.send()?;
+            let answering = self.sessions.begin_answering();
+            let all_taken = self.take_requests()?;
+            self.send()?;
+            drop(answering);
+            let unsent = self.answers.bytes().len();
+            if !all_taken && unsent < MOST_UNSENT {
+                continue;
             }
-            let is_answered = self.answers.bytes().is_empty();
-            if is_answered && (self.ends || self.sessions.is_draining()) {
+            if unsent == 0 && (self.ends || self.is_at_end || self.sessions.is_draining()) {
                 return Ok(());
             }
             self.wait()?;
         }
     }
 
-    /// Does what the whole requests that have come ask for.
-    fn take_requests(&mut self) -> Result<(), Ended> {
+    /// Does what the whole requests that have come ask for, also those that come meanwhile. Says whether these are all, or
+    /// the client has too much to read.
+    fn take_requests(&mut self) -> Result<bool, Ended> {
+        loop {
+            let before = self.pending.len();
+            let all_taken = self.take_whole_requests()?;
+            // The rest of a pipeline is in the same commit then.
+            let may_go_on = all_taken && self.pending.len() > before && !self.is_at_end;
+            if !may_go_on || !self.receive()? {
+                self.settle()?;
+                return Ok(all_taken);
+            }
+        }
+    }
+
+    fn take_whole_requests(&mut self) -> Result<bool, Ended> {
+        let mut all_taken = false;
         let incoming = mem::take(&mut self.incoming);
         let mut at = 0;
-        while self.answers.bytes().len() < MOST_UNSENT {
+        while !self.ends && self.answers.bytes().len() < MOST_UNSENT {
             match find_request(&incoming[at..]) {
                 Ok(Some(found)) => {
                     let bytes = &incoming[at..];
                     let texts = found.arguments.into_iter().map(|range| &bytes[range]);
-                    let texts: Vec<&[u8]> = texts.collect();
+                    let texts: SmallVec<[&[u8]; 16]> = texts.collect();
                     self.take_request(&texts)?;
                     at += found.length;
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    all_taken = true;
+                    break;
+                }
                 Err(reason) => {
                     self.settle()?;
                     let reason = format!("Protocol error: {reason}");
                     self.answers.error("ERR", &reason);
                     self.ends = true;
-                    return Ok(());
+                    return Ok(true);
                 }
-            }
-            if self.ends {
-                break;
             }
         }
         self.incoming = incoming;
         self.incoming.drain(..at);
-        self.settle()
+        Ok(all_taken || self.ends)
     }
 
     fn take_request(&mut self, texts: &[&[u8]]) -> Result<(), Ended> {
@@ -144,14 +165,12 @@ impl<'s> RespSession<'s> {
             // Redis passes over an empty request too.
             return Ok(());
         };
-        let name = name[..name.len().min(32)].to_ascii_uppercase();
-        let name = String::from_utf8_lossy(&name).into_owned();
-        match Call::parse(&name, arguments) {
+        match Call::parse(name, arguments) {
             Some(Ok(call)) => self.take_call(call)?,
             Some(Err(refusal)) => self.pending.push_back(Pending::Refused(refusal)),
             None => {
                 self.settle()?;
-                if let Err(refusal) = self.take_command(&name, arguments) {
+                if let Err(refusal) = self.take_command(Word::new(name).as_str(), arguments) {
                     self.answers.error(refusal.code, &refusal.message);
                 }
             }
@@ -375,7 +394,7 @@ impl<'s> RespSession<'s> {
             self.read_last = Instant::now();
         }
         let mut what = PollFlags::empty();
-        if !self.ends && unsent < MOST_UNSENT {
+        if !self.ends && !self.is_at_end && unsent < MOST_UNSENT {
             what |= PollFlags::IN;
         }
         if unsent > 0 {
@@ -401,7 +420,7 @@ impl<'s> RespSession<'s> {
                 Ok(_) => {
                     let events = polled[0].revents();
                     return match events.contains(PollFlags::IN) {
-                        true => self.receive(),
+                        true => self.receive().map(drop),
                         // It has gone, also for what it was to read.
                         false if !events.contains(PollFlags::OUT) => Err(Ended),
                         false => Ok(()),
@@ -411,24 +430,24 @@ impl<'s> RespSession<'s> {
         }
     }
 
-    /// Reads what has come.
-    fn receive(&mut self) -> Result<(), Ended> {
-        let mut buffer = [0; 64 << 10];
-        let most = self.incoming.len() + MOST_INCOMING;
-        while self.incoming.len() < most {
-            match (&**self.stream).read(&mut buffer) {
-                Ok(0) => {
+    /// Reads what has come, and says whether that is anything.
+    fn receive(&mut self) -> Result<bool, Ended> {
+        let before = self.incoming.len();
+        while self.incoming.len() < before + MOST_INCOMING {
+            match receive_some(&self.stream, &mut self.incoming) {
+                Ok((0, _)) => {
                     // What it has asked for is answered still.
-                    self.ends = true;
-                    return Ok(());
+                    self.is_at_end = true;
+                    break;
                 }
-                Ok(read) => self.incoming.extend_from_slice(&buffer[..read]),
+                Ok((_, true)) => {}
+                Ok((_, false)) => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => return Err(Ended),
             }
         }
-        Ok(())
+        Ok(self.incoming.len() > before)
     }
 }
 

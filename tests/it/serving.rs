@@ -725,6 +725,9 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
         request(&["SIM.GET", "a"]),
     ];
     let answer = say(database.path(), many.concat().as_bytes())?;
+    // However many come at once, before their sender says that it has no more.
+    let pings = say(database.path(), request(&["PING"]).repeat(1_000).as_bytes())?;
+    assert_eq!(pings, "+PONG\r\n".repeat(1_000));
     let places = [
         "inserted",
         "-INPUT",
