@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use simdb::ingest::{Ingest, ReadOptions, Records};
 use simdb::{
-    Clustering, CreateOptions, Database, Document, Error, Expiry, Fingerprint, Holder, OpenOptions,
-    Policy, Query, Scheme, Snapshot, TrySubmit, WriterOptions,
+    Client, ClientOptions, Clustering, CreateOptions, Database, Document, Error, Expiry,
+    Fingerprint, Holder, OpenOptions, Policy, Query, Scheme, Snapshot, TrySubmit, WriterOptions,
 };
 
 use crate::support::{
@@ -528,6 +528,58 @@ impl Orphan {
 
 /// The file stayed in use by a process that was gone, and nobody was told who kept it.
 #[cfg(target_os = "linux")]
+#[test]
+fn a_client_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_parent() -> TestResult
+{
+    alone(
+        "a_client_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_parent",
+        || {
+            let folder = Folder::new()?;
+            let path = folder.path("d.simdb");
+            let database = Database::create(&path, &external().serve(true))?;
+            let client = Client::connect(&path, &ClientOptions::new())?;
+            let policy = Policy::link();
+            let txn = database.begin_write()?;
+            let [first, waited] = ["a", "b"].map(|key| client.submit(&document(key, 1), &policy));
+            let (first, waited) = (first?, waited?);
+            // Another thread reads for all, and has the locks of the client now and then.
+            let busy = {
+                let client = client.clone();
+                thread::spawn(move || client.insert_if_new(&document("c", 1), &Policy::link()))
+            };
+            for _ in 0..20 {
+                thread::sleep(Duration::from_millis(3));
+                let Some(child) = fork()? else {
+                    in_child(|| {
+                        refused(|| client.submit(&document("of the child", 9), &policy));
+                        refused(|| client.insert_if_new(&document("of the child", 9), &policy));
+                        refused(|| client.insert_each_if_new([&document("x", 9)], &policy));
+                        refused(|| client.query(&near(1)));
+                        refused(|| client.get("a"));
+                        refused(|| client.delete("a"));
+                        refused(|| client.expire(&Expiry::new().before(7)));
+                        refused(|| client.flush());
+                        refused(|| client.close());
+                        refused(|| first.wait());
+                        refused(|| match waited.wait_for(Duration::ZERO) {
+                            Ok(answer) => answer,
+                            Err(_) => panic!("the ticket comes back"),
+                        });
+                        drop((client, txn, database));
+                        Ok(())
+                    })
+                };
+                child.ends_well();
+            }
+            drop(txn);
+            assert!(first.wait().is_ok() && waited.wait().is_ok());
+            assert!(busy.join().expect("it does not panic").is_ok());
+            client.close()?;
+            assert_holds(database, &path, &["a", "b", "c"])
+        },
+    )
+}
+
 #[test]
 fn a_child_keeps_the_file_of_a_dead_parent_locked_and_is_named_until_it_abandons_the_handle()
 -> TestResult {
