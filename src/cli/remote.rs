@@ -293,8 +293,8 @@ pub(super) fn nobody_answers(busy: &Error) -> Failure {
         None => String::new(),
     };
     format!(
-        "{busy}{name}; it answers no commands itself: `simdb serve` and `simdb ingest` do, and so does a program that opens the \
-         database with `OpenOptions::serve(true)`; if it listens at another place, say so with `--socket PATH`; then \
+        "{busy}{name}; it answers no commands itself: `simdb serve` and `simdb ingest` do, and so does a program that \
+         opens the database with `OpenOptions::serve(true)`; if it listens at another place, say so with `--socket PATH`; then \
          `simdb backup` copies it while it is in use, where a copy \
          that `cp` makes may be damaged"
     )

@@ -44,6 +44,8 @@ const MOST_INCOMING: usize = 1 << 20;
 const MOST_LOST: u32 = 5;
 /// How often who waits looks whether it waits in vain.
 const LOOK: Duration = Duration::from_millis(50);
+/// So long who serves has to say what it serves when the connection was lost, before it is tried again.
+const LONGEST_TRY: Duration = Duration::from_secs(2);
 /// The time between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -161,7 +163,7 @@ impl Client {
         let database = path.as_ref();
         let database = std::path::absolute(database).map_err(Error::io(database))?;
         let mut started = None;
-        let (stream, info) = find_server(&database, options, None, &mut started)?;
+        let (stream, info) = find_server(&database, options, &mut started)?;
         let state = State {
             stream: Some(stream),
             outgoing: Vec::new(),
@@ -174,6 +176,7 @@ impl Client {
             is_driven: false,
             is_closed: false,
             started,
+            search_end: None,
         };
         Ok(Self {
             shared: Arc::new(Shared {
@@ -464,6 +467,8 @@ struct State {
     is_driven: bool,
     is_closed: bool,
     started: Option<Started>,
+    /// Until when somebody is looked for who serves, while nobody is connected.
+    search_end: Option<Instant>,
 }
 
 struct Waiting {
@@ -490,6 +495,7 @@ impl State {
     fn fail(&mut self, error: &Error) {
         self.lose();
         self.lost = 0;
+        self.search_end = None;
         self.waiting_bytes = 0;
         for waiting in self.waiting.drain(..) {
             *waiting.place.lock() = Some(Err(error.clone()));
@@ -499,6 +505,7 @@ impl State {
     /// Takes a new connection, by which everything that was not answered is sent again.
     fn take(&mut self, stream: Arc<Kept<UnixStream>>) {
         self.stream = Some(stream);
+        self.search_end = None;
         self.heard = Instant::now();
         for waiting in &self.waiting {
             self.outgoing.extend_from_slice(&waiting.request);
@@ -585,11 +592,11 @@ impl Shared {
             state.send();
         }
         if state.stream.is_none() {
-            // Somebody has to be found who serves, whether anybody waits for the answer or not.
+            // Whoever serves now gets it, whether anybody waits for the answer or not. If nobody does, who waits looks on.
             self.drive(
                 &mut state,
                 |state| state.stream.is_some() || state.waiting.is_empty(),
-                None,
+                Some(Instant::now() + LOOK),
             );
         }
         Ok(place)
@@ -649,28 +656,35 @@ impl Shared {
         }
     }
 
+    /// Tries once to connect anew. So who waits only for a while, or looks for signals, is not kept by a long search.
     fn find_server_again(&self, state: &mut MutexGuard<'_, State>) {
-        let found = match state.lost {
-            ..=MOST_LOST => {
-                let mut started = state.started.take();
-                let found = MutexGuard::unlocked(state, || {
-                    find_server(
-                        &self.database,
-                        &self.options,
-                        Some(&self.info),
-                        &mut started,
-                    )
-                });
-                state.started = started;
-                found.map(|(stream, _)| stream)
+        if state.lost > MOST_LOST {
+            let times = state.lost;
+            let reason = format!("whoever serves it has ended {times} times before an answer came");
+            let error = self.not_served(reason);
+            return state.fail(&error);
+        }
+        let now = Instant::now();
+        let end = *state.search_end.get_or_insert(now + self.options.timeout);
+        let mut started = state.started.take();
+        let tried = MutexGuard::unlocked(state, || {
+            let end = end.min(now + LONGEST_TRY);
+            let known = Some(&self.info);
+            let tried = find_server_once(&self.database, &self.options, known, &mut started, end);
+            if let Err(Unserved::ForNow(_)) = tried {
+                thread::sleep(PAUSE);
             }
-            times => Err(self.not_served(format!(
-                "whoever serves it has ended {times} times before an answer came"
-            ))),
-        };
-        match found {
-            Ok(stream) => state.take(stream),
-            Err(error) => state.fail(&error),
+            tried
+        });
+        state.started = started;
+        match tried {
+            Ok((stream, _)) => state.take(stream),
+            Err(Unserved::Refused(error)) => state.fail(&error),
+            Err(Unserved::ForNow(_)) if Instant::now() < end => {}
+            Err(Unserved::ForNow(reason)) => {
+                let error = self.not_served(reason);
+                state.fail(&error);
+            }
         }
     }
 
@@ -738,59 +752,86 @@ fn poll_for(stream: &UnixStream, what: PollFlags, end: Option<Instant>) -> bool 
     matches!(poll(&mut [PollFd::new(stream, what)], Some(&time)), Ok(1..))
 }
 
+/// A connection, and what its other end serves.
+type Connected = (Arc<Kept<UnixStream>>, Info);
+
 /// Connects to whoever serves a database, and starts somebody if that is wanted.
 fn find_server(
     database: &Path,
     options: &ClientOptions,
-    known: Option<&Info>,
     started: &mut Option<Started>,
-) -> Result<(Arc<Kept<UnixStream>>, Info)> {
+) -> Result<Connected> {
     let end = Instant::now() + options.timeout;
     loop {
-        let reason = match try_server(database, known, end) {
-            Ok((stream, info)) => return Ok((Arc::new(Kept::new(stream)), info)),
-            Err(Unserved::ByNobody) if options.start.is_empty() => {
-                "nobody serves it: run `simdb serve`, or open it with `OpenOptions::serve(true)`"
-                    .to_owned()
-            }
-            Err(Unserved::ByNobody) => match Started::or_start(started, &options.start, database) {
-                Ok(said) => said,
-                Err(error) => return Err(Error::io(Path::new(&options.start[0]))(error)),
-            },
-            Err(Unserved::ForNow(reason)) => reason,
+        match find_server_once(database, options, None, started, end) {
+            Ok(found) => return Ok(found),
             Err(Unserved::Refused(error)) => return Err(error),
-        };
-        if Instant::now() >= end {
-            let path = database.to_owned();
-            return Err(Error::NotServed { path, reason });
+            Err(Unserved::ForNow(reason)) if Instant::now() >= end => {
+                let path = database.to_owned();
+                return Err(Error::NotServed { path, reason });
+            }
+            Err(Unserved::ForNow(_)) => thread::sleep(PAUSE),
         }
-        thread::sleep(PAUSE);
     }
 }
 
 /// Why there is no connection.
 enum Unserved {
-    ByNobody,
     /// It may be otherwise soon.
     ForNow(String),
     Refused(Error),
 }
 
-fn try_server(
+/// Tries once to connect, and starts somebody if nobody listens and that is wanted.
+fn find_server_once(
     database: &Path,
+    options: &ClientOptions,
     known: Option<&Info>,
+    started: &mut Option<Started>,
     end: Instant,
-) -> std::result::Result<(UnixStream, Info), Unserved> {
+) -> std::result::Result<Connected, Unserved> {
+    match connect_beside(database)? {
+        Some((socket, stream)) => greet(database, &socket, stream, known, end),
+        None if options.start.is_empty() => {
+            let reason =
+                "nobody serves it: run `simdb serve`, or open it with `OpenOptions::serve(true)`";
+            Err(Unserved::ForNow(reason.to_owned()))
+        }
+        None => match Started::or_start(started, &options.start, database) {
+            Ok(said) => Err(Unserved::ForNow(said)),
+            Err(error) => {
+                let program = Path::new(&options.start[0]);
+                Err(Unserved::Refused(Error::io(program)(error)))
+            }
+        },
+    }
+}
+
+/// Connects to the socket beside a database. `None` if nobody listens there.
+fn connect_beside(database: &Path) -> std::result::Result<Option<(PathBuf, UnixStream)>, Unserved> {
     let socket = match socket_beside(database) {
         Ok(socket) => socket,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unserved::ByNobody),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Unserved::Refused(Error::io(database)(error))),
     };
-    let stream = connect(&socket).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Unserved::ByNobody,
-        io::ErrorKind::WouldBlock => Unserved::ForNow("its socket has no room".to_owned()),
-        _ => Unserved::Refused(Error::io(&socket)(error)),
-    })?;
+    match connect(&socket) {
+        Ok(stream) => Ok(Some((socket, stream))),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            io::ErrorKind::WouldBlock => Err(Unserved::ForNow("its socket has no room".to_owned())),
+            _ => Err(Unserved::Refused(Error::io(&socket)(error))),
+        },
+    }
+}
+
+/// Asks who listens what it serves, and sees to it that this is the database.
+fn greet(
+    database: &Path,
+    socket: &Path,
+    stream: UnixStream,
+    known: Option<&Info>,
+    end: Instant,
+) -> std::result::Result<Connected, Unserved> {
     let info = ask_for_info(&stream, end).map_err(Unserved::ForNow)?;
     let there = std::fs::metadata(database).map(|metadata| identity_of(&metadata));
     if there.ok() != Some(info.file) {
@@ -810,8 +851,8 @@ fn try_server(
         return Err(Unserved::ForNow(reason.to_owned()));
     }
     match stream.set_nonblocking(true) {
-        Ok(()) => Ok((stream, info)),
-        Err(error) => Err(Unserved::Refused(Error::io(&socket)(error))),
+        Ok(()) => Ok((Arc::new(Kept::new(stream)), info)),
+        Err(error) => Err(Unserved::Refused(Error::io(socket)(error))),
     }
 }
 

@@ -423,10 +423,21 @@ fn nobody_who_serves_is_an_error_that_says_what_to_do() -> TestResult {
     let ticket = client.submit(&document("b", far(2)), &Policy::skip())?;
     let unanswered = ticket.wait().expect_err("nobody serves");
     assert_eq!(unanswered.kind(), ErrorKind::NotServed);
+    // Who waits only for a while does so, however long the client looks for somebody.
+    let server = database.serve()?;
+    let patient = Client::connect(&path, &ClientOptions::new().timeout(LIMIT))?;
+    drop(server);
+    let begun = Instant::now();
+    let sent = patient.submit(&document("c", far(3)), &Policy::skip())?;
+    let Err(sent) = sent.wait_for(SHORT) else {
+        return Err("nobody can have answered".into());
+    };
+    assert!(begun.elapsed() < LIMIT / 4, "{:?}", begun.elapsed());
     // The client goes on when somebody does again.
     let _server = database.serve()?;
     client.insert_if_new(&document("b", far(2)), &Policy::skip())?;
-    assert_eq!(database.snapshot()?.stats()?.documents, 2);
+    assert!(!sent.wait()?.is_duplicate());
+    assert_eq!(database.snapshot()?.stats()?.documents, 3);
     Ok(())
 }
 

@@ -227,6 +227,35 @@ except KeyboardInterrupt:
     owner.process.send_signal(signal.SIGCONT)
 
 
+def test_ctrl_c_ends_the_wait_for_an_owner_that_is_gone(owner: Owner, path: Path) -> None:
+    script = f"""
+import os, simdb
+client = simdb.connect({str(path)!r}, timeout=600)
+print("ready", flush=True)
+input()
+try:
+    print("waits", flush=True)
+    client.insert_if_new("a", "one two three four five six seven eight nine ten")
+except KeyboardInterrupt:
+    print("ended", flush=True)
+    os._exit(0)
+"""
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert waiting.stdin is not None and waiting.stdout is not None
+    assert waiting.stdout.readline() == "ready\n"
+    owner.kill()
+    waiting.stdin.write("\n")
+    waiting.stdin.flush()
+    assert waiting.stdout.readline() == "waits\n"
+    time.sleep(0.5)
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.stdout.readline() == "ended\n"
+    waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+
+
 def _twins(path: Path, process: int) -> int:
     with simdb.connect(path, timeout=30, start=True) as client:
         new = 0
