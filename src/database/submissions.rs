@@ -214,6 +214,8 @@ struct Queue {
     expected: usize,
     /// Until when a group waits for as many as the last one had.
     hold_until: Option<Instant>,
+    /// When the thread that decides wakes up by itself, if it sleeps. `None` if it has to be woken.
+    wakes_at: Option<Instant>,
     /// Whether somebody found the queue full, and did not wait.
     has_refused: bool,
     is_closed: bool,
@@ -307,6 +309,12 @@ impl Queue {
         let_in
     }
 
+    /// Until when a group still waits for as many as the last one had.
+    fn hold(&self, now: Instant) -> Option<Instant> {
+        self.hold_until
+            .filter(|&hold| hold > now && self.waited < self.expected)
+    }
+
     fn due(&self, options: &WriterOptions, now: Instant) -> Due {
         const FAR: Duration = Duration::from_secs(3_600);
         let Some(oldest) = self.waiting.front() else {
@@ -319,10 +327,10 @@ impl Queue {
         }
         // An age that cannot be reckoned with is not reached.
         let old = oldest.at.checked_add(options.max_age).unwrap_or(now + FAR);
-        let due = match self.hold_until {
-            _ if self.open > 0 => old,
-            Some(hold) if self.waited < self.expected => hold.min(old),
-            _ => now,
+        let due = match self.hold(now) {
+            Some(hold) => hold.min(old),
+            None if self.open > 0 => old,
+            None => now,
         };
         if due > now { Due::At(due) } else { Due::Now }
     }
@@ -426,14 +434,23 @@ impl Submissions {
         Ok(None)
     }
 
-    /// The thread knows how long it may sleep for the first. More of them change that only if they make the
-    /// group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
+    /// The thread is woken for the first, unless it wakes up soon enough by itself. More of them change that only if
+    /// they make the group full. Whoever waits is told of by [`wait_for`](Self::wait_for).
     fn notify_after_push(&self, queue: &Queue) {
         self.show(queue);
         let length = queue.waiting.len();
-        if length == 1 || length == self.options.batch || queue.flushes > 0 {
+        let is_full = length == self.options.batch || queue.flushes > 0;
+        if is_full || length == 1 && !self.is_awake_in_time(queue) {
             self.due.notify_one();
         }
+    }
+
+    /// Whether the thread looks at the queue by itself before the oldest submission is too old.
+    fn is_awake_in_time(&self, queue: &Queue) -> bool {
+        let oldest = queue.waiting.front();
+        let old = oldest.and_then(|oldest| oldest.at.checked_add(self.options.max_age));
+        let wakes_at = queue.wakes_at;
+        wakes_at.is_some_and(|wakes_at| old.is_none_or(|old| wakes_at <= old))
     }
 
     fn show(&self, queue: &Queue) {
@@ -480,8 +497,10 @@ impl Submissions {
     }
 
     fn notify_if_all_wait(&self, queue: &Queue) {
-        if queue.open == 0 && !queue.waiting.is_empty() && !planted("nobody is told that all wait")
-        {
+        let all_wait = queue.open == 0 && !queue.waiting.is_empty();
+        // While it is held back, the thread wakes up by itself.
+        let is_due = all_wait && queue.hold(Instant::now()).is_none();
+        if is_due && !planted("nobody is told that all wait") {
             self.due.notify_one();
         }
     }
@@ -494,11 +513,16 @@ impl Submissions {
         self.thread.get_or_init(|| thread::current().id());
         let mut queue = self.queue.lock();
         loop {
-            match queue.due(&self.options, Instant::now()) {
+            let now = Instant::now();
+            queue.wakes_at = match queue.due(&self.options, now) {
                 Due::Empty if queue.is_closed => return None,
-                Due::Empty => self.due.wait(&mut queue),
-                Due::At(due) => _ = self.due.wait_until(&mut queue, due),
+                Due::Empty => queue.hold(now),
+                Due::At(due) => Some(due),
                 Due::Now => break,
+            };
+            match queue.wakes_at {
+                Some(wakes_at) => _ = self.due.wait_until(&mut queue, wakes_at),
+                None => self.due.wait(&mut queue),
             }
         }
         queue.expected = queue.waited;
@@ -556,7 +580,7 @@ impl Submissions {
 }
 
 /// A thread that waits for an answer. It waits no longer when this is dropped.
-pub(super) struct Waiting<'s> {
+pub(crate) struct Waiting<'s> {
     submissions: &'s Submissions,
     thread: ThreadId,
 }

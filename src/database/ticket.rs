@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "serve")]
+use super::submissions::Waiting;
 use super::submissions::{Mark, Submissions, Waiter, Work};
 use super::verdict::Verdict;
 use crate::error::{Error, Result};
@@ -78,6 +80,20 @@ impl<T> Ticket<T> {
         let answer = self.answer.wait(end);
         drop(waiting);
         answer
+    }
+
+    /// Has `answered` called with the answer: later on the writer's thread, as [`Writer::submit_with`] says, or here and
+    /// now if it is there. Until the returned value is dropped, this thread counts as one that waits.
+    ///
+    /// [`Writer::submit_with`]: crate::Writer::submit_with
+    #[cfg(feature = "serve")]
+    pub(crate) fn wait_with(
+        &self,
+        answered: impl FnOnce(Result<T>) + Send + 'static,
+    ) -> Waiting<'_> {
+        let waiting = self.submissions.wait_here_for(&self.answer.mark);
+        self.answer.give_to(Box::new(answered));
+        waiting
     }
 
     /// Takes the answer if it is there, and gives the ticket back if it is not.
@@ -179,6 +195,20 @@ impl<T> Answer<T> {
                 *state = State::Open(Some(context.waker().clone()));
                 Poll::Pending
             }
+        }
+    }
+
+    /// Gives the answer to a function when it is there.
+    #[cfg(feature = "serve")]
+    fn give_to(&self, callback: Callback<T>) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Given(result) => {
+                drop(state);
+                callback(result);
+            }
+            State::Open(_) => *state = State::Callback(callback),
+            State::Callback(_) | State::Taken => unreachable!("an answer is given once"),
         }
     }
 

@@ -10,6 +10,7 @@ mod client;
 #[cfg(not(unix))]
 mod no_server;
 #[cfg(unix)]
+mod outgoing;
 mod reply;
 #[cfg(unix)]
 mod request;

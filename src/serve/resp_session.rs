@@ -17,14 +17,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 
 use super::call::{Call, Refusal, Word};
-use super::caller::{LONGEST_UNREAD, receive_some, send_some};
-use super::reply::{Info, write_document, write_matches, write_verdict};
-use super::resp::{Answers, RespVersion, find_request};
-use super::server::{Sessions, SharedWriter};
+use super::caller::{LONGEST_UNREAD, receive_some};
+use super::outgoing::{Ended, LastAnswer, Outgoing, refusal_of};
+use super::reply::{Info, write_document, write_matches};
+use super::resp::{RespVersion, find_request};
+use super::server::{Counted, Sessions, SharedWriter};
 use super::socket::identity_of;
 use crate::database::{Database, Ticket};
 use crate::document::Document;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::process::Kept;
 
 /// So many bytes of requests are read before they are done.
@@ -35,6 +36,11 @@ const MOST_UNSENT: usize = 16 << 20;
 const MOST_PENDING: usize = 10_000;
 /// After this time without a request, a client does not keep the writer any more.
 const PAUSE: Duration = Duration::from_millis(50);
+/// So long a thread sleeps at most that has to look at something else than its client.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: PAUSE.as_nanos() as i64,
+};
 
 /// The commands of Redis that its clients send by themselves.
 const CONNECTION_COMMANDS: [&str; 9] = [
@@ -45,15 +51,13 @@ pub(super) struct RespSession<'s> {
     sessions: &'s Arc<Sessions>,
     stream: Arc<Kept<UnixStream>>,
     incoming: Vec<u8>,
-    answers: Answers,
+    outgoing: Outgoing,
     pending: VecDeque<Pending>,
     writer: Option<SharedWriter>,
     /// Whether the client sends nothing more.
     is_at_end: bool,
     /// Whether no more requests are taken, and the rest of the answers is all that is to be done.
     ends: bool,
-    /// When the client has read anything last.
-    read_last: Instant,
 }
 
 /// An answer that comes with a commit, or has to wait for those before it.
@@ -62,9 +66,6 @@ enum Pending {
     Deleted(Ticket<Option<Document>>),
     Refused(Refusal),
 }
-
-/// Why a session ends at once: the database is closed, or the client has gone.
-struct Ended;
 
 impl<'s> RespSession<'s> {
     /// A session whose stream does not wait, and has sent the first bytes.
@@ -75,14 +76,13 @@ impl<'s> RespSession<'s> {
     ) -> Self {
         Self {
             sessions,
+            outgoing: Outgoing::new(stream.clone()),
             stream,
             incoming,
-            answers: Answers::new(),
             pending: VecDeque::new(),
             writer: None,
             is_at_end: false,
             ends: false,
-            read_last: Instant::now(),
         }
     }
 
@@ -93,17 +93,25 @@ impl<'s> RespSession<'s> {
 
     /// Says why the client is not answered.
     pub(super) fn refuse(mut self, reason: &str) {
-        self.answers.error("ERR", reason);
-        _ = self.send();
+        self.outgoing.answers.error("ERR", reason);
+        _ = self.outgoing.send();
     }
 
     fn answer_all(&mut self) -> Result<(), Ended> {
         loop {
             let answering = self.sessions.begin_answering();
             let all_taken = self.take_requests()?;
-            self.send()?;
-            drop(answering);
-            let unsent = self.answers.bytes().len();
+            if let Some(ticket) = self.only_verdict(all_taken) {
+                let has_more = self.let_writer_answer(&ticket, answering)?;
+                if has_more && !self.sessions.is_draining() {
+                    continue;
+                }
+            } else {
+                self.settle()?;
+                self.outgoing.send()?;
+                drop(answering);
+            }
+            let unsent = self.outgoing.answers.bytes().len();
             if !all_taken && unsent < MOST_UNSENT {
                 continue;
             }
@@ -121,19 +129,53 @@ impl<'s> RespSession<'s> {
             let before = self.pending.len();
             let all_taken = self.take_whole_requests()?;
             // The rest of a pipeline is in the same commit then.
-            let may_go_on = all_taken && self.pending.len() > before && !self.is_at_end;
+            let may_go_on = all_taken && self.pending.len() > before + 1 && !self.is_at_end;
             if !may_go_on || !self.receive()? {
-                self.settle()?;
                 return Ok(all_taken);
             }
         }
+    }
+
+    /// The ticket of a client that waits for one verdict and nothing else.
+    fn only_verdict(&mut self, all_taken: bool) -> Option<Ticket> {
+        let is_alone = all_taken && self.pending.len() == 1 && !self.is_at_end && !self.ends;
+        if !is_alone || !self.outgoing.answers.bytes().is_empty() {
+            return None;
+        }
+        match self.pending.pop_front() {
+            Some(Pending::Verdict(ticket)) => Some(ticket),
+            other => {
+                self.pending.extend(other);
+                None
+            }
+        }
+    }
+
+    /// Waits until the writer's thread has sent a verdict. Says whether the client has sent something more.
+    ///
+    /// So this thread need not wake up between the commit and the next request, which comes at once from a client that
+    /// submits one document after another.
+    fn let_writer_answer(&mut self, ticket: &Ticket, answering: Counted) -> Result<bool, Ended> {
+        let unused = Outgoing::new(self.stream.clone());
+        let outgoing = mem::replace(&mut self.outgoing, unused);
+        let (last_answer, sent) = LastAnswer::hand_over(outgoing, answering);
+        let waiting = ticket.wait_with(move |verdict| last_answer.send(verdict));
+        let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
+        while !poll(&mut polled, Some(&LOOK)).is_ok_and(|ready| ready > 0) && !sent.is_there() {}
+        let has_more = !polled[0].revents().is_empty();
+        self.outgoing = sent.wait()?;
+        drop(waiting);
+        if has_more {
+            self.receive()?;
+        }
+        Ok(has_more)
     }
 
     fn take_whole_requests(&mut self) -> Result<bool, Ended> {
         let mut all_taken = false;
         let incoming = mem::take(&mut self.incoming);
         let mut at = 0;
-        while !self.ends && self.answers.bytes().len() < MOST_UNSENT {
+        while !self.ends && self.outgoing.answers.bytes().len() < MOST_UNSENT {
             match find_request(&incoming[at..]) {
                 Ok(Some(found)) => {
                     let bytes = &incoming[at..];
@@ -149,7 +191,7 @@ impl<'s> RespSession<'s> {
                 Err(reason) => {
                     self.settle()?;
                     let reason = format!("Protocol error: {reason}");
-                    self.answers.error("ERR", &reason);
+                    self.outgoing.answers.error("ERR", &reason);
                     self.ends = true;
                     return Ok(true);
                 }
@@ -171,7 +213,7 @@ impl<'s> RespSession<'s> {
             None => {
                 self.settle()?;
                 if let Err(refusal) = self.take_command(Word::new(name).as_str(), arguments) {
-                    self.answers.error(refusal.code, &refusal.message);
+                    self.outgoing.answers.error(refusal.code, &refusal.message);
                 }
             }
         }
@@ -212,11 +254,14 @@ impl<'s> RespSession<'s> {
         let database = self.sessions.database()?;
         match call {
             Call::Query(query) => {
-                write_matches(&database.snapshot()?.query(query)?, &mut self.answers);
+                write_matches(
+                    &database.snapshot()?.query(query)?,
+                    &mut self.outgoing.answers,
+                );
             }
             Call::Get(key) => {
                 let found = database.snapshot()?.get(key)?;
-                write_document(found.as_ref(), &mut self.answers);
+                write_document(found.as_ref(), &mut self.outgoing.answers);
             }
             Call::Expire(expiry) => {
                 let sessions = self.sessions;
@@ -224,15 +269,16 @@ impl<'s> RespSession<'s> {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 })?;
-                self.answers.integer(deleted.cast_signed());
+                self.outgoing.answers.integer(deleted.cast_signed());
             }
             Call::Flush => {
                 self.writer()?.flush()?;
-                self.answers.simple("OK");
+                self.outgoing.answers.simple("OK");
             }
-            Call::Info => self
-                .info(&database)?
-                .write(database.snapshot()?.stats()?.documents, &mut self.answers),
+            Call::Info => self.info(&database)?.write(
+                database.snapshot()?.stats()?.documents,
+                &mut self.outgoing.answers,
+            ),
             Call::Add(..) | Call::Delete(_) => unreachable!("they wait for a commit"),
         }
         Ok(())
@@ -256,21 +302,15 @@ impl<'s> RespSession<'s> {
     /// Waits until everything that was submitted is durable, and answers it.
     fn settle(&mut self) -> Result<(), Ended> {
         while let Some(pending) = self.pending.pop_front() {
-            let answered = match pending {
-                Pending::Verdict(ticket) => ticket
-                    .wait()
-                    .map(|verdict| write_verdict(&verdict, &mut self.answers)),
-                Pending::Deleted(ticket) => ticket
-                    .wait()
-                    .map(|document| write_document(document.as_ref(), &mut self.answers)),
+            match pending {
+                Pending::Verdict(ticket) => self.outgoing.verdict(ticket.wait())?,
+                Pending::Deleted(ticket) => match ticket.wait() {
+                    Ok(document) => write_document(document.as_ref(), &mut self.outgoing.answers),
+                    Err(error) => self.outgoing.error(error)?,
+                },
                 Pending::Refused(refusal) => {
-                    self.answers.error(refusal.code, &refusal.message);
-                    Ok(())
+                    self.outgoing.answers.error(refusal.code, &refusal.message);
                 }
-            };
-            if let Err(error) = answered {
-                let refusal = refusal_of(error)?;
-                self.answers.error(refusal.code, &refusal.message);
             }
         }
         Ok(())
@@ -280,30 +320,31 @@ impl<'s> RespSession<'s> {
     fn take_command(&mut self, name: &str, arguments: &[&[u8]]) -> Result<(), Refusal> {
         let first = arguments.first().map(|first| first.to_ascii_uppercase());
         match (name, first.as_deref()) {
-            ("PING", None) => self.answers.simple("PONG"),
-            ("PING" | "ECHO", Some(_)) => self.answers.text(arguments[0]),
+            ("PING", None) => self.outgoing.answers.simple("PONG"),
+            ("PING" | "ECHO", Some(_)) => self.outgoing.answers.text(arguments[0]),
             ("HELLO", _) => self.greet(arguments)?,
             ("CLIENT", Some(b"SETINFO" | b"SETNAME" | b"NO-EVICT" | b"NO-TOUCH")) => {
-                self.answers.simple("OK");
+                self.outgoing.answers.simple("OK");
             }
-            ("CLIENT", Some(b"GETNAME")) => self.answers.null(),
-            ("CLIENT", Some(b"ID")) => self.answers.integer(1),
+            ("CLIENT", Some(b"GETNAME")) => self.outgoing.answers.null(),
+            ("CLIENT", Some(b"ID")) => self.outgoing.answers.integer(1),
             // Nothing is told of the commands. Clients go on without.
-            ("COMMAND", _) => self.answers.array(0),
+            ("COMMAND", _) => self.outgoing.answers.array(0),
             ("INFO", _) => {
                 let version = env!("CARGO_PKG_VERSION");
-                self.answers
+                self.outgoing
+                    .answers
                     .text(format!("# Server\r\nsimdb_version:{version}\r\n"));
             }
             ("QUIT", _) => {
-                self.answers.simple("OK");
+                self.outgoing.answers.simple("OK");
                 self.ends = true;
             }
             ("RESET", _) => {
-                self.answers.version = RespVersion::Two;
-                self.answers.simple("RESET");
+                self.outgoing.answers.version = RespVersion::Two;
+                self.outgoing.answers.simple("RESET");
             }
-            ("SELECT", Some(b"0")) => self.answers.simple("OK"),
+            ("SELECT", Some(b"0")) => self.outgoing.answers.simple("OK"),
             _ if CONNECTION_COMMANDS.contains(&name) => {
                 let what = first.as_deref().unwrap_or_default();
                 let what = String::from_utf8_lossy(&what[..what.len().min(40)]).into_owned();
@@ -322,8 +363,8 @@ impl<'s> RespSession<'s> {
     /// Takes the version that a client asks for, and says who answers.
     fn greet(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
         let mut rest = arguments.iter();
-        self.answers.version = match rest.next().copied() {
-            None => self.answers.version,
+        self.outgoing.answers.version = match rest.next().copied() {
+            None => self.outgoing.answers.version,
             Some(b"2") => RespVersion::Two,
             Some(b"3") => RespVersion::Three,
             Some(_) => {
@@ -341,7 +382,7 @@ impl<'s> RespSession<'s> {
             let message = "simdb has no passwords: whoever may open the socket is answered";
             return Err(Refusal::syntax(message));
         }
-        let answers = &mut self.answers;
+        let answers = &mut self.outgoing.answers;
         answers.map(7);
         answers.text("server");
         answers.text("simdb");
@@ -363,35 +404,11 @@ impl<'s> RespSession<'s> {
         Ok(())
     }
 
-    /// Sends as much as is possible without waiting.
-    fn send(&mut self) -> Result<(), Ended> {
-        let bytes = self.answers.bytes();
-        let mut sent = 0;
-        while sent < bytes.len() {
-            match send_some(&self.stream, &bytes[sent..]) {
-                Ok(0) => return Err(Ended),
-                Ok(more) => {
-                    sent += more;
-                    self.read_last = Instant::now();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return Err(Ended),
-            }
-        }
-        bytes.drain(..sent);
-        // A large answer is not remembered for ever.
-        if bytes.is_empty() && bytes.capacity() > MOST_INCOMING {
-            *bytes = Vec::new();
-        }
-        Ok(())
-    }
-
     /// Waits until the client sends something, or reads what was sent to it.
     fn wait(&mut self) -> Result<(), Ended> {
-        let unsent = self.answers.bytes().len();
+        let unsent = self.outgoing.answers.bytes().len();
         if unsent == 0 {
-            self.read_last = Instant::now();
+            self.outgoing.read_last = Instant::now();
         }
         let mut what = PollFlags::empty();
         if !self.ends && !self.is_at_end && unsent < MOST_UNSENT {
@@ -402,18 +419,14 @@ impl<'s> RespSession<'s> {
         }
         loop {
             if self.sessions.is_closing()
-                || self.read_last.elapsed() >= LONGEST_UNREAD && unsent > 0
+                || self.outgoing.read_last.elapsed() >= LONGEST_UNREAD && unsent > 0
             {
                 return Err(Ended);
             }
             // When the server is closed, the stream is shut down, so this ends too.
             let has_to_look = unsent > 0 || self.writer.is_some();
-            let look = Timespec {
-                tv_sec: 0,
-                tv_nsec: PAUSE.as_nanos() as i64,
-            };
             let mut polled = [PollFd::new(&*self.stream, what)];
-            match poll(&mut polled, has_to_look.then_some(&look)) {
+            match poll(&mut polled, has_to_look.then_some(&LOOK)) {
                 Ok(0) => self.writer = None,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return Err(Ended),
@@ -448,13 +461,5 @@ impl<'s> RespSession<'s> {
             }
         }
         Ok(self.incoming.len() > before)
-    }
-}
-
-/// What a client is told of an error. Of a database that is closed it is told nothing: whoever opens it next answers.
-fn refusal_of(error: Error) -> Result<Refusal, Ended> {
-    match error.kind() {
-        ErrorKind::Closed | ErrorKind::Forked => Err(Ended),
-        _ => Ok(error.into()),
     }
 }

@@ -321,8 +321,8 @@ impl Sessions {
     }
 
     /// Notes that a request is being answered, until the returned value is dropped.
-    pub(super) fn begin_answering(&self) -> Counted<'_> {
-        Counted::begin(&self.answering)
+    pub(super) fn begin_answering(self: &Arc<Self>) -> Counted {
+        Counted::begin(self, |sessions| &sessions.answering)
     }
 
     fn idle_for(&self) -> Duration {
@@ -487,7 +487,7 @@ impl Session {
 
     /// Runs a command of the program.
     fn answer_command(&self, first: Vec<u8>) {
-        let commands = Counted::begin(&self.sessions.commands);
+        let commands = Counted::begin(&self.sessions, |sessions| &sessions.commands);
         if commands.number > MOST_COMMANDS {
             let reason = format!(
                 "the process that has the database open answers {MOST_COMMANDS} commands already; try again when one \
@@ -548,22 +548,32 @@ impl Drop for Session {
 }
 
 /// Is one of those that are counted until this is dropped, also by a panic.
-pub(super) struct Counted<'s> {
-    count: &'s AtomicUsize,
+pub(super) struct Counted {
+    sessions: Arc<Sessions>,
+    count: fn(&Sessions) -> &AtomicUsize,
     /// The number of them with this one.
     number: usize,
 }
 
-impl<'s> Counted<'s> {
-    fn begin(count: &'s AtomicUsize) -> Self {
-        let number = count.fetch_add(1, Ordering::AcqRel) + 1;
-        Self { count, number }
+impl Counted {
+    fn begin(sessions: &Arc<Sessions>, count: fn(&Sessions) -> &AtomicUsize) -> Self {
+        let number = count(sessions).fetch_add(1, Ordering::AcqRel) + 1;
+        Self {
+            sessions: sessions.clone(),
+            count,
+            number,
+        }
+    }
+
+    /// Whether this is the process that answers.
+    pub(super) fn is_here(&self) -> bool {
+        self.sessions.is_here()
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::AcqRel);
+        (self.count)(&self.sessions).fetch_sub(1, Ordering::AcqRel);
     }
 }
 

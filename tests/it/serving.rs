@@ -554,6 +554,150 @@ fn answers_that_are_not_read_yet_do_not_stop_a_client_that_sends() -> TestResult
     Ok(())
 }
 
+/// The verdict that a client waits for alone is sent by the thread of the writer.
+#[test]
+fn a_verdict_comes_whole_and_in_its_place_whatever_the_client_does_meanwhile() -> TestResult {
+    const BYTES: usize = 10_000;
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external().serve(true))?;
+    let client = Client::connect(&path, &patient())?;
+    let large: Vec<Document> = (0..200)
+        .map(|number| document(key(number), 7).with_payload(vec![b'p'; BYTES]))
+        .collect();
+    for stored in client.insert_each_if_new(&large, &Policy::link())? {
+        stored?;
+    }
+    let add = |name: &str| request(&["SIM.ADD", name, "0000000000000007", "LIMIT", "200"]);
+    let few = |name: &str| request(&["SIM.ADD", name, "0000000000000007", "LIMIT", "1"]);
+    let ends_with = |text: &[u8], end: &str| text.ends_with(end.as_bytes());
+
+    // It is more than a socket holds, and the client does not read yet.
+    let mut stream = UnixStream::connect(socket_of(&path))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(add("large").as_bytes())?;
+    thread::sleep(SHORT);
+    stream.write_all(request(&["PING"]).as_bytes())?;
+    let mut answer = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    while !ends_with(&answer, "+PONG\r\n") {
+        let read = stream.read(&mut buffer)?;
+        assert!(read > 0, "the end after {} bytes", answer.len());
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    let payload = format!("${BYTES}\r\n{}\r\n", "p".repeat(BYTES));
+    let text = String::from_utf8_lossy(&answer);
+    assert_eq!(text.matches(&payload).count(), 200);
+
+    // It sends more before the answer comes, at once or in pieces, and nothing after that.
+    for pieces in [
+        vec![few("a") + &few("b")],
+        vec![few("a"), few("b")],
+        vec![few("a"), request(&["PING"]), few("b"), "nonsense".into()],
+        few("a")
+            .bytes()
+            .map(|byte| char::from(byte).to_string())
+            .collect(),
+    ] {
+        let mut stream = UnixStream::connect(socket_of(&path))?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        for piece in &pieces {
+            stream.write_all(piece.as_bytes())?;
+        }
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let asked = pieces.concat();
+        let verdicts = asked.matches("SIM.ADD").count();
+        assert_eq!(
+            answer.matches("$7\r\nskipped\r\n").count(),
+            verdicts,
+            "{asked}"
+        );
+        assert_eq!(
+            answer.matches("+PONG").count(),
+            asked.matches("PING").count()
+        );
+        let is_refused = asked.contains("nonsense");
+        assert_eq!(
+            answer.matches("-ERR Protocol error").count(),
+            usize::from(is_refused)
+        );
+    }
+
+    // It goes away before the answer comes.
+    for number in 0..20 {
+        let mut stream = UnixStream::connect(socket_of(&path))?;
+        let name = format!("left {number}");
+        stream.write_all(request(&["SIM.ADD", &name, "-"]).as_bytes())?;
+        drop(stream);
+        wait_until("what was asked for", || {
+            client.get(&name).is_ok_and(|found| found.is_some())
+        });
+    }
+    Ok(assert_sound(&database)?)
+}
+
+#[test]
+fn one_client_too_many_is_told_so_and_is_let_in_when_another_has_ended() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    raise_limit_of_files()?;
+    let owner = Owner::start(&path, &[])?;
+    // Those that looked whether somebody serves have gone.
+    let ping = |stream: &mut UnixStream| -> std::io::Result<String> {
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(request(&["PING"]).as_bytes())?;
+        let mut answer = vec![0; 1_000];
+        let read = stream.read(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer[..read]).into_owned())
+    };
+    let mut clients = Vec::new();
+    let mut refusal = String::new();
+    while refusal.is_empty() {
+        let mut stream = UnixStream::connect(socket_of(&path))?;
+        match ping(&mut stream)? {
+            pong if pong == "+PONG\r\n" => clients.push(stream),
+            other => refusal = other,
+        }
+        assert!(clients.len() <= 1_000);
+    }
+    assert!(clients.len() >= 990, "{} clients: {refusal}", clients.len());
+    assert!(refusal.contains("has 1000 clients already"), "{refusal}");
+    assert_eq!(ping(&mut clients[0])?, "+PONG\r\n");
+    clients.pop();
+    wait_until("a place", || {
+        UnixStream::connect(socket_of(&path))
+            .and_then(|mut stream| ping(&mut stream))
+            .is_ok_and(|answer| answer == "+PONG\r\n")
+    });
+    drop(clients);
+    assert!(owner.end()?);
+    Ok(())
+}
+
+/// Lets this process and its children have as many open files as the system allows.
+#[expect(
+    unsafe_code,
+    reason = "the limit of open files is too low for a thousand clients"
+)]
+fn raise_limit_of_files() -> TestResult {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: both calls get a limit that lives as long as they run.
+    let raised = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur = limit.rlim_max.min(4_096);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit)
+    };
+    match raised {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
 #[test]
 fn one_owner_at_a_time_and_the_other_is_told_so() -> TestResult {
     let folder = Folder::new()?;
