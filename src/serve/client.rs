@@ -5,9 +5,8 @@
 //! lost and somebody serves again.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +18,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::call::{add_request, expire_request, plain_request, query_request};
 use super::caller::{receive_some, send_some};
+use super::find_server::{
+    ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
+};
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
-use super::socket::{connect, identity_of, socket_beside};
 use super::started::Started;
 use crate::database::{Expiry, Matches, Policy, Query, Verdict};
 use crate::document::{Document, validate_key};
@@ -42,56 +43,8 @@ const MOST_UNSENT: usize = 64 << 10;
 const MOST_INCOMING: usize = 1 << 20;
 /// How often the connection may be lost without an answer in between.
 const MOST_LOST: u32 = 5;
-/// How often who waits looks whether it waits in vain.
-const LOOK: Duration = Duration::from_millis(50);
 /// So long who serves has to say what it serves when the connection was lost, before it is tried again.
 const LONGEST_TRY: Duration = Duration::from_secs(2);
-/// The time between two tries to connect.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// How a [`Client`] finds who serves a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientOptions {
-    timeout: Duration,
-    start: Vec<OsString>,
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(5),
-            start: Vec::new(),
-        }
-    }
-}
-
-impl ClientOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// How long to wait for somebody who serves the database, at the beginning and after the connection was lost.
-    /// Default: 5 seconds.
-    ///
-    /// An answer may take longer. But if nothing comes for so long, it is asked whether anybody is there.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// A command that serves the database, which is started if nobody does. The path of the database is added to it.
-    /// Default: none.
-    ///
-    /// It is in a process group of its own, and goes on when this process has ended. `["simdb", "serve", "--until-idle",
-    /// "60s"]` ends by itself. If several clients start one at once, one of them gets the database, and serves all.
-    #[must_use]
-    pub fn start(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.start = command.into_iter().map(Into::into).collect();
-        self
-    }
-}
 
 /// A database that another process [serves](crate::OpenOptions::serve). It needs the feature `serve`, and a system of the
 /// Unix family.
@@ -159,6 +112,7 @@ impl Client {
     ///
     /// * [`Error::NotServed`] if nobody does in time. It says why, as far as that is known.
     /// * [`Error::Io`] if the socket may not be opened.
+    /// * [`Error::Interrupted`], as [`ClientOptions::stop_when`] says.
     pub fn connect(path: impl AsRef<Path>, options: &ClientOptions) -> Result<Self> {
         let database = path.as_ref();
         let database = std::path::absolute(database).map_err(Error::io(database))?;
@@ -234,6 +188,7 @@ impl Client {
     ///
     /// * [`Error::NotSendable`] for a policy with a function.
     /// * [`Error::Closed`] after [`close`](Self::close), and [`Error::Forked`] in a forked process.
+    /// * [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. It is not known then whether it was submitted.
     ///
     /// The bounds of the document and of the policy are checked when it is decided. Their errors are in the answer.
     pub fn submit(&self, document: &Document, policy: &Policy) -> Result<ClientTicket> {
@@ -354,11 +309,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Forked`] in a forked process. Tickets give their answers.
+    /// [`Error::Forked`] in a forked process, and [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. Tickets give
+    /// their answers.
     pub fn close(&self) -> Result<()> {
         self.shared.process.ensure_here()?;
-        self.shared.close();
-        Ok(())
+        self.shared.close()
     }
 
     fn send(&self, request: Vec<u8>) -> Result<AnswerPlace> {
@@ -396,6 +351,7 @@ impl<T> ClientTicket<T> {
     /// * [`Error::Served`] for an error of the process that serves.
     /// * [`Error::NotServed`] if the connection was lost and nobody serves in time, or if the process that serves does
     ///   not answer at all. The submission may be done or not, and can be made again.
+    /// * [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. The submission goes on.
     /// * [`Error::Forked`] in a process that was forked from that of the client.
     pub fn wait(self) -> Result<T> {
         let answer = self.answer_before(None);
@@ -418,10 +374,11 @@ impl<T> ClientTicket<T> {
             return Some(Err(error));
         }
         let mut state = shared.state.lock();
-        if !shared.drive(&mut state, |_| self.place.lock().is_some(), end) {
-            return None;
+        match shared.drive(&mut state, |_| self.place.lock().is_some(), end) {
+            Ok(true) => drop(state),
+            Ok(false) => return None,
+            Err(error) => return Some(Err(error)),
         }
-        drop(state);
         let answer = self.place.lock().take();
         let answer = answer.expect("an answer is taken once");
         Some(answer.and_then(|bytes| {
@@ -573,7 +530,7 @@ impl Shared {
         self.process.ensure_here()?;
         let place = AnswerPlace::default();
         let mut state = self.state.lock();
-        self.drive(&mut state, State::has_room, None);
+        self.drive(&mut state, State::has_room, None)?;
         if state.is_closed {
             return Err(Error::Closed);
         }
@@ -597,7 +554,7 @@ impl Shared {
                 &mut state,
                 |state| state.stream.is_some() || state.waiting.is_empty(),
                 Some(Instant::now() + LOOK),
-            );
+            )?;
         }
         Ok(place)
     }
@@ -608,61 +565,73 @@ impl Shared {
         state: &mut MutexGuard<'_, State>,
         is_done: impl Fn(&State) -> bool,
         end: Option<Instant>,
-    ) -> bool {
+    ) -> Result<bool> {
+        let mut looked = Instant::now();
         loop {
             if is_done(state) {
-                return true;
+                return Ok(true);
             }
-            if end.is_some_and(|end| Instant::now() >= end) {
-                return false;
+            let now = Instant::now();
+            if end.is_some_and(|end| now >= end) {
+                return Ok(false);
+            }
+            let look = looked + LOOK;
+            if end.is_none() && now >= look {
+                looked = now;
+                self.options.ensure_goes_on()?;
             }
             if state.is_driven {
-                let look = Instant::now() + LOOK;
+                let look = now + LOOK;
                 self.changed
                     .wait_until(state, end.map_or(look, |end| end.min(look)));
                 continue;
             }
             state.is_driven = true;
-            self.step(state, end);
+            let stepped = self.step(state, end);
             state.is_driven = false;
             self.changed.notify_all();
+            match stepped {
+                // Who waits for a while looks by itself.
+                Err(_) if end.is_some() => return Ok(false),
+                stepped => stepped?,
+            }
         }
     }
 
     /// Finds somebody who serves if there is nobody. Then sends and receives something, or waits a moment.
-    fn step(&self, state: &mut MutexGuard<'_, State>, end: Option<Instant>) {
+    fn step(&self, state: &mut MutexGuard<'_, State>, end: Option<Instant>) -> Result<()> {
         if state.stream.is_none() {
             return self.find_server_again(state);
         }
         state.send();
         let Some(stream) = state.stream.clone() else {
-            return;
+            return Ok(());
         };
         let what = match state.outgoing.is_empty() {
             true => PollFlags::IN,
             false => PollFlags::IN | PollFlags::OUT,
         };
         let polled = MutexGuard::unlocked(state, || poll_for(&stream, what, end));
-        match polled {
+        if polled {
             // Another thread may have lost the connection meanwhile, which is no matter.
-            true => {
-                if let Err(reason) = state.receive() {
-                    let error = self.odd_answer(&reason);
-                    state.fail(&error);
-                }
+            if let Err(reason) = state.receive() {
+                let error = self.odd_answer(&reason);
+                state.fail(&error);
             }
-            false if state.heard.elapsed() >= self.options.timeout => self.probe(state),
-            false => {}
+        } else if state.heard.elapsed() >= self.options.timeout {
+            return self.probe(state);
         }
+        Ok(())
     }
 
     /// Tries once to connect anew. So who waits only for a while, or looks for signals, is not kept by a long search.
-    fn find_server_again(&self, state: &mut MutexGuard<'_, State>) {
+    fn find_server_again(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         if state.lost > MOST_LOST {
             let times = state.lost;
             let reason = format!("whoever serves it has ended {times} times before an answer came");
             let error = self.not_served(reason);
-            return state.fail(&error);
+            state.fail(&error);
+            return Ok(());
         }
         let now = Instant::now();
         let end = *state.search_end.get_or_insert(now + self.options.timeout);
@@ -679,6 +648,8 @@ impl Shared {
         state.started = started;
         match tried {
             Ok((stream, _)) => state.take(stream),
+            // It concerns this thread alone.
+            Err(Unserved::Refused(Error::Interrupted)) => return Err(Error::Interrupted),
             Err(Unserved::Refused(error)) => state.fail(&error),
             Err(Unserved::ForNow(_)) if Instant::now() < end => {}
             Err(Unserved::ForNow(reason)) => {
@@ -686,29 +657,27 @@ impl Shared {
                 state.fail(&error);
             }
         }
+        Ok(())
     }
 
     /// Asks whether anybody is there, since nothing has come for a while.
-    fn probe(&self, state: &mut MutexGuard<'_, State>) {
+    fn probe(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         let timeout = self.options.timeout;
-        let answers = MutexGuard::unlocked(state, || {
-            let socket = socket_beside(&self.database)?;
-            let stream = connect(&socket)?;
-            stream.set_write_timeout(Some(timeout.max(PAUSE)))?;
-            stream.set_read_timeout(Some(timeout.max(PAUSE)))?;
-            (&stream).write_all(&plain_request("PING", None))?;
-            (&stream).read_exact(&mut [0; 1])
-        });
+        let answers =
+            MutexGuard::unlocked(state, || is_anybody_there(&self.database, &self.options));
         match answers {
             Ok(()) => state.heard = Instant::now(),
-            Err(error) => {
+            Err(Unserved::Refused(Error::Interrupted)) => return Err(Error::Interrupted),
+            Err(Unserved::Refused(error)) => state.fail(&error),
+            Err(Unserved::ForNow(reason)) => {
                 let error = self.not_served(format!(
-                    "whoever serves it has not answered for {} s, and may be stopped ({error})",
+                    "whoever serves it has not answered for {} s, and may be stopped ({reason})",
                     timeout.as_secs_f64()
                 ));
                 state.fail(&error);
             }
         }
+        Ok(())
     }
 
     fn odd_answer(&self, reason: &str) -> Error {
@@ -724,11 +693,12 @@ impl Shared {
         }
     }
 
-    fn close(&self) {
+    fn close(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.is_closed = true;
-        self.drive(&mut state, |state| state.waiting.is_empty(), None);
+        let answered = self.drive(&mut state, |state| state.waiting.is_empty(), None);
         state.stream = None;
+        answered.map(drop)
     }
 }
 
@@ -736,7 +706,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // What is not answered is unknown to a forked process.
         if self.process.is_here() {
-            self.close();
+            _ = self.close();
         }
     }
 }
@@ -750,134 +720,4 @@ fn poll_for(stream: &UnixStream, what: PollFlags, end: Option<Instant>) -> bool 
         tv_nsec: time.as_nanos() as i64,
     };
     matches!(poll(&mut [PollFd::new(stream, what)], Some(&time)), Ok(1..))
-}
-
-/// A connection, and what its other end serves.
-type Connected = (Arc<Kept<UnixStream>>, Info);
-
-/// Connects to whoever serves a database, and starts somebody if that is wanted.
-fn find_server(
-    database: &Path,
-    options: &ClientOptions,
-    started: &mut Option<Started>,
-) -> Result<Connected> {
-    let end = Instant::now() + options.timeout;
-    loop {
-        match find_server_once(database, options, None, started, end) {
-            Ok(found) => return Ok(found),
-            Err(Unserved::Refused(error)) => return Err(error),
-            Err(Unserved::ForNow(reason)) if Instant::now() >= end => {
-                let path = database.to_owned();
-                return Err(Error::NotServed { path, reason });
-            }
-            Err(Unserved::ForNow(_)) => thread::sleep(PAUSE),
-        }
-    }
-}
-
-/// Why there is no connection.
-enum Unserved {
-    /// It may be otherwise soon.
-    ForNow(String),
-    Refused(Error),
-}
-
-/// Tries once to connect, and starts somebody if nobody listens and that is wanted.
-fn find_server_once(
-    database: &Path,
-    options: &ClientOptions,
-    known: Option<&Info>,
-    started: &mut Option<Started>,
-    end: Instant,
-) -> std::result::Result<Connected, Unserved> {
-    match connect_beside(database)? {
-        Some((socket, stream)) => greet(database, &socket, stream, known, end),
-        None if options.start.is_empty() => {
-            let reason =
-                "nobody serves it: run `simdb serve`, or open it with `OpenOptions::serve(true)`";
-            Err(Unserved::ForNow(reason.to_owned()))
-        }
-        None => match Started::or_start(started, &options.start, database) {
-            Ok(said) => Err(Unserved::ForNow(said)),
-            Err(error) => {
-                let program = Path::new(&options.start[0]);
-                Err(Unserved::Refused(Error::io(program)(error)))
-            }
-        },
-    }
-}
-
-/// Connects to the socket beside a database. `None` if nobody listens there.
-fn connect_beside(database: &Path) -> std::result::Result<Option<(PathBuf, UnixStream)>, Unserved> {
-    let socket = match socket_beside(database) {
-        Ok(socket) => socket,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Unserved::Refused(Error::io(database)(error))),
-    };
-    match connect(&socket) {
-        Ok(stream) => Ok(Some((socket, stream))),
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-            io::ErrorKind::WouldBlock => Err(Unserved::ForNow("its socket has no room".to_owned())),
-            _ => Err(Unserved::Refused(Error::io(&socket)(error))),
-        },
-    }
-}
-
-/// Asks who listens what it serves, and sees to it that this is the database.
-fn greet(
-    database: &Path,
-    socket: &Path,
-    stream: UnixStream,
-    known: Option<&Info>,
-    end: Instant,
-) -> std::result::Result<Connected, Unserved> {
-    let info = ask_for_info(&stream, end).map_err(Unserved::ForNow)?;
-    let there = std::fs::metadata(database).map(|metadata| identity_of(&metadata));
-    if there.ok() != Some(info.file) {
-        let reason =
-            "who listens at its socket has another file open: it was moved or replaced meanwhile";
-        return Err(Unserved::ForNow(reason.to_owned()));
-    }
-    // A compaction puts another file in the place. Everything else is as it was.
-    let same = |known: &Info| {
-        Info {
-            file: info.file,
-            ..known.clone()
-        } == info
-    };
-    if known.is_some_and(|known| !same(known)) {
-        let reason = "who serves it now has another database under its name: connect anew";
-        return Err(Unserved::ForNow(reason.to_owned()));
-    }
-    match stream.set_nonblocking(true) {
-        Ok(()) => Ok((Arc::new(Kept::new(stream)), info)),
-        Err(error) => Err(Unserved::Refused(Error::io(socket)(error))),
-    }
-}
-
-/// Asks who serves what it serves.
-fn ask_for_info(stream: &UnixStream, end: Instant) -> std::result::Result<Info, String> {
-    let silent = |error: io::Error| format!("who serves it does not answer ({error})");
-    let mut incoming = Vec::new();
-    let mut scan = AnswerScan::default();
-    let mut buffer = [0; 4 << 10];
-    let left = || end.saturating_duration_since(Instant::now()).max(PAUSE);
-    stream.set_write_timeout(Some(left())).map_err(silent)?;
-    let mut stream = stream;
-    let request = plain_request("SIM.INFO", None);
-    stream.write_all(&request).map_err(silent)?;
-    loop {
-        stream.set_read_timeout(Some(left())).map_err(silent)?;
-        let read = match stream.read(&mut buffer).map_err(silent)? {
-            0 => return Err("who serves it ended the connection".to_owned()),
-            read => read,
-        };
-        incoming.extend_from_slice(&buffer[..read]);
-        if let Some(length) = scan.find_end(&incoming)? {
-            let value = Value::parse(&incoming[..length])?;
-            let value = refused(value).map_err(|error| error.to_string())?;
-            return Info::read(&value);
-        }
-    }
 }

@@ -7,6 +7,8 @@ mod call;
 mod caller;
 #[cfg(unix)]
 mod client;
+#[cfg(unix)]
+mod find_server;
 #[cfg(not(unix))]
 mod no_server;
 #[cfg(unix)]
@@ -37,7 +39,8 @@ pub(crate) use {
 };
 #[cfg(unix)]
 pub use {
-    client::{Client, ClientOptions, ClientTicket},
+    client::{Client, ClientTicket},
+    find_server::ClientOptions,
     server::Server,
 };
 #[cfg(unix)]

@@ -25,9 +25,11 @@ pub(super) struct Outgoing {
     pub(super) answers: Answers,
     /// When the client has read anything last.
     pub(super) read_last: Instant,
+    /// Whether the client reads nothing any more. What it has sent before it went is done all the same.
+    pub(super) is_gone: bool,
 }
 
-/// Why a session ends at once: the database is closed, or the client has gone.
+/// Why a session ends at once: the database is closed, or the stream has failed.
 pub(super) struct Ended;
 
 impl Outgoing {
@@ -36,6 +38,7 @@ impl Outgoing {
             stream,
             answers: Answers::new(),
             read_last: Instant::now(),
+            is_gone: false,
         }
     }
 
@@ -55,28 +58,29 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends as much as is possible without waiting.
-    pub(super) fn send(&mut self) -> Result<(), Ended> {
+    /// Sends as much as is possible without waiting. To a client that has gone nothing is sent.
+    pub(super) fn send(&mut self) {
         let bytes = self.answers.bytes();
         let mut sent = 0;
-        while sent < bytes.len() {
+        while sent < bytes.len() && !self.is_gone {
             match send_some(&self.stream, &bytes[sent..]) {
-                Ok(0) => return Err(Ended),
-                Ok(more) => {
+                Ok(more @ 1..) => {
                     sent += more;
                     self.read_last = Instant::now();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return Err(Ended),
+                _ => self.is_gone = true,
             }
+        }
+        if self.is_gone {
+            sent = bytes.len();
         }
         bytes.drain(..sent);
         // A large answer is not remembered for ever.
         if bytes.is_empty() && bytes.capacity() > MOST_KEPT {
             *bytes = Vec::new();
         }
-        Ok(())
     }
 }
 
@@ -119,8 +123,8 @@ impl LastAnswer {
 
     pub(super) fn send(mut self, verdict: Result<Verdict>) {
         if let Some(outgoing) = &mut self.outgoing {
-            let sent = outgoing.verdict(verdict).and_then(|()| outgoing.send());
-            self.is_sent = sent.is_ok();
+            self.is_sent = outgoing.verdict(verdict).is_ok();
+            outgoing.send();
         }
     }
 }

@@ -94,11 +94,14 @@ impl<'s> RespSession<'s> {
     /// Says why the client is not answered.
     pub(super) fn refuse(mut self, reason: &str) {
         self.outgoing.answers.error("ERR", reason);
-        _ = self.outgoing.send();
+        self.outgoing.send();
     }
 
     fn answer_all(&mut self) -> Result<(), Ended> {
         loop {
+            if self.outgoing.is_gone && self.sessions.is_closing() {
+                return Err(Ended);
+            }
             let answering = self.sessions.begin_answering();
             let all_taken = self.take_requests()?;
             if let Some(ticket) = self.only_verdict(all_taken) {
@@ -108,7 +111,7 @@ impl<'s> RespSession<'s> {
                 }
             } else {
                 self.settle()?;
-                self.outgoing.send()?;
+                self.outgoing.send();
                 drop(answering);
             }
             let unsent = self.outgoing.answers.bytes().len();
@@ -130,7 +133,7 @@ impl<'s> RespSession<'s> {
             let all_taken = self.take_whole_requests()?;
             // The rest of a pipeline is in the same commit then.
             let may_go_on = all_taken && self.pending.len() > before + 1 && !self.is_at_end;
-            if !may_go_on || !self.receive()? {
+            if !may_go_on || !self.receive() {
                 return Ok(all_taken);
             }
         }
@@ -166,7 +169,7 @@ impl<'s> RespSession<'s> {
         self.outgoing = sent.wait()?;
         drop(waiting);
         if has_more {
-            self.receive()?;
+            self.receive();
         }
         Ok(has_more)
     }
@@ -432,34 +435,37 @@ impl<'s> RespSession<'s> {
                 Err(_) => return Err(Ended),
                 Ok(_) => {
                     let events = polled[0].revents();
-                    return match events.contains(PollFlags::IN) {
-                        true => self.receive().map(drop),
-                        // It has gone, also for what it was to read.
-                        false if !events.contains(PollFlags::OUT) => Err(Ended),
-                        false => Ok(()),
-                    };
+                    if events.contains(PollFlags::IN) {
+                        self.receive();
+                    } else if !events.contains(PollFlags::OUT) {
+                        if self.outgoing.is_gone {
+                            return Err(Ended);
+                        }
+                        // It may have sent something before it went.
+                        self.outgoing.is_gone = true;
+                    }
+                    return Ok(());
                 }
             }
         }
     }
 
     /// Reads what has come, and says whether that is anything.
-    fn receive(&mut self) -> Result<bool, Ended> {
+    fn receive(&mut self) -> bool {
         let before = self.incoming.len();
         while self.incoming.len() < before + MOST_INCOMING {
             match receive_some(&self.stream, &mut self.incoming) {
-                Ok((0, _)) => {
-                    // What it has asked for is answered still.
+                Ok((1.., true)) => {}
+                Ok((1.., false)) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Ok((0, _)) | Err(_) => {
+                    // What it has asked for is done and answered still.
                     self.is_at_end = true;
                     break;
                 }
-                Ok((_, true)) => {}
-                Ok((_, false)) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return Err(Ended),
             }
         }
-        Ok(self.incoming.len() > before)
+        self.incoming.len() > before
     }
 }

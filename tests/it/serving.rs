@@ -8,6 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -510,20 +511,6 @@ fn clients_that_say_nonsense_or_go_away_harm_nobody() -> TestResult {
     deaf.set_nonblocking(true)?;
     let many = request(&["PING", &"x".repeat(60_000)]).repeat(20);
     while deaf.write(many.as_bytes()).is_ok() {}
-    // It goes away in the middle of its work.
-    let mut gone = UnixStream::connect(socket_of(path))?;
-    for number in 0..50 {
-        let bits = format!("{:016x}", far(number));
-        gone.write_all(request(&["SIM.ADD", &key(number), &bits]).as_bytes())?;
-    }
-    drop(gone);
-    stored_by(&client, 100..200)?;
-    wait_until("what the client that is gone had submitted", || {
-        let found = database
-            .snapshot()
-            .and_then(|snapshot| snapshot.get(key(49)));
-        found.is_ok_and(|found| found.is_some())
-    });
     assert!(client.get("half")?.is_none());
     Ok(())
 }
@@ -638,6 +625,45 @@ fn a_verdict_comes_whole_and_in_its_place_whatever_the_client_does_meanwhile() -
     Ok(assert_sound(&database)?)
 }
 
+/// Once the rest was left undone as soon as an answer could not be sent.
+#[test]
+fn what_a_client_had_sent_before_it_went_is_done() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external().serve(true))?;
+    let mut random = Random::new(seed_or(17));
+    for round in 0..100 {
+        let mut gone = UnixStream::connect(socket_of(&path))?;
+        let requests = random.below(60) + 1;
+        // Some go while their first document is committed, some after they were answered, some in between.
+        let pause = (random.below(3) == 0).then(|| Duration::from_micros(random.below(2_000)));
+        let piece = random.below(4) as usize * 40;
+        let name = |number: u64| format!("{round} {number}");
+        let mut said = String::new();
+        for number in 0..requests {
+            said += &request(&["SIM.ADD", &name(number), "-"]);
+            if said.len() >= piece {
+                gone.write_all(said.as_bytes())?;
+                said.clear();
+                pause.into_iter().for_each(thread::sleep);
+            }
+        }
+        gone.write_all(said.as_bytes())?;
+        drop(gone);
+        wait_until("the last that it had sent", || {
+            let found = database
+                .snapshot()
+                .and_then(|snapshot| snapshot.get(name(requests - 1)));
+            found.is_ok_and(|found| found.is_some())
+        });
+        let snapshot = database.snapshot()?;
+        for number in 0..requests {
+            assert!(snapshot.get(name(number))?.is_some(), "{number} of {round}");
+        }
+    }
+    Ok(assert_sound(&database)?)
+}
+
 #[test]
 fn one_client_too_many_is_told_so_and_is_let_in_when_another_has_ended() -> TestResult {
     let folder = Folder::new()?;
@@ -696,6 +722,52 @@ fn raise_limit_of_files() -> TestResult {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
     }
+}
+
+#[test]
+fn who_waits_for_an_owner_stops_when_it_is_asked_to() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let stops = Arc::new(AtomicBool::new(false));
+    let options = patient().stop_when({
+        let stops = stops.clone();
+        move || stops.load(Ordering::Relaxed)
+    });
+    let is_stopped = |outcome: Option<Error>| matches!(outcome, Some(Error::Interrupted));
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(SHORT);
+            stops.store(true, Ordering::Relaxed);
+        });
+        let nobody = Client::connect(&path, &options);
+        assert!(is_stopped(nobody.err()), "nobody serves");
+    });
+
+    let owner = Owner::start(&path, &[])?;
+    stops.store(false, Ordering::Relaxed);
+    let client = Client::connect(&path, &options)?;
+    owner.signal(libc::SIGSTOP)?;
+    let submitted = client.submit(&document("a", 1), &Policy::skip())?;
+    stops.store(true, Ordering::Relaxed);
+    let query = Query::new(Fingerprint::from_bits(1));
+    assert!(is_stopped(client.get("a").err()));
+    assert!(is_stopped(client.query(&query).err()));
+    assert!(is_stopped(client.delete("b").err()));
+    assert!(is_stopped(client.flush().err()));
+    assert!(is_stopped(Client::connect(&path, &options).err()));
+    // Who waits for a while gets the ticket back.
+    let submitted = submitted.wait_for(SHORT).expect_err("there is no answer");
+    assert!(begun.elapsed() < LIMIT);
+
+    // Everything that was submitted goes on, and answers still belong to their questions.
+    stops.store(false, Ordering::Relaxed);
+    owner.signal(libc::SIGCONT)?;
+    assert!(!submitted.wait()?.is_duplicate());
+    assert_eq!(client.get("a")?, Some(document("a", 1)));
+    client.close()?;
+    assert!(owner.end()?);
+    Ok(())
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, closed, input_error};
 use crate::fingerprinter::Fingerprinter;
 use crate::question::Named;
-use crate::signals::{detached, stoppable};
+use crate::signals::{detached, has_raised};
 use crate::ticket::Ticket;
 
 /// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork: it
@@ -105,7 +105,10 @@ fn connected(
         let message = "timeout is a number of seconds, 0 or more";
         return Err(input_error(py, message, None));
     };
-    let options = ClientOptions::new().timeout(timeout).start(start);
+    let options = ClientOptions::new()
+        .timeout(timeout)
+        .start(start)
+        .stop_when(has_raised);
     detached(py, || {
         let client = simdb::Client::connect(path, &options)?;
         Ok(Connected {
@@ -211,7 +214,7 @@ impl Client {
         if was_closed || connected.process != std::process::id() {
             return Ok(());
         }
-        stoppable(py, |_| connected.client.close())
+        detached(py, || connected.client.close())
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

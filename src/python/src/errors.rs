@@ -9,6 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use simdb::{Error, ErrorKind, Holder};
 
+use crate::signals::take_raised;
+
 /// The exception of an error. `index` is the place of what was bad among many.
 pub(crate) fn exception(py: Python<'_>, error: &Error, index: Option<usize>) -> PyErr {
     if let Error::InBatch { index, source } = error {
@@ -29,7 +31,9 @@ pub(crate) fn exception(py: Python<'_>, error: &Error, index: Option<usize>) -> 
             };
             return raised(py, "BusyError", (message, process));
         }
-        ErrorKind::Interrupted => return PyKeyboardInterrupt::new_err(()),
+        ErrorKind::Interrupted => {
+            return take_raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(()));
+        }
         ErrorKind::NotFound => "NotFoundError",
         ErrorKind::AlreadyExists => "ExistsError",
         ErrorKind::ReadOnly => "ReadOnlyError",

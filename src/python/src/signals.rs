@@ -1,5 +1,6 @@
 //! Work without the interpreter, which a signal such as Ctrl-C can end.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,32 @@ fn signal() -> Option<PyErr> {
         let looked = py.check_signals();
         looked.err()
     })
+}
+
+thread_local! {
+    /// What a signal has raised while this thread waited without the interpreter.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Whether a signal has raised. A wait that looks here ends, and [`take_raised`] has the exception.
+pub(crate) fn has_raised() -> bool {
+    RAISED.with_borrow_mut(|raised| {
+        if raised.is_none() {
+            *raised = signal();
+        }
+        raised.is_some()
+    })
+}
+
+/// The exception of a signal that has ended a wait of this thread.
+pub(crate) fn take_raised() -> Option<PyErr> {
+    RAISED.take()
+}
+
+/// Raises what a signal raises.
+pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
+    take_raised().map_or(Ok(()), Err)?;
+    py.check_signals()
 }
 
 /// Whether work is to stop.

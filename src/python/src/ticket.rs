@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::documents::Verdict;
 use crate::errors::{OrRaise, exception};
-use crate::signals::LOOK;
+use crate::signals::{LOOK, look};
 
 /// The answer to a submission, which comes later. `await` it in a task, or call `result` in a thread. If it is let go,
 /// the document is stored all the same.
@@ -133,7 +133,7 @@ impl Ticket {
             if is_given {
                 return self.given(py);
             }
-            py.check_signals()?;
+            look(py)?;
             if end.is_some_and(|end| Instant::now() >= end) {
                 let message = "the verdict has not come in time; the submission goes on";
                 return Err(PyTimeoutError::new_err(message));

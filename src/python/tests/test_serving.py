@@ -198,18 +198,37 @@ def test_a_second_owner_says_who_has_the_database(owner: Owner, path: Path) -> N
     assert owner.end() == 0
 
 
-def test_ctrl_c_ends_the_wait_for_an_owner_that_is_stopped(owner: Owner, path: Path) -> None:
+def test_ctrl_c_ends_each_wait_for_an_owner_that_is_stopped(owner: Owner, path: Path) -> None:
     script = f"""
-import simdb
-client = simdb.connect({str(path)!r}, timeout=600)
+import os, simdb
+text = "one two three four five six seven eight nine ten"
+path = {str(path)!r}
+client = simdb.connect(path, timeout=600)
+ticket = client.submit("before", text)
+ticket.result()
+calls = {{
+    "insert_if_new": lambda: client.insert_if_new("a", text),
+    "insert_many_if_new": lambda: list(client.insert_many_if_new([("a", text)])),
+    "submit": lambda: client.submit("a", text).result(),
+    "query": lambda: client.query(text),
+    "get": lambda: client.get("a"),
+    "in": lambda: "a" in client,
+    "delete": lambda: client.delete("a"),
+    "expire": lambda: client.expire(before=1),
+    "flush": lambda: client.flush(),
+    "connect": lambda: simdb.connect(path, timeout=600),
+    "start": lambda: simdb.connect(path, timeout=600, start=True),
+    "close": lambda: client.close(),
+}}
 print("ready", flush=True)
-input()
-try:
-    client.insert_if_new("a", "one two three four five six seven eight nine ten")
-except KeyboardInterrupt:
-    print("ended", flush=True)
-    import os
-    os._exit(0)
+for name, call in calls.items():
+    input()
+    try:
+        print("waits", name, flush=True)
+        print("not ended", name, call(), flush=True)
+    except KeyboardInterrupt:
+        print("ended", name, flush=True)
+os._exit(0)
 """
     waiting = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -217,11 +236,22 @@ except KeyboardInterrupt:
     assert waiting.stdin is not None and waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     owner.process.send_signal(signal.SIGSTOP)
-    waiting.stdin.write("\n")
-    waiting.stdin.flush()
-    time.sleep(0.5)
-    waiting.send_signal(signal.SIGINT)
-    assert waiting.stdout.readline() == "ended\n"
+    ended = []
+    while True:
+        waiting.stdin.write("\n")
+        waiting.stdin.flush()
+        line = waiting.stdout.readline()
+        name = line.removeprefix("waits ").strip()
+        assert line == f"waits {name}\n"
+        time.sleep(0.2)
+        begun = time.monotonic()
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.stdout.readline() == f"ended {name}\n"
+        assert time.monotonic() - begun < 10
+        ended.append(name)
+        if name == "close":
+            break
+    assert len(ended) == 12
     waiting.communicate(timeout=30)
     assert waiting.returncode == 0
     owner.process.send_signal(signal.SIGCONT)

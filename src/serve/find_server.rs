@@ -1,0 +1,289 @@
+//! How a client finds the process that serves its database, starts one if that is wanted, and learns whether it is still
+//! there. Whoever waits here is ended when its options say so.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::call::plain_request;
+use super::reply::{Info, refused};
+use super::resp::{AnswerScan, Value};
+use super::socket::{connect, identity_of, socket_beside};
+use super::started::Started;
+use crate::error::{Error, Result};
+use crate::process::Kept;
+
+/// How often who waits looks whether it waits in vain.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// The time between two tries to connect.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
+
+/// How a [`Client`](crate::Client) finds who serves a database.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    pub(super) timeout: Duration,
+    start: Vec<OsString>,
+    stop: Stop,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(5),
+            start: Vec::new(),
+            stop: Stop::default(),
+        }
+    }
+}
+
+impl ClientOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long to wait for somebody who serves the database, at the beginning and after the connection was lost.
+    /// Default: 5 seconds.
+    ///
+    /// An answer may take longer. But if nothing comes for so long, it is asked whether anybody is there.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// A command that serves the database, which is started if nobody does. The path of the database is added to it.
+    /// Default: none.
+    ///
+    /// It is in a process group of its own, and goes on when this process has ended. `["simdb", "serve", "--until-idle",
+    /// "60s"]` ends by itself. If several clients start one at once, one of them gets the database, and serves all.
+    #[must_use]
+    pub fn start(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.start = command.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Ends a wait by [`Error::Interrupted`] as soon as `stop` says so: for somebody who serves, for an answer, or for room.
+    /// It is asked several times a second, by the thread that waits. What was submitted goes on.
+    ///
+    /// So a program that is asked to end is not kept by one that does not answer. [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) is not ended:
+    /// who waits in pieces can look by itself.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Stop(Some(Arc::new(stop)));
+        self
+    }
+}
+
+/// Says whether whoever waits is to stop.
+#[derive(Clone, Default)]
+struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl ClientOptions {
+    /// Whoever waits goes on, unless it is to stop.
+    pub(super) fn ensure_goes_on(&self) -> Result<()> {
+        match &self.stop.0 {
+            Some(stop) if stop() => Err(Error::Interrupted),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stop").finish_non_exhaustive()
+    }
+}
+
+/// A connection, and what its other end serves.
+pub(super) type Connected = (Arc<Kept<UnixStream>>, Info);
+
+/// Connects to whoever serves a database, and starts somebody if that is wanted.
+pub(super) fn find_server(
+    database: &Path,
+    options: &ClientOptions,
+    started: &mut Option<Started>,
+) -> Result<Connected> {
+    let end = Instant::now() + options.timeout;
+    loop {
+        match find_server_once(database, options, None, started, end) {
+            Ok(found) => return Ok(found),
+            Err(Unserved::Refused(error)) => return Err(error),
+            Err(Unserved::ForNow(reason)) if Instant::now() >= end => {
+                let path = database.to_owned();
+                return Err(Error::NotServed { path, reason });
+            }
+            Err(Unserved::ForNow(_)) => {
+                options.ensure_goes_on()?;
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+/// Why there is no connection.
+pub(super) enum Unserved {
+    /// It may be otherwise soon.
+    ForNow(String),
+    Refused(Error),
+}
+
+impl From<String> for Unserved {
+    fn from(reason: String) -> Self {
+        Self::ForNow(reason)
+    }
+}
+
+/// Tries once to connect, and starts somebody if nobody listens and that is wanted.
+pub(super) fn find_server_once(
+    database: &Path,
+    options: &ClientOptions,
+    known: Option<&Info>,
+    started: &mut Option<Started>,
+    end: Instant,
+) -> std::result::Result<Connected, Unserved> {
+    match connect_beside(database)? {
+        Some((socket, stream)) => {
+            let info = ask_for_info(&stream, options, end)?;
+            greet(database, &socket, stream, info, known)
+        }
+        None if options.start.is_empty() => {
+            let reason =
+                "nobody serves it: run `simdb serve`, or open it with `OpenOptions::serve(true)`";
+            Err(Unserved::ForNow(reason.to_owned()))
+        }
+        None => match Started::or_start(started, &options.start, database) {
+            Ok(said) => Err(Unserved::ForNow(said)),
+            Err(error) => {
+                let program = Path::new(&options.start[0]);
+                Err(Unserved::Refused(Error::io(program)(error)))
+            }
+        },
+    }
+}
+
+/// Connects to the socket beside a database. `None` if nobody listens there.
+fn connect_beside(database: &Path) -> std::result::Result<Option<(PathBuf, UnixStream)>, Unserved> {
+    let socket = match socket_beside(database) {
+        Ok(socket) => socket,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Unserved::Refused(Error::io(database)(error))),
+    };
+    match connect(&socket) {
+        Ok(stream) => Ok(Some((socket, stream))),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            io::ErrorKind::WouldBlock => Err(Unserved::ForNow("its socket has no room".to_owned())),
+            _ => Err(Unserved::Refused(Error::io(&socket)(error))),
+        },
+    }
+}
+
+/// Sees to it that who listens serves the database.
+fn greet(
+    database: &Path,
+    socket: &Path,
+    stream: UnixStream,
+    info: Info,
+    known: Option<&Info>,
+) -> std::result::Result<Connected, Unserved> {
+    let there = std::fs::metadata(database).map(|metadata| identity_of(&metadata));
+    if there.ok() != Some(info.file) {
+        let reason =
+            "who listens at its socket has another file open: it was moved or replaced meanwhile";
+        return Err(Unserved::ForNow(reason.to_owned()));
+    }
+    // A compaction puts another file in the place. Everything else is as it was.
+    let same = |known: &Info| {
+        Info {
+            file: info.file,
+            ..known.clone()
+        } == info
+    };
+    if known.is_some_and(|known| !same(known)) {
+        let reason = "who serves it now has another database under its name: connect anew";
+        return Err(Unserved::ForNow(reason.to_owned()));
+    }
+    match stream.set_nonblocking(true) {
+        Ok(()) => Ok((Arc::new(Kept::new(stream)), info)),
+        Err(error) => Err(Unserved::Refused(Error::io(socket)(error))),
+    }
+}
+
+/// Asks who serves what it serves.
+fn ask_for_info(
+    stream: &UnixStream,
+    options: &ClientOptions,
+    end: Instant,
+) -> std::result::Result<Info, Unserved> {
+    let mut incoming = Vec::new();
+    let mut scan = AnswerScan::default();
+    ask(stream, "SIM.INFO", end)?;
+    loop {
+        receive(stream, &mut incoming, options, end)?;
+        if let Some(length) = scan.find_end(&incoming)? {
+            let value = Value::parse(&incoming[..length])?;
+            let value = refused(value).map_err(|error| error.to_string())?;
+            return Ok(Info::read(&value)?);
+        }
+    }
+}
+
+/// Asks over a second connection whether anybody is there.
+pub(super) fn is_anybody_there(
+    database: &Path,
+    options: &ClientOptions,
+) -> std::result::Result<(), Unserved> {
+    let end = Instant::now() + options.timeout.max(PAUSE);
+    let Some((_, stream)) = connect_beside(database)? else {
+        return Err(Unserved::ForNow("nobody listens".to_owned()));
+    };
+    ask(&stream, "PING", end)?;
+    receive(&stream, &mut Vec::new(), options, end)
+}
+
+fn ask(mut stream: &UnixStream, what: &str, end: Instant) -> std::result::Result<(), Unserved> {
+    let left = end.saturating_duration_since(Instant::now()).max(PAUSE);
+    let sent = stream.set_write_timeout(Some(left));
+    let sent = sent.and_then(|()| stream.write_all(&plain_request(what, None)));
+    Ok(sent.map_err(|error| silent(&error))?)
+}
+
+/// Waits for bytes until the end, and looks now and then whether to go on.
+fn receive(
+    mut stream: &UnixStream,
+    incoming: &mut Vec<u8>,
+    options: &ClientOptions,
+    end: Instant,
+) -> std::result::Result<(), Unserved> {
+    let mut buffer = [0; 4 << 10];
+    stream
+        .set_read_timeout(Some(LOOK))
+        .map_err(|error| silent(&error))?;
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err("who serves it ended the connection".to_owned().into()),
+            Ok(read) => {
+                incoming.extend_from_slice(&buffer[..read]);
+                return Ok(());
+            }
+            Err(error) if Instant::now() >= end => return Err(silent(&error).into()),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    options.ensure_goes_on().map_err(Unserved::Refused)?;
+                }
+                io::ErrorKind::Interrupted => {}
+                _ => return Err(silent(&error).into()),
+            },
+        }
+    }
+}
+
+fn silent(error: &io::Error) -> String {
+    format!("who serves it does not answer ({error})")
+}
