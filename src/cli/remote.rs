@@ -196,6 +196,8 @@ enum Unanswered {
     /// The user wants none.
     Unwanted,
     Late,
+    /// The process ended before it had said anything, so it has not begun.
+    NotBegun,
     /// The process ended before it had answered.
     Ended,
     Unknown(String),
@@ -206,6 +208,9 @@ impl Unanswered {
         let reason = match self {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
+            Self::NotBegun => {
+                "the process that has it open is about to close it; try again in a moment"
+            }
             Self::Ended => &format!(
                 "the process that has it open ended before it had answered, or ended this request, since its \
                      output was not read for {} seconds; what it had committed is there: run the command again",
@@ -234,13 +239,15 @@ impl<'a> Answers<'a> {
 
     /// Reads the version of the other end.
     fn greet(&mut self, console: &Console) -> Result<(), Unanswered> {
-        match self.next(console, Some(Instant::now() + PATIENCE))? {
-            Frame::SimdbAdmin(VERSION) => Ok(()),
-            Frame::SimdbAdmin(version) => Err(Unanswered::Unknown(format!(
+        match self.next(console, Some(Instant::now() + PATIENCE)) {
+            Ok(Frame::SimdbAdmin(VERSION)) => Ok(()),
+            Ok(Frame::SimdbAdmin(version)) => Err(Unanswered::Unknown(format!(
                 "the process that has it open answers version {version} of the protocol, and this program asks by \
                  version {VERSION}: use the same release of simdb for both"
             ))),
-            _ => Err(Unanswered::Unknown(
+            Err(Unanswered::Ended) => Err(Unanswered::NotBegun),
+            Err(reason) => Err(reason),
+            Ok(_) => Err(Unanswered::Unknown(
                 "what listens on its socket does not name its version".to_owned(),
             )),
         }

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use super::request::{Frame, MOST_REQUEST_BYTES, line_of};
 use super::server::Sessions;
+use super::socket::wait_for;
 use crate::process::Kept;
 
 /// How long a client has to send its request.
@@ -118,17 +119,10 @@ impl Caller {
     /// Waits until the stream can be read or written, or the client has gone. An error if that takes longer than
     /// `most`, or if nobody is to wait any more.
     fn wait(&self, what: PollFlags, begun: Instant, most: Option<Duration>) -> io::Result<()> {
-        let look = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK.as_nanos() as i64,
-        };
         let mut at_end = None;
         while !self.sessions.is_closing() {
-            let mut polled = [PollFd::new(&self.stream, what)];
-            match poll(&mut polled, Some(&look)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
+            if !wait_for(&self.stream, what, Some(LOOK))?.is_empty() {
+                return Ok(());
             }
             if most.is_some_and(|most| begun.elapsed() >= most) {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -222,14 +216,9 @@ impl Caller {
         if self.has_gone.load(Ordering::Acquire) || self.sessions.is_closing() {
             return true;
         }
-        let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let answered = poll(&mut polled, Some(&now));
+        let answered = wait_for(&self.stream, PollFlags::empty(), Some(Duration::ZERO));
         let ends = PollFlags::HUP | PollFlags::ERR;
-        let has_gone = answered.is_ok() && polled[0].revents().intersects(ends);
+        let has_gone = answered.is_ok_and(|events| events.intersects(ends));
         if has_gone {
             self.has_gone.store(true, Ordering::Release);
         }

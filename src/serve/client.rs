@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use super::call::{add_request, expire_request, plain_request, query_request};
 use super::caller::{receive_some, send_some};
@@ -23,6 +23,7 @@ use super::find_server::{
 };
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
+use super::socket::wait_for;
 use super::started::Started;
 use crate::database::{Expiry, Matches, Policy, Query, Verdict};
 use crate::document::{Document, validate_key};
@@ -578,7 +579,11 @@ impl Shared {
             let look = looked + LOOK;
             if end.is_none() && now >= look {
                 looked = now;
-                self.options.ensure_goes_on()?;
+                // What is asked may wait for another thread that waits for the lock.
+                if MutexGuard::unlocked(state, || self.options.is_to_stop()) {
+                    return Err(Error::Interrupted);
+                }
+                continue;
             }
             if state.is_driven {
                 let look = now + LOOK;
@@ -611,8 +616,10 @@ impl Shared {
             true => PollFlags::IN,
             false => PollFlags::IN | PollFlags::OUT,
         };
-        let polled = MutexGuard::unlocked(state, || poll_for(&stream, what, end));
-        if polled {
+        let now = Instant::now();
+        let most = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
+        let events = MutexGuard::unlocked(state, || wait_for(&stream, what, Some(most)));
+        if events.is_ok_and(|events| !events.is_empty()) {
             // Another thread may have lost the connection meanwhile, which is no matter.
             if let Err(reason) = state.receive() {
                 let error = self.odd_answer(&reason);
@@ -649,7 +656,7 @@ impl Shared {
         match tried {
             Ok((stream, _)) => state.take(stream),
             // It concerns this thread alone.
-            Err(Unserved::Refused(Error::Interrupted)) => return Err(Error::Interrupted),
+            Err(Unserved::Interrupted) => return Err(Error::Interrupted),
             Err(Unserved::Refused(error)) => state.fail(&error),
             Err(Unserved::ForNow(_)) if Instant::now() < end => {}
             Err(Unserved::ForNow(reason)) => {
@@ -667,7 +674,7 @@ impl Shared {
             MutexGuard::unlocked(state, || is_anybody_there(&self.database, &self.options));
         match answers {
             Ok(()) => state.heard = Instant::now(),
-            Err(Unserved::Refused(Error::Interrupted)) => return Err(Error::Interrupted),
+            Err(Unserved::Interrupted) => return Err(Error::Interrupted),
             Err(Unserved::Refused(error)) => state.fail(&error),
             Err(Unserved::ForNow(reason)) => {
                 let error = self.not_served(format!(
@@ -709,15 +716,4 @@ impl Drop for Shared {
             _ = self.close();
         }
     }
-}
-
-/// Waits for a moment until something can be sent or received. Whether it can.
-fn poll_for(stream: &UnixStream, what: PollFlags, end: Option<Instant>) -> bool {
-    let now = Instant::now();
-    let time = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
-    let time = Timespec {
-        tv_sec: 0,
-        tv_nsec: time.as_nanos() as i64,
-    };
-    matches!(poll(&mut [PollFd::new(stream, what)], Some(&time)), Ok(1..))
 }

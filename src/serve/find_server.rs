@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
+
 use super::call::plain_request;
 use super::reply::{Info, refused};
 use super::resp::{AnswerScan, Value};
-use super::socket::{connect, identity_of, socket_beside};
+use super::socket::{connect, identity_of, socket_beside, wait_for};
 use super::started::Started;
 use crate::error::{Error, Result};
 use crate::process::Kept;
@@ -71,28 +73,24 @@ impl ClientOptions {
     /// Ends a wait by [`Error::Interrupted`] as soon as `stop` says so: for somebody who serves, for an answer, or for room.
     /// It is asked several times a second, by the thread that waits. What was submitted goes on.
     ///
-    /// So a program that is asked to end is not kept by one that does not answer. [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) is not ended:
-    /// who waits in pieces can look by itself.
+    /// So a program that is asked to end is not kept by one that does not answer.
+    /// [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) gives its ticket back instead: who waits in pieces looks by
+    /// itself.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));
         self
+    }
+
+    /// Whether whoever waits is to stop.
+    pub(super) fn is_to_stop(&self) -> bool {
+        self.stop.0.as_ref().is_some_and(|stop| stop())
     }
 }
 
 /// Says whether whoever waits is to stop.
 #[derive(Clone, Default)]
 struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
-
-impl ClientOptions {
-    /// Whoever waits goes on, unless it is to stop.
-    pub(super) fn ensure_goes_on(&self) -> Result<()> {
-        match &self.stop.0 {
-            Some(stop) if stop() => Err(Error::Interrupted),
-            _ => Ok(()),
-        }
-    }
-}
 
 impl fmt::Debug for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,10 +116,8 @@ pub(super) fn find_server(
                 let path = database.to_owned();
                 return Err(Error::NotServed { path, reason });
             }
-            Err(Unserved::ForNow(_)) => {
-                options.ensure_goes_on()?;
-                thread::sleep(PAUSE);
-            }
+            Err(Unserved::ForNow(_)) if !options.is_to_stop() => thread::sleep(PAUSE),
+            Err(Unserved::ForNow(_) | Unserved::Interrupted) => return Err(Error::Interrupted),
         }
     }
 }
@@ -131,11 +127,19 @@ pub(super) enum Unserved {
     /// It may be otherwise soon.
     ForNow(String),
     Refused(Error),
+    /// Whoever waits is to stop.
+    Interrupted,
 }
 
 impl From<String> for Unserved {
     fn from(reason: String) -> Self {
         Self::ForNow(reason)
+    }
+}
+
+impl From<io::Error> for Unserved {
+    fn from(error: io::Error) -> Self {
+        Self::ForNow(format!("who serves it does not answer ({error})"))
     }
 }
 
@@ -249,9 +253,8 @@ pub(super) fn is_anybody_there(
 
 fn ask(mut stream: &UnixStream, what: &str, end: Instant) -> std::result::Result<(), Unserved> {
     let left = end.saturating_duration_since(Instant::now()).max(PAUSE);
-    let sent = stream.set_write_timeout(Some(left));
-    let sent = sent.and_then(|()| stream.write_all(&plain_request(what, None)));
-    Ok(sent.map_err(|error| silent(&error))?)
+    stream.set_write_timeout(Some(left))?;
+    Ok(stream.write_all(&plain_request(what, None))?)
 }
 
 /// Waits for bytes until the end, and looks now and then whether to go on.
@@ -262,28 +265,19 @@ fn receive(
     end: Instant,
 ) -> std::result::Result<(), Unserved> {
     let mut buffer = [0; 4 << 10];
-    stream
-        .set_read_timeout(Some(LOOK))
-        .map_err(|error| silent(&error))?;
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => return Err("who serves it ended the connection".to_owned().into()),
-            Ok(read) => {
-                incoming.extend_from_slice(&buffer[..read]);
-                return Ok(());
-            }
-            Err(error) if Instant::now() >= end => return Err(silent(&error).into()),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    options.ensure_goes_on().map_err(Unserved::Refused)?;
-                }
-                io::ErrorKind::Interrupted => {}
-                _ => return Err(silent(&error).into()),
-            },
+    while wait_for(stream, PollFlags::IN, Some(LOOK))?.is_empty() {
+        if options.is_to_stop() {
+            return Err(Unserved::Interrupted);
+        }
+        if Instant::now() >= end {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
         }
     }
-}
-
-fn silent(error: &io::Error) -> String {
-    format!("who serves it does not answer ({error})")
+    match stream.read(&mut buffer)? {
+        0 => Err("who serves it ended the connection".to_owned().into()),
+        read => {
+            incoming.extend_from_slice(&buffer[..read]);
+            Ok(())
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::str;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use smallvec::SmallVec;
 
 use super::call::{Call, Refusal, Word};
@@ -22,7 +22,7 @@ use super::outgoing::{Ended, LastAnswer, Outgoing, refusal_of};
 use super::reply::{Info, write_document, write_matches};
 use super::resp::{RespVersion, find_request};
 use super::server::{Counted, Sessions, SharedWriter};
-use super::socket::identity_of;
+use super::socket::{identity_of, wait_for};
 use crate::database::{Database, Ticket};
 use crate::document::Document;
 use crate::error::Result;
@@ -36,11 +36,6 @@ const MOST_UNSENT: usize = 16 << 20;
 const MOST_PENDING: usize = 10_000;
 /// After this time without a request, a client does not keep the writer any more.
 const PAUSE: Duration = Duration::from_millis(50);
-/// So long a thread sleeps at most that has to look at something else than its client.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: PAUSE.as_nanos() as i64,
-};
 
 /// The commands of Redis that its clients send by themselves.
 const CONNECTION_COMMANDS: [&str; 9] = [
@@ -163,9 +158,13 @@ impl<'s> RespSession<'s> {
         let outgoing = mem::replace(&mut self.outgoing, unused);
         let (last_answer, sent) = LastAnswer::hand_over(outgoing, answering);
         let waiting = ticket.wait_with(move |verdict| last_answer.send(verdict));
-        let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
-        while !poll(&mut polled, Some(&LOOK)).is_ok_and(|ready| ready > 0) && !sent.is_there() {}
-        let has_more = !polled[0].revents().is_empty();
+        let has_more = loop {
+            let events = wait_for(&self.stream, PollFlags::IN, Some(PAUSE));
+            let is_ready = events.is_ok_and(|events| !events.is_empty());
+            if is_ready || sent.is_there() {
+                break is_ready;
+            }
+        };
         self.outgoing = sent.wait()?;
         drop(waiting);
         if has_more {
@@ -428,25 +427,23 @@ impl<'s> RespSession<'s> {
             }
             // When the server is closed, the stream is shut down, so this ends too.
             let has_to_look = unsent > 0 || self.writer.is_some();
-            let mut polled = [PollFd::new(&*self.stream, what)];
-            match poll(&mut polled, has_to_look.then_some(&LOOK)) {
-                Ok(0) => self.writer = None,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return Err(Ended),
-                Ok(_) => {
-                    let events = polled[0].revents();
-                    if events.contains(PollFlags::IN) {
-                        self.receive();
-                    } else if !events.contains(PollFlags::OUT) {
-                        if self.outgoing.is_gone {
-                            return Err(Ended);
-                        }
-                        // It may have sent something before it went.
-                        self.outgoing.is_gone = true;
-                    }
-                    return Ok(());
+            let most = has_to_look.then_some(PAUSE);
+            let Ok(events) = wait_for(&self.stream, what, most) else {
+                return Err(Ended);
+            };
+            if events.contains(PollFlags::IN) {
+                self.receive();
+            } else if events.is_empty() {
+                self.writer = None;
+                continue;
+            } else if !events.contains(PollFlags::OUT) {
+                if self.outgoing.is_gone {
+                    return Err(Ended);
                 }
+                // It may have sent something before it went.
+                self.outgoing.is_gone = true;
             }
+            return Ok(());
         }
     }
 

@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::caller::Caller;
 use super::request::{Frame, Request, VERSION};
 use super::resp_session::RespSession;
-use super::socket::{SocketFile, identity_of};
+use super::socket::{SocketFile, identity_of, wait_for};
 use crate::database::{Database, Writer, WriterOptions};
 use crate::error::{Error, Result};
 use crate::process::{Kept, OfProcess, Process, give_up_inherited};
@@ -38,6 +38,9 @@ const PATIENCE_TO_REFUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The exit code of a request that could not be answered.
 const COULD_NOT_TELL: u8 = 2;
+/// What a client is told whose request is not begun any more.
+const CLOSES: &str =
+    "the process that has the database open is about to close it; try again in a moment";
 
 /// Runs the command of a request with the open database, and returns its exit code, or says why it does not.
 pub(crate) type RunCommand = fn(&Request, &Database, &Arc<Caller>) -> Result<u8, String>;
@@ -134,16 +137,16 @@ impl Drop for Server {
         }
         // Nobody finds it any more.
         self.file = None;
+        self.sessions.close(PATIENCE);
         // Closing it would not do, since a process that was forked from this one has it too.
         _ = self.stop.shutdown(Shutdown::Both);
-        self.sessions.close(PATIENCE);
         if let Some(thread) = self.thread.take().and_then(OfProcess::take) {
             _ = thread.join();
         }
     }
 }
 
-/// Lets requests in until `stopped` is shut down at its other end.
+/// Lets requests in until `stopped` is shut down at its other end. Then it tells the rest why they are not answered.
 fn listen(listener: &UnixListener, stopped: &UnixStream, sessions: &Arc<Sessions>) {
     /// So long nobody is let in after the system had no handle for another.
     const PAUSE: Duration = Duration::from_millis(100);
@@ -153,14 +156,13 @@ fn listen(listener: &UnixListener, stopped: &UnixStream, sessions: &Arc<Sessions
             PollFd::new(stopped, PollFlags::IN | PollFlags::HUP),
         ];
         let polled = poll(&mut waiting, None);
-        if !waiting[1].revents().is_empty() {
-            return;
-        }
+        let is_stopped = !waiting[1].revents().is_empty();
         match polled
             .map_err(io::Error::from)
             .and_then(|_| listener.accept())
         {
             Ok((stream, _)) => let_in(Kept::new(stream), sessions),
+            Err(_) if is_stopped => return,
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::Interrupted
@@ -180,39 +182,31 @@ fn let_in(stream: Kept<UnixStream>, sessions: &Arc<Sessions>) {
         Ok(session) => session,
         Err(stream) => {
             let reason = match sessions.is_draining() || sessions.is_closing() {
-                true => "is about to close it; try again in a moment".to_owned(),
-                false => {
-                    format!("has {MOST_CLIENTS} clients already; try again when one has ended")
-                }
+                true => CLOSES.to_owned(),
+                false => format!(
+                    "the process that has the database open has {MOST_CLIENTS} clients already; try again when one has \
+                     ended"
+                ),
             };
-            return refuse(stream, sessions, &reason);
+            return refuse(stream, sessions, reason);
         }
     };
     let stream = session.stream.clone();
     let thread = thread::Builder::new().name("simdb-request".to_owned());
     if let Err(error) = thread.spawn(move || session.answer()) {
-        let reason = format!("gets no thread for the request: {error}; try again later");
-        refuse(stream, sessions, &reason);
+        let reason = format!(
+            "the process that has the database open gets no thread for the request: {error}; try again later"
+        );
+        refuse(stream, sessions, reason);
     }
 }
 
 /// Tells a client why it is not answered, in the language in which it asks.
-fn refuse(stream: impl Into<Arc<Kept<UnixStream>>>, sessions: &Arc<Sessions>, reason: &str) {
+fn refuse(stream: impl Into<Arc<Kept<UnixStream>>>, sessions: &Arc<Sessions>, reason: String) {
     let stream = stream.into();
-    let reason = format!("the process that has the database open {reason}");
-    let end = Instant::now() + PATIENCE_TO_REFUSE;
     let mut first = [0];
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: PATIENCE_TO_REFUSE.as_nanos() as i64,
-    };
-    while Instant::now() < end {
-        _ = poll(&mut [PollFd::new(&*stream, PollFlags::IN)], Some(&wait));
-        match (&**stream).read(&mut first) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => break,
-        }
-    }
+    _ = wait_for(&stream, PollFlags::IN, Some(PATIENCE_TO_REFUSE));
+    _ = (&**stream).read(&mut first);
     match first {
         [FIRST_OF_COMMAND] => refuse_command(&stream, reason),
         _ => RespSession::new(sessions, stream, Vec::new()).refuse(&reason),
@@ -363,13 +357,16 @@ impl Sessions {
         let may_wait = self.may_wait();
         let mut clients = self.clients.lock();
         for stream in &clients.streams {
-            // Nobody waits for this client, or writes to it, any more.
-            _ = stream.shutdown(Shutdown::Both);
+            // Nobody waits for this client any more. It can be told still why it is not answered.
+            _ = stream.shutdown(Shutdown::Read);
         }
         while may_wait && !clients.streams.is_empty() {
             if self.ended.wait_until(&mut clients, end).timed_out() {
                 break;
             }
+        }
+        for stream in &clients.streams {
+            _ = stream.shutdown(Shutdown::Both);
         }
     }
 
@@ -385,9 +382,11 @@ impl Sessions {
         const TRIES: usize = 20;
         const PAUSE: Duration = Duration::from_millis(10);
         for _ in 0..TRIES {
-            let store = self.store.upgrade().filter(|_| !self.is_closing());
-            let store =
-                store.ok_or("the process has closed the database: run the command again")?;
+            if self.is_closing() {
+                return Err(CLOSES.to_owned());
+            }
+            let store = self.store.upgrade();
+            let store = store.ok_or("the process that listens has closed the database")?;
             let metadata = store.metadata().map_err(|error| error.to_string())?;
             if identity_of(&metadata) == file {
                 return Ok(store);
@@ -468,7 +467,7 @@ impl Session {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // When the server is closed, the stream is shut down, so this ends.
-                    _ = poll(&mut [PollFd::new(&*self.stream, PollFlags::IN)], None);
+                    _ = wait_for(&self.stream, PollFlags::IN, None);
                 }
                 Err(_) => return None,
             }
@@ -487,6 +486,7 @@ impl Session {
 
     /// Runs a command of the program.
     fn answer_command(&self, first: Vec<u8>) {
+        let _answering = self.sessions.begin_answering();
         let commands = Counted::begin(&self.sessions, |sessions| &sessions.commands);
         if commands.number > MOST_COMMANDS {
             let reason = format!(
@@ -509,11 +509,15 @@ impl Session {
 
     fn run(&self, caller: &Arc<Caller>) -> Result<u8, String> {
         self.ensure_same_user()?;
-        let request = Request::parse(&caller.request()?)?;
+        let line = caller.request();
+        let line = line.map_err(|reason| match self.sessions.is_closing() {
+            true => CLOSES.to_owned(),
+            false => reason,
+        })?;
+        let request = Request::parse(&line)?;
         if !Path::new(&request.directory()?).is_absolute() {
             return Err("the directory of the request is no absolute path".to_owned());
         }
-        let _answering = self.sessions.begin_answering();
         let store = self.sessions.open_database(request.file)?;
         (self.sessions.run)(&request, &Database::of_store(store), caller)
     }

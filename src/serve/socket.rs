@@ -1,10 +1,15 @@
-//! The file of a socket: where it is, connecting to it, and making it so that nobody else ever can.
+//! The file of a socket: where it is, connecting to it, and making it so that nobody else ever can. And waiting for what a
+//! stream has.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{self, Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -46,6 +51,27 @@ fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
         io::ErrorKind::InvalidInput,
         "the path is longer than the address of a socket may be",
     ))
+}
+
+/// Waits until something can be done with a stream, or its other end has gone, but no longer than `most` if that is given.
+/// What can be done: nothing after so long.
+pub(super) fn wait_for(
+    stream: &UnixStream,
+    what: PollFlags,
+    most: Option<Duration>,
+) -> io::Result<PollFlags> {
+    let most = most.map(|most| Timespec {
+        tv_sec: most.as_secs().cast_signed(),
+        tv_nsec: most.subsec_nanos().into(),
+    });
+    let mut polled = [PollFd::new(stream, what)];
+    loop {
+        match poll(&mut polled, most.as_ref()) {
+            Ok(_) => return Ok(polled[0].revents()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// A socket at a path. It is removed when this is dropped, unless something else stands there by then.

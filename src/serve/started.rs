@@ -14,30 +14,39 @@ const MOST_SAID_BYTES: u64 = 4 << 10;
 pub(super) struct Started {
     child: Child,
     said: File,
+    /// What the one before it had said when it ended.
+    said_before: String,
 }
 
 impl Started {
     /// Starts the command for a database, unless what was started before goes on. Says why nobody serves yet.
+    ///
+    /// One that ends at once is started again and again, so the reason is what any of them said last.
     pub(super) fn or_start(
-        before: &mut Option<Self>,
+        started: &mut Option<Self>,
         command: &[OsString],
         database: &Path,
     ) -> io::Result<String> {
-        let ended = match before {
-            Some(started) => match started.child.try_wait()? {
-                None => return Ok("the process that was started does not serve it yet".to_owned()),
-                Some(_) => started.said()?,
-            },
-            None => String::new(),
-        };
-        *before = Some(Self::start(command, database)?);
-        Ok(match ended.trim_end() {
-            "" => "the process that was started does not serve it".to_owned(),
-            said => format!("the process that was started said: {said}"),
-        })
+        let mut said_before = String::new();
+        if let Some(before) = started {
+            if before.child.try_wait()?.is_none() {
+                return Ok(before.reason());
+            }
+            said_before = before.said()?;
+        }
+        let started = started.insert(Self::start(command, database, said_before)?);
+        Ok(started.reason())
     }
 
-    fn start(command: &[OsString], database: &Path) -> io::Result<Self> {
+    /// Why nobody serves yet.
+    fn reason(&self) -> String {
+        match self.said_before.trim_end() {
+            "" => "the process that was started does not serve it yet".to_owned(),
+            said => format!("the process that was started said: {said}"),
+        }
+    }
+
+    fn start(command: &[OsString], database: &Path, said_before: String) -> io::Result<Self> {
         let mut words = command.iter();
         let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
         let said = tempfile::tempfile()?;
@@ -52,7 +61,11 @@ impl Started {
             .process_group(0);
         inherit_nothing_else(&mut command);
         let child = command.spawn()?;
-        Ok(Self { child, said })
+        Ok(Self {
+            child,
+            said,
+            said_before,
+        })
     }
 
     fn said(&mut self) -> io::Result<String> {

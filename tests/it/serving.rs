@@ -1005,6 +1005,57 @@ fn a_request_that_was_read_is_answered_when_the_owner_ends() -> TestResult {
     Ok(())
 }
 
+/// A command that is told nothing was not begun, and whoever sent it is told so. Once one was told half.
+#[test]
+fn a_command_that_comes_while_an_owner_ends_is_told_all_or_nothing() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let database = Database::create(&path, &external())?;
+    let mut random = Random::new(seed_or(23));
+    let mut answered = 0;
+    for round in 0..300 {
+        let server = database.serve()?;
+        let pause = Duration::from_micros(random.below(400));
+        thread::scope(|scope| -> TestResult {
+            let mut asked = Vec::new();
+            for number in 0..4 {
+                let path = &path;
+                asked.push(scope.spawn(move || {
+                    thread::sleep(Duration::from_micros(number * 60));
+                    let mut stream = UnixStream::connect(socket_of(path)).ok()?;
+                    stream.set_read_timeout(Some(LIMIT)).ok()?;
+                    // The other end may not read it any more.
+                    _ = stream.write_all(b"{}\n");
+                    let mut answer = String::new();
+                    _ = stream.read_to_string(&mut answer);
+                    Some(answer)
+                }));
+            }
+            thread::sleep(pause);
+            match round % 3 {
+                0 => drop(server),
+                1 => server.close_when_answered(),
+                _ => server.close_within(Duration::ZERO),
+            }
+            for asked in asked {
+                let answer = asked.join().expect("it does not panic");
+                let Some(answer) = answer.filter(|answer| !answer.is_empty()) else {
+                    continue;
+                };
+                answered += 1;
+                let is_told = answer.contains("about to close") || answer.contains("no request");
+                assert!(
+                    is_told && answer.ends_with("{\"exit\":2}\n"),
+                    "{round}: {answer:?}"
+                );
+            }
+            Ok(())
+        })?;
+    }
+    assert!(answered > 100, "{answered}");
+    Ok(())
+}
+
 #[test]
 fn a_client_does_not_keep_a_database_open_that_its_owner_has_dropped() -> TestResult {
     let folder = Folder::new()?;

@@ -17,6 +17,7 @@ use crate::database::Database;
 use crate::documents::{Document, Verdict};
 use crate::errors::{exception, input_error};
 use crate::fingerprinter::{judge_all, of_judged};
+use crate::signals::look;
 
 /// The verdicts on many documents, in their order.
 #[pyclass(module = "simdb._simdb", frozen, name = "_Verdicts")]
@@ -330,7 +331,7 @@ impl Verdicts {
             state.read += verdicts.len();
             state.verdicts.extend(verdicts);
             drop(state);
-            py.check_signals()?;
+            look()?;
         }
     }
 }

@@ -40,27 +40,15 @@ pub(crate) fn stoppable<T: Send>(
                 work(stop)
             });
             let worker = worker.map_err(|error| Python::attach(|_| PyErr::from(error)))?;
-            let mut raised = None;
             while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
-                if raised.is_none() {
-                    raised = signal();
-                    stop.0.store(raised.is_some(), Ordering::Relaxed);
-                }
+                stop.0.store(has_raised(), Ordering::Relaxed);
             }
             let done = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-            match raised {
+            match take_raised() {
                 Some(error) => Err(error),
                 None => Python::attach(|py| done.or_raise(py)),
             }
         })
-    })
-}
-
-/// The exception that a signal raises, if one has come.
-fn signal() -> Option<PyErr> {
-    Python::attach(|py| {
-        let looked = py.check_signals();
-        looked.err()
     })
 }
 
@@ -70,13 +58,19 @@ thread_local! {
 }
 
 /// Whether a signal has raised. A wait that looks here ends, and [`take_raised`] has the exception.
+///
+/// Nothing may be locked meanwhile: another thread that has the interpreter may wait for it, and what handles the signal
+/// may call anything.
 pub(crate) fn has_raised() -> bool {
-    RAISED.with_borrow_mut(|raised| {
-        if raised.is_none() {
-            *raised = signal();
-        }
-        raised.is_some()
-    })
+    if RAISED.with_borrow(Option::is_some) {
+        return true;
+    }
+    let raised = Python::attach(|py| py.check_signals().err());
+    let has_raised = raised.is_some();
+    if has_raised {
+        RAISED.set(raised);
+    }
+    has_raised
 }
 
 /// The exception of a signal that has ended a wait of this thread.
@@ -85,9 +79,9 @@ pub(crate) fn take_raised() -> Option<PyErr> {
 }
 
 /// Raises what a signal raises.
-pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
-    take_raised().map_or(Ok(()), Err)?;
-    py.check_signals()
+pub(crate) fn look() -> PyResult<()> {
+    has_raised();
+    take_raised().map_or(Ok(()), Err)
 }
 
 /// Whether work is to stop.

@@ -14,7 +14,7 @@ use crate::documents::{Cluster, Document, Matches, Pair};
 use crate::errors::{OrRaise, closed};
 use crate::fingerprinter::judge_all;
 use crate::question::Named;
-use crate::signals::{detached, stoppable};
+use crate::signals::{detached, look, stoppable};
 
 /// What was committed at one moment. Any thread may use it.
 #[pyclass(module = "simdb", frozen)]
@@ -278,7 +278,7 @@ impl<T: Send + 'static> Events<T> {
             match next.map(&wanted) {
                 None => return Ok(None),
                 Some(Some(event)) => return Ok(Some(event)),
-                Some(None) => py.check_signals()?,
+                Some(None) => look()?,
             }
         }
     }

@@ -133,7 +133,7 @@ impl Ticket {
             if is_given {
                 return self.given(py);
             }
-            look(py)?;
+            look()?;
             if end.is_some_and(|end| Instant::now() >= end) {
                 let message = "the verdict has not come in time; the submission goes on";
                 return Err(PyTimeoutError::new_err(message));

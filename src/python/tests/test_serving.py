@@ -200,7 +200,7 @@ def test_a_second_owner_says_who_has_the_database(owner: Owner, path: Path) -> N
 
 def test_ctrl_c_ends_each_wait_for_an_owner_that_is_stopped(owner: Owner, path: Path) -> None:
     script = f"""
-import os, simdb
+import os, threading, simdb
 text = "one two three four five six seven eight nine ten"
 path = {str(path)!r}
 client = simdb.connect(path, timeout=600)
@@ -221,6 +221,10 @@ calls = {{
     "close": lambda: client.close(),
 }}
 print("ready", flush=True)
+input()
+# Another thread looks at its answer all the time, with the interpreter.
+looked = client.submit("looked at", text)
+threading.Thread(target=lambda: [looked.done() for _ in iter(int, 1)], daemon=True).start()
 for name, call in calls.items():
     input()
     try:
@@ -236,6 +240,7 @@ os._exit(0)
     assert waiting.stdin is not None and waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     owner.process.send_signal(signal.SIGSTOP)
+    waiting.stdin.write("\n")
     ended = []
     while True:
         waiting.stdin.write("\n")
