@@ -148,7 +148,8 @@ fn noise(seed: u64) -> Vec<u8> {
 }
 
 /// If neither whole blocks were cut nor blocks with many dead documents written anew, the file would be some
-/// twenty times as large. So small a file may have a page far behind the others, so its size varies.
+/// twenty times as large. So small a file may have a page far behind the others: of 120 under load the largest was 2.3
+/// times as large.
 #[test]
 fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const WINDOW: u64 = 120;
@@ -187,6 +188,8 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
                 &database,
                 &Expiry::new().before(first as i64 - WINDOW as i64),
             )?;
+            // How far merges lag behind is a matter of the machine, and the file is as long as it once had to be.
+            database.settle()?;
         }
         if turn == 1 {
             let kept = database
@@ -211,7 +214,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
     assert!(documents.len() as u64 > WINDOW / 2, "{}", documents.len());
     let bytes = sizes(&database)?;
     assert!(
-        bytes < fresh_bytes * 6,
+        bytes < fresh_bytes * 4,
         "{bytes} bytes, and {fresh_bytes} for a fresh file"
     );
     assert_sound(&database)?;

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +53,23 @@ def pages() -> list[dict[str, Any]]:
     """Real pages of a manual, in three releases."""
     with gzip.open(DATA / "pg-docs-html" / "docs.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts Python with these arguments. Whatever becomes of the test, the process ends with it."""
+    with contextlib.ExitStack() as processes:
+
+        def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+            command = [sys.executable, *arguments]
+            process = processes.enter_context(subprocess.Popen(command, text=True, **options))
+            processes.callback(process.kill)
+            return process
+
+        yield start
 
 
 def in_fork(work: Callable[[], None]) -> None:

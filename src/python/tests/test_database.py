@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import simdb
-from conftest import FOX, in_fork, text_of
+from conftest import FOX, Start, in_fork, text_of
 
 
 def test_a_near_duplicate_is_told_and_not_stored(db: simdb.Database) -> None:
@@ -382,18 +382,15 @@ def test_what_cannot_be_opened_says_why(path: Path) -> None:
         simdb.open(path.parent / "none" / "a.simdb")
 
 
-def test_a_file_that_is_open_is_busy(path: Path) -> None:
+def test_a_file_that_is_open_is_busy(path: Path, start: Start) -> None:
     with simdb.open(path), pytest.raises(simdb.BusyError):
         simdb.open(path)
     program = f"import simdb, sys; db = simdb.open({str(path)!r}); print('open', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"open\n"
-        with pytest.raises(simdb.BusyError) as busy:
-            simdb.open(path)
-        assert busy.value.process == other.pid
-        other.kill()
+    other = start("-c", program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None and other.stdout.readline() == "open\n"
+    with pytest.raises(simdb.BusyError) as busy:
+        simdb.open(path)
+    assert busy.value.process == other.pid
 
 
 def test_read_only(path: Path) -> None:
@@ -505,7 +502,7 @@ for number in range(500):
         assert len(db) == 500
 
 
-def test_what_was_answered_survives_a_kill(path: Path) -> None:
+def test_what_was_answered_survives_a_kill(path: Path, start: Start) -> None:
     program = f"""
 import simdb
 db = simdb.open({str(path)!r})
@@ -514,12 +511,13 @@ for number in range(10_000):
     print(number, flush=True)
 """
     for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            last = ""
-            for _ in range(60):
-                last = child.stdout.readline()
-            child.send_signal(signal.SIGKILL)
+        child = start("-c", program, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        last = ""
+        for _ in range(60):
+            last = child.stdout.readline()
+        child.kill()
+        child.wait(30)
         with simdb.open(path) as db:
             assert all(str(number) in db for number in range(int(last) + 1))
             assert db.check() == []

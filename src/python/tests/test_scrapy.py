@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,11 @@ from typing import Any
 import pytest
 
 import simdb
+from conftest import Start
 
 pytest.importorskip("scrapy")
+
+Crawl = Callable[[list[str], Path, dict[str, Any]], subprocess.Popen[str]]
 
 SPIDER = '''
 import json, scrapy, sys
@@ -88,14 +89,13 @@ def urls(pages: list[dict[str, Any]]) -> Iterator[list[str]]:
     server.server_close()
 
 
-def crawl(urls: list[str], output: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
-    arguments = json.dumps([urls, str(output), settings])
-    return subprocess.Popen(
-        [sys.executable, "-c", SPIDER, arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def crawl(start: Start) -> Crawl:
+    def crawl(urls: list[str], output: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
+        arguments = json.dumps([urls, str(output), settings])
+        return start("-c", SPIDER, arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    return crawl
 
 
 def finished(process: subprocess.Popen[str]) -> dict[str, int]:
@@ -110,7 +110,9 @@ def passed_on(output: Path) -> list[str]:
     return [json.loads(line)[0] for line in output.read_text().splitlines()]
 
 
-def test_near_duplicates_are_dropped_and_counted(urls: list[str], tmp_path: Path) -> None:
+def test_near_duplicates_are_dropped_and_counted(
+    urls: list[str], tmp_path: Path, crawl: Crawl
+) -> None:
     output = tmp_path / "items"
     counts = finished(crawl(urls, output, {"JOBDIR": str(tmp_path / "job")}))
     kept = passed_on(output)
@@ -121,7 +123,9 @@ def test_near_duplicates_are_dropped_and_counted(urls: list[str], tmp_path: Path
         assert {document.key for document in database.snapshot()} == set(kept)
 
 
-def test_with_link_all_are_passed_on_and_the_nearest_is_named(urls: list[str], tmp_path: Path) -> None:
+def test_with_link_all_are_passed_on_and_the_nearest_is_named(
+    urls: list[str], tmp_path: Path, crawl: Crawl
+) -> None:
     output = tmp_path / "items"
     settings = {
         "SIMDB_PATH": str(tmp_path / "folder" / "a.simdb"),
@@ -136,7 +140,9 @@ def test_with_link_all_are_passed_on_and_the_nearest_is_named(urls: list[str], t
     assert all(nearest in urls for _, nearest in lines if nearest is not None)
 
 
-def test_a_crawl_that_is_killed_goes_on_and_loses_and_drops_nothing_falsely(urls: list[str], tmp_path: Path) -> None:
+def test_a_crawl_that_is_killed_goes_on_and_loses_and_drops_nothing_falsely(
+    urls: list[str], tmp_path: Path, crawl: Crawl
+) -> None:
     output, path = tmp_path / "items", tmp_path / "seen.simdb"
     settings = {"SIMDB_PATH": str(path)}
     seed = random.randrange(1 << 32)
@@ -147,7 +153,7 @@ def test_a_crawl_that_is_killed_goes_on_and_loses_and_drops_nothing_falsely(urls
         assert child.stdout is not None and child.stderr is not None
         for _ in range(rng.randrange(1, 60)):
             child.stdout.readline()
-        child.send_signal(signal.SIGKILL)
+        child.kill()
         child.communicate()
     counts = finished(crawl(urls, output, settings))
     kept = set(passed_on(output))

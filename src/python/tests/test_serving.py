@@ -22,7 +22,9 @@ from typing import Any
 import pytest
 
 import simdb
-from conftest import FOX, in_fork, text_of
+from conftest import FOX, Start, in_fork, text_of
+
+redis = pytest.importorskip("redis")
 
 
 class Owner:
@@ -72,7 +74,6 @@ def started(path: Path) -> Iterator[Path]:
 
 
 def simdb_cli(path: Path, *words: str) -> Any:
-    redis = pytest.importorskip("redis")
     with redis.Redis(unix_socket_path=f"{path}.sock", decode_responses=True) as connection:
         try:
             answer = connection.execute_command(*words)
@@ -198,7 +199,9 @@ def test_a_second_owner_says_who_has_the_database(owner: Owner, path: Path) -> N
     assert owner.end() == 0
 
 
-def test_ctrl_c_ends_each_wait_for_an_owner_that_is_stopped(owner: Owner, path: Path) -> None:
+def test_ctrl_c_ends_each_wait_for_an_owner_that_is_stopped(
+    owner: Owner, path: Path, start: Start
+) -> None:
     script = f"""
 import os, threading, simdb
 text = "one two three four five six seven eight nine ten"
@@ -234,9 +237,7 @@ for name, call in calls.items():
         print("ended", name, flush=True)
 os._exit(0)
 """
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    waiting = start("-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert waiting.stdin is not None and waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     owner.process.send_signal(signal.SIGSTOP)
@@ -262,7 +263,9 @@ os._exit(0)
     owner.process.send_signal(signal.SIGCONT)
 
 
-def test_ctrl_c_ends_the_wait_for_an_owner_that_is_gone(owner: Owner, path: Path) -> None:
+def test_ctrl_c_ends_the_wait_for_an_owner_that_is_gone(
+    owner: Owner, path: Path, start: Start
+) -> None:
     script = f"""
 import os, simdb
 client = simdb.connect({str(path)!r}, timeout=600)
@@ -275,9 +278,7 @@ except KeyboardInterrupt:
     print("ended", flush=True)
     os._exit(0)
 """
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    waiting = start("-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert waiting.stdin is not None and waiting.stdout is not None
     assert waiting.stdout.readline() == "ready\n"
     owner.kill()
@@ -327,7 +328,7 @@ def test_random_kills_of_owner_and_clients_lose_nothing_that_was_answered(starte
     print(f"SIMDB_SEED={seed}")
     chance = random.Random(seed)
     context = multiprocessing.get_context("spawn")
-    victim = context.Process(target=_insert_for_a_while, args=(started, 9, 600))
+    victim = context.Process(target=_insert_for_a_while, args=(started, 9, 600), daemon=True)
     victim.start()
     kills = 0
     with concurrent.futures.ProcessPoolExecutor(4, mp_context=context) as pool:
@@ -337,7 +338,8 @@ def test_random_kills_of_owner_and_clients_lose_nothing_that_was_answered(starte
             if chance.random() < 0.3:
                 victim.kill()
                 victim.join(30)
-                victim = context.Process(target=_insert_for_a_while, args=(started, 10 + kills, 600))
+                arguments = (started, 10 + kills, 600)
+                victim = context.Process(target=_insert_for_a_while, args=arguments, daemon=True)
                 victim.start()
             try:
                 os.kill(simdb_cli(started, "SIM.INFO")["process"], signal.SIGKILL)
@@ -362,7 +364,6 @@ def bits_owner(path: Path) -> Iterator[Owner]:
 
 
 def test_redis_py_connects_unchanged(bits_owner: Owner, path: Path) -> None:
-    redis = pytest.importorskip("redis")
     for protocol in (2, 3):
         with redis.Redis(
             unix_socket_path=f"{path}.sock", decode_responses=True, protocol=protocol, client_name="test"
@@ -418,13 +419,17 @@ def application(environment, start_response):
 """
 
 
-def test_gunicorn_workers_share_a_database(started: Path, tmp_path: Path) -> None:
+def test_gunicorn_workers_share_a_database(
+    started: Path, tmp_path: Path, start: Start
+) -> None:
     pytest.importorskip("gunicorn")
     (tmp_path / "web.py").write_text(APPLICATION)
     # The application is loaded before the workers are forked: each of them connects anew.
-    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "4", "--bind", "127.0.0.1:0", "web:application"]
+    options = ["--preload", "--workers", "4", "--bind", "127.0.0.1:0"]
     environment = {**os.environ, "SIMDB_PATH": str(started)}
-    server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    server = start(
+        "-m", "gunicorn", *options, "web:application", cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+    )
     try:
         assert server.stderr is not None
         line = next(line for line in server.stderr if "Listening at: " in line)
@@ -488,14 +493,14 @@ print(json.dumps(crawler.stats.get_value("simdb/new", 0)))
 """
 
 
-def test_scrapy_in_eight_processes_shares_a_database(started: Path) -> None:
+def test_scrapy_in_eight_processes_shares_a_database(started: Path, start: Start) -> None:
     pytest.importorskip("scrapy")
     settings = {"SIMDB_PATH": str(started), "SIMDB_SHARED": True}
     crawls = []
     for process in range(8):
         # Each page is met by two crawls.
         pages = [[f"{process} {number}", text_of((process * 25 + number) % 200)] for number in range(50)]
-        command = [sys.executable, "-c", SPIDERS, json.dumps([pages, settings])]
-        crawls.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        arguments = json.dumps([pages, settings])
+        crawls.append(start("-c", SPIDERS, arguments, stdout=subprocess.PIPE))
     new = [json.loads(crawl.communicate(timeout=120)[0]) for crawl in crawls]
     assert sum(new) == 200
