@@ -150,7 +150,8 @@ fn as_object(report: &SalvageReport) -> Value {
 /// The report, a line for each fact.
 fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    let (documents, new) = (report.documents, new.display());
+    let documents = report.documents;
+    let new = new.display();
     lines.push(match report.expected {
         Some(expected) => format!("{new}: {documents} of {expected} documents"),
         None => format!("{new}: {documents} documents; how many there were is not known"),

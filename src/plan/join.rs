@@ -696,7 +696,8 @@ mod tests {
             (0x0f0f_ffff_00ff_ffff, 0),
             (!0 >> 4, 7),
         ] {
-            let (a, b) = (rows(all, 1, bits), rows(all, 2, bits));
+            let a = rows(all, 1, bits);
+            let b = rows(all, 2, bits);
             let b: Vec<u64> = b
                 .iter()
                 .chain(a.iter().step_by(9))

@@ -11,7 +11,7 @@
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 use self::cleared_page::{is, number};
 use crate::error::{Error, Result};
 use crate::planted::planted;
@@ -50,7 +50,7 @@ impl Process {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod cleared_page {
     #![expect(
         unsafe_code,
@@ -147,7 +147,7 @@ mod cleared_page {
 }
 
 /// On a system without forks there is one process.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn number() -> u64 {
     if cfg!(unix) {
         std::process::id().into()
@@ -156,7 +156,7 @@ fn number() -> u64 {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn is(number: u64) -> bool {
     self::number() == number
 }

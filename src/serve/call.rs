@@ -1,6 +1,7 @@
 //! A call: what a client asks of the process that serves, as the arguments of a request, and read from them.
 //! docs/protocol.md describes each.
 
+use std::fmt::Display;
 use std::str::{self, FromStr};
 
 use super::resp::RequestWriter;
@@ -173,14 +174,11 @@ impl<'a> Arguments<'a> {
         text.ok_or_else(|| Refusal::syntax(format!("the {what} '{}' is no UTF-8", shown(bytes))))
     }
 
-    fn number<T: FromStr>(&mut self, what: &str) -> Result<T, Refusal> {
+    fn number<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Refusal> {
         let text = self.text(what)?;
-        let number = text.parse().ok();
-        number.ok_or_else(|| {
-            Refusal::syntax(format!(
-                "the {what} '{}' is no number that it can be",
-                shown(text.as_bytes())
-            ))
+        text.parse().map_err(|error| {
+            let text = shown(text.as_bytes());
+            Refusal::syntax(format!("the {what} '{text}' cannot be taken: {error}"))
         })
     }
 

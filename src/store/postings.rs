@@ -269,7 +269,8 @@ fn few_rows(reader: SetReader<'_, u128>, ranges: &[RangeInclusive<u128>]) -> Res
         },
     );
     for (index, range) in ranges.iter().enumerate() {
-        let (first, last) = (*range.start(), *range.end());
+        let first = *range.start();
+        let last = *range.end();
         let of = index;
         reader_of_ranges.add(&reader, &[Searched { of, first, last }]);
     }

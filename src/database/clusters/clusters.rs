@@ -145,7 +145,8 @@ impl Snapshot {
 
     /// The events of [`clusters`](Self::clusters), by an iterator. The search goes on in a thread of its own.
     pub fn each_cluster(&self, clustering: &Clustering) -> Found<ClusterEvent> {
-        let (snapshot, clustering) = (self.clone(), clustering.clone());
+        let snapshot = self.clone();
+        let clustering = clustering.clone();
         Found::by(move |found| snapshot.clusters(&clustering, found).map(drop))
     }
 

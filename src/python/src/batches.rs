@@ -167,7 +167,8 @@ impl Verdicts {
                 Ok((unjudged, end < column.len()))
             }
             Documents::Keyed { contents, keys } => {
-                let (mut contents, count) = (contents.bind(py).clone(), keys.len(py)?);
+                let mut contents = contents.bind(py).clone();
+                let count = keys.len(py)?;
                 while unjudged.len() < self.batch {
                     let index = before + unjudged.len();
                     match contents.next() {

@@ -601,7 +601,8 @@ impl Pair {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (a, b) = (self.a(py)?.repr()?, self.b(py)?.repr()?);
+        let a = self.a(py)?.repr()?;
+        let b = self.b(py)?.repr()?;
         Ok(format!("Pair({a}, {b}, distance={})", self.distance))
     }
 }

@@ -75,7 +75,8 @@ impl Snapshot {
 
     /// The document of a key, or None.
     fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Document>> {
-        let (snapshot, key) = (self.here(py)?, key_bytes(key)?);
+        let snapshot = self.here(py)?;
+        let key = key_bytes(key)?;
         Ok(detached(py, || snapshot.get(key))?.map(Document::of))
     }
 
@@ -111,7 +112,8 @@ impl Snapshot {
         text: Option<&Bound<'py, PyAny>>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Matches> {
-        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let snapshot = self.here(py)?;
+        let named = Named::new(py, named)?;
         let content = Content::take_one(text, named.dict())?;
         let asked = named.take_query()?;
         named.end("query")?;
@@ -140,7 +142,8 @@ impl Snapshot {
         questions: &Bound<'py, PyAny>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Matches>> {
-        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let snapshot = self.here(py)?;
+        let named = Named::new(py, named)?;
         let asked = named.take_query()?;
         named.end("query_many")?;
         let contents = contents(questions)?;
@@ -175,7 +178,8 @@ impl Snapshot {
         max_distance: Option<u32>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Pairs> {
-        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let snapshot = self.here(py)?;
+        let named = Named::new(py, named)?;
         named.put("max_distance", max_distance)?;
         let other = named.take("other")?;
         let mut pairs = snapshot.pairs(named.take_near()?).each_document(true);
@@ -198,7 +202,8 @@ impl Snapshot {
         max_distance: Option<u32>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Clusters> {
-        let (snapshot, named) = (self.here(py)?, Named::new(py, named)?);
+        let snapshot = self.here(py)?;
+        let named = Named::new(py, named)?;
         named.put("max_distance", max_distance)?;
         let clustering = named.take_clustering()?;
         named.end("clusters")?;

@@ -209,7 +209,8 @@ fn decode_whole<R: Row>(
 ) -> Result<(), Problem> {
     let before = (rows.puts.len(), rows.marks.len());
     packed::decode(bytes, rows)?;
-    let (puts, marks) = (&rows.puts[before.0..], &rows.marks[before.1..]);
+    let puts = &rows.puts[before.0..];
+    let marks = &rows.marks[before.1..];
     let counted = (puts.len(), marks.len()) == (entry.puts.into(), entry.marks.into());
     let ends = puts.last().max(marks.last()) == Some(&entry.high);
     if counted && ends {

@@ -24,7 +24,8 @@ pub(crate) fn pack_documents(
     let mut target = Some(2 * limit);
     let mut plain = Vec::new();
     while !rest.is_empty() {
-        let (mut bytes, mut count) = (Vec::new(), 0);
+        let mut bytes = Vec::new();
+        let mut count = 0;
         if let Some(wanted) = target {
             (bytes, count, target) = pack_compressed(rest, wanted, limit, &mut plain);
         }
@@ -120,8 +121,10 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let first = documents[0];
     let (mut seen, mut keys, mut extras, mut numbers) =
         (Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY);
-    let (mut flags, mut shingles) = (Bounds::EMPTY, Bounds::EMPTY);
-    let (mut bytes, mut sketch) = (0, 0);
+    let mut flags = Bounds::EMPTY;
+    let mut shingles = Bounds::EMPTY;
+    let mut bytes = 0;
+    let mut sketch = 0;
     for (index, document) in documents.iter().enumerate().take(MAX_DOCUMENTS) {
         // The least time is not known yet. So each time becomes an unsigned number, in the same order.
         seen.add((document.seen as u64) ^ (1 << 63));

@@ -155,7 +155,8 @@ impl DocumentBlock {
 
     /// Adds the parts of fixed length of a document. Its other parts were added before.
     fn push_head(&mut self, number: u64, fingerprint: Option<Fingerprint>, seen: i64) {
-        let (key_end, extras_end) = (self.keys.len(), self.extras.len());
+        let key_end = self.keys.len();
+        let extras_end = self.extras.len();
         self.heads.push(Head {
             number,
             fingerprint,
@@ -192,10 +193,8 @@ impl DocumentBlock {
             key_end,
             extras_end,
         } = self.heads[index];
-        let (key, extras) = (
-            &self.keys[key_begin..key_end],
-            &self.extras[extras_begin..extras_end],
-        );
+        let key = &self.keys[key_begin..key_end];
+        let extras = &self.extras[extras_begin..extras_end];
         DocumentRef {
             number,
             fingerprint,

@@ -151,7 +151,8 @@ impl<R: Row> Packer<R> {
     }
 
     fn pack(&mut self, to_the_end: bool) {
-        let (mut puts, mut marks) = (self.waiting.puts.as_slice(), self.waiting.marks.as_slice());
+        let mut puts = self.waiting.puts.as_slice();
+        let mut marks = self.waiting.marks.as_slice();
         while !puts.is_empty() || !marks.is_empty() {
             let (put_rows, mark_rows) = fit(puts, marks, self.limit);
             if !to_the_end && (put_rows, mark_rows) == (puts.len(), marks.len()) {
@@ -172,7 +173,8 @@ impl<R: Row> Packer<R> {
             }
             self.blocks.push(block);
         }
-        let (puts_left, marks_left) = (puts.len(), marks.len());
+        let puts_left = puts.len();
+        let marks_left = marks.len();
         self.waiting
             .puts
             .drain(..self.waiting.puts.len() - puts_left);
@@ -184,7 +186,8 @@ impl<R: Row> Packer<R> {
 
 /// The number of rows of each list that the next block holds.
 fn fit<R: Row>(puts: &[R], marks: &[R], limit: usize) -> (usize, usize) {
-    let (mut put, mut mark) = (Measure::EMPTY, Measure::EMPTY);
+    let mut put = Measure::EMPTY;
+    let mut mark = Measure::EMPTY;
     let empty = 2 + Measure::EMPTY.bytes::<R>();
     loop {
         let before = (put, mark);
@@ -393,7 +396,8 @@ mod tests {
                 .map(|it| *it.0)
                 .collect::<Vec<_>>()
         };
-        let (puts, marks) = (part(true), part(false));
+        let puts = part(true);
+        let marks = part(false);
         let blocks = read_back(&puts, &marks, limit);
         assert_eq!(
             blocks

@@ -204,7 +204,8 @@ mod tests {
         let (served, order) = mpsc::channel();
         thread::scope(|scope| {
             for number in 0..6 {
-                let (turns, served) = (&turns, served.clone());
+                let turns = &turns;
+                let served = served.clone();
                 scope.spawn(move || {
                     assert!(turns.take(Patience::Endless).is_ok_and(|taken| taken));
                     assert!(turns.is_used_here());

@@ -37,7 +37,8 @@ pub(crate) fn partition_point_from<T>(
 /// evenly between `low` and `high`.
 #[inline]
 pub(crate) fn guess(count: usize, low: u64, high: u64, value: u64) -> usize {
-    let (width, offset) = (high.saturating_sub(low), value.saturating_sub(low));
+    let width = high.saturating_sub(low);
+    let offset = value.saturating_sub(low);
     if offset >= width {
         return count;
     }

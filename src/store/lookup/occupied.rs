@@ -40,7 +40,8 @@ impl Occupied {
     /// these ranges are wide and have rows.
     #[inline]
     pub(crate) fn may_have(&self, first: u64, last: u64) -> bool {
-        let (first, last) = (first >> self.shift, last >> self.shift);
+        let first = first >> self.shift;
+        let last = last >> self.shift;
         let from_first = u64::MAX << (first % 64);
         let up_to_last = u64::MAX >> (63 - last % 64);
         first / 64 != last / 64 || self.words[(first / 64) as usize] & from_first & up_to_last != 0

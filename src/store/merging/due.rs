@@ -308,7 +308,8 @@ mod tests {
             short_rows: 4096,
             ..SIZES
         };
-        let (mut levels, mut written) = (Vec::new(), 0);
+        let mut levels = Vec::new();
+        let mut written = 0;
         for fold in 1..=5_000 {
             let absorbed = absorbed(&set(&levels, false), ROWS, &sizes);
             let rows = ROWS + levels.drain(..absorbed).sum::<u64>();

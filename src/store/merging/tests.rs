@@ -99,7 +99,8 @@ impl MemoryFile {
         for it in operations.iter().filter(|it| it.change == Change::Put) {
             documents.push(it.number.0, &document(it.number.0));
         }
-        let (generation, state) = (self.state.generation(), self.state.clone());
+        let generation = self.state.generation();
+        let state = self.state.clone();
         self.commit(|edit, blocks| {
             if is_long {
                 Fold::new(overlays, &state, blocks, &SIZES)?.apply(edit, blocks)?;
@@ -196,7 +197,8 @@ impl MemoryFile {
 
     /// The numbers of all documents in blocks, dead or not.
     fn stored(&self) -> Result<Vec<u64>> {
-        let (blocks, documents) = (self.memory.blocks(), &self.state.documents);
+        let blocks = self.memory.blocks();
+        let documents = &self.state.documents;
         let mut numbers = Vec::new();
         let blocks = blocks.of_table(DOCUMENTS.table);
         for entry in documents.entries(documents.all(), blocks)? {
@@ -361,7 +363,8 @@ proptest! {
             (0..40u64, prop::collection::vec(any::<prop::sample::Index>(), 0..20), 0..60usize, any::<bool>()), 1..25),
     ) {
         let mut file = MemoryFile::new();
-        let (mut model, mut sweep) = (Model::default(), Sweep::default());
+        let mut model = Model::default();
+        let mut sweep = Sweep::default();
         let fails = |error: crate::Error| TestCaseError::fail(error.to_string());
         for (puts, removes, steps, closes) in transactions {
             file.transact(&model.transact(puts, &removes)).map_err(fails)?;
@@ -392,7 +395,8 @@ proptest! {
 #[test]
 fn sets_grow_into_levels_and_the_space_of_the_dead_is_reclaimed() -> Result<()> {
     let mut file = MemoryFile::new();
-    let (mut model, mut sweep) = (Model::default(), Sweep::default());
+    let mut model = Model::default();
+    let mut sweep = Sweep::default();
     for _ in 0..60 {
         file.transact(&model.transact(20, &[]))?;
         file.transact(&model.transact(20, &[]))?;
@@ -500,7 +504,8 @@ fn numbers_of_a_block_that_an_expiry_took_out_stay_until_their_marks_have_come()
 #[test]
 fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
     let mut file = MemoryFile::new();
-    let (mut model, mut sweep) = (Model::default(), Sweep::default());
+    let mut model = Model::default();
+    let mut sweep = Sweep::default();
     file.transact(&model.transact(12, &[]))?;
     while file.merge(&mut sweep)? {}
     // No block is more than a third dead, except the last, which still grows.
@@ -531,7 +536,8 @@ fn a_walk_that_finds_nothing_is_not_repeated() -> Result<()> {
 #[test]
 fn small_levels_of_large_transactions_are_merged_when_they_are_too_many() -> Result<()> {
     let mut file = MemoryFile::new();
-    let (mut model, mut sweep) = (Model::default(), Sweep::default());
+    let mut model = Model::default();
+    let mut sweep = Sweep::default();
     let levels = |file: &MemoryFile| file.state.sets.levels_and_marks().0 as usize;
     let mut most = 0;
     for round in 0..30 {

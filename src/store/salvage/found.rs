@@ -107,7 +107,8 @@ impl<'f, 'p> Salvage<'f, 'p> {
         let Some(root) = commit.root(table) else {
             return Ok(commit.is_last);
         };
-        let (file, pace) = (self.file, self.pace);
+        let file = self.file;
+        let pace = self.pace;
         let mut is_whole = true;
         let damaged = file.walk(root, Widths::of_keys(key_bytes), &mut |page| {
             for (key, value, place) in page.pairs(key_bytes).unwrap_or_default() {
@@ -207,7 +208,8 @@ impl<'f, 'p> Salvage<'f, 'p> {
         let Some(seed) = seed.filter(|_| lost || !self.dead_listed.is_empty()) else {
             return Ok(());
         };
-        let (file, pace) = (self.file, self.pace);
+        let file = self.file;
+        let pace = self.pace;
         file.scan(|page| {
             for (key, bytes, place) in page.pairs(Some(BLOCK_KEY)).unwrap_or_default() {
                 let Some(key) = block_key(key) else { continue };
@@ -309,7 +311,8 @@ impl<'f, 'p> Salvage<'f, 'p> {
         let Some(seed) = self.basis.meta.seed else {
             return Ok(());
         };
-        let (file, pace) = (self.file, self.pace);
+        let file = self.file;
+        let pace = self.pace;
         let mut sums: HashMap<u64, HashSet<u64>> = HashMap::new();
         file.scan(|page| {
             for (key, chunk, _) in page.pairs(Some(CHUNK_KEY)).unwrap_or_default() {

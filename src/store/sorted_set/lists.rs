@@ -139,7 +139,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_newer_put_or_mark_counts(newer in rows(), older in rows()) {
-            let (new, old) = (split(&newer), split(&older));
+            let new = split(&newer);
+            let old = split(&older);
             let mut right = older;
             right.extend(newer);
             let merged = merge((&new.puts, &new.marks), (&old.puts, &old.marks), Life::Repeated);
@@ -154,7 +155,8 @@ mod tests {
                 Some(older_put) => *older_put && !put,
                 None => true,
             }).collect();
-            let (new, old) = (split(&newer), split(&older));
+            let new = split(&newer);
+            let old = split(&older);
             let mut right = older.clone();
             right.retain(|row, _| !newer.contains_key(row));
             right.extend(newer.into_iter().filter(|(row, _)| !older.contains_key(row)));

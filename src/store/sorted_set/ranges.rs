@@ -547,13 +547,11 @@ mod tests {
     /// For one row of a block, the whole block was decoded.
     #[test]
     fn a_range_is_decoded_alone_and_a_block_is_read_once() -> Result<()> {
-        let (memory, level) = (
-            MemoryBlocks::default(),
-            LevelName {
-                table: &TABLE,
-                number: 0,
-            },
-        );
+        let memory = MemoryBlocks::default();
+        let level = LevelName {
+            table: &TABLE,
+            number: 0,
+        };
         let mut packer = Packer::new(4080, false, FileSeed(7));
         packer
             .waiting
@@ -595,7 +593,8 @@ mod tests {
         );
         // What is damaged is refused, also for a part.
         memory.damage((level.id(), entries[1].high.into()));
-        let (low, high) = (entries[0].high + 1, entries[1].high);
+        let low = entries[0].high + 1;
+        let high = entries[1].high;
         assert!(last_read.rows(of, &entries[1], low, high).is_err());
         Ok(())
     }

@@ -82,7 +82,10 @@ fn rows_are_the_same_while_segments_are_made_and_given_up() -> Result<()> {
         thread::scope(|scope| {
             let mut readers = Vec::new();
             for number in 0..3 {
-                let (stacked, blocks, rows, is_over) = (&stacked, &blocks, &rows, &is_over);
+                let stacked = &stacked;
+                let blocks = &blocks;
+                let rows = &rows;
+                let is_over = &is_over;
                 readers.push(scope.spawn(move || -> Result<u64> {
                     let mut asked = 0;
                     while !is_over.load(Ordering::Relaxed) || asked < 100 {

@@ -298,7 +298,8 @@ mod tests {
 
     #[test]
     fn who_adds_a_run_merges_few_rows_and_the_merging_thread_keeps_runs_few() {
-        let (mut runs, mut most) = (Vec::new(), 0);
+        let mut runs = Vec::new();
+        let mut most = 0;
         for first in (0..2000).map(|index| index * 1000) {
             let long = |runs: &[Run<u64>]| -> Vec<usize> {
                 runs.iter()

@@ -139,7 +139,9 @@ mod tests {
         fn a_list_after_any_changes_is_the_list_that_a_vector_would_be(
             changes in prop::collection::vec((any::<u32>(), 0..200usize, 0..300usize), 0..30),
         ) {
-            let (mut list, mut right, mut next) = (SharedList::default(), Vec::new(), 0);
+            let mut list = SharedList::default();
+            let mut right = Vec::new();
+            let mut next = 0;
             for (at, removed, added) in changes {
                 let start = at as usize % (right.len() + 1);
                 let range = start..right.len().min(start + removed);

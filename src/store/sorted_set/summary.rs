@@ -598,7 +598,8 @@ mod splice_tests {
 
     fn block(high: u64, spread: u32) -> NewBlock<u64> {
         let filter = Filter::new(0..high % 300, high as usize % 300, 9);
-        let (puts, marks) = ((high % 7) as u16, (high % 3) as u16);
+        let puts = (high % 7) as u16;
+        let marks = (high % 3) as u16;
         let entry = Entry {
             high: high << spread,
             id: BlockId::new(3, high + 1000),

@@ -31,13 +31,11 @@ pub(super) fn level_of<R: Row>(
     memory: &MemoryBlocks,
     number: u8,
 ) -> Level<R> {
-    let (name, blocks) = (
-        LevelName {
-            table: &TABLE,
-            number,
-        },
-        memory.blocks(),
-    );
+    let name = LevelName {
+        table: &TABLE,
+        number,
+    };
+    let blocks = memory.blocks();
     let mut packer = Packer::new(128, rules.filtered, blocks.file());
     let (puts, marks) = lists(rows);
     packer.waiting.extend((&puts, &marks));
@@ -121,7 +119,8 @@ pub(crate) fn stack<R: Row>(
     rules: Rules,
 ) -> Stacked<R> {
     let memory = MemoryBlocks::default();
-    let (mut set, mut overlay) = (SortedSet::new(rules), Overlay::new(rules));
+    let mut set = SortedSet::new(rules);
+    let mut overlay = Overlay::new(rules);
     for (i, rows) in sources.iter().enumerate() {
         if i < levels {
             let mut new = set.new_level();
