@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{self, Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -54,19 +54,21 @@ fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Waits until something can be done with a stream, or its other end has gone, but no longer than `most` if that is given.
-/// What can be done: nothing after so long.
+/// What can be done: nothing after so long. Signals that come meanwhile do not make it longer.
 pub(super) fn wait_for(
     stream: &UnixStream,
     what: PollFlags,
     most: Option<Duration>,
 ) -> io::Result<PollFlags> {
-    let most = most.map(|most| Timespec {
-        tv_sec: most.as_secs().cast_signed(),
-        tv_nsec: most.subsec_nanos().into(),
-    });
+    let begun = Instant::now();
     let mut polled = [PollFd::new(stream, what)];
     loop {
-        match poll(&mut polled, most.as_ref()) {
+        let left = most.map(|most| most.saturating_sub(begun.elapsed()));
+        let left = left.map(|left| Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(&mut polled, left.as_ref()) {
             Ok(_) => return Ok(polled[0].revents()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -403,6 +403,30 @@ def test_redis_cli_connects_unchanged(bits_owner: Owner, path: Path) -> None:
     assert say("-3", "SIM.GET", "b") == "\n"
 
 
+
+def test_signals_that_come_all_the_time_make_no_wait_longer(owner: Owner, path: Path, start: Start) -> None:
+    script = f"""
+import signal, simdb
+client = simdb.connect({str(path)!r}, timeout=0.5)
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+print("ready", flush=True)
+input()
+text = "one two three four five six seven eight nine ten"
+for wait in (lambda: simdb.connect({str(path)!r}, timeout=0.5), lambda: client.insert_if_new("a", text)):
+    try:
+        wait()
+    except simdb.NotServedError:
+        print("ended", flush=True)
+"""
+    waiting = start("-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "ready\n"
+    owner.process.send_signal(signal.SIGSTOP)
+    told, _ = waiting.communicate("\n", timeout=30)
+    assert told == "ended\nended\n"
+
+
 APPLICATION = """
 import json
 import os
