@@ -310,8 +310,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Forked`] in a forked process, and [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. Tickets give
-    /// their answers.
+    /// [`Error::Forked`] in a forked process, and [`Error::Interrupted`], as [`ClientOptions::stop_when`] says. Tickets
+    /// give their answers.
     pub fn close(&self) -> Result<()> {
         self.shared.process.ensure_here()?;
         self.shared.close()

@@ -1,5 +1,5 @@
-//! How a client finds the process that serves its database, starts one if that is wanted, and learns whether it is still
-//! there. Whoever waits here is ended when its options say so.
+//! How a client finds the process that serves its database, starts one if that is wanted, and learns whether it is
+//! still there. Whoever waits here is ended when its options say so.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -62,20 +62,21 @@ impl ClientOptions {
     /// A command that serves the database, which is started if nobody does. The path of the database is added to it.
     /// Default: none.
     ///
-    /// It is in a process group of its own, and goes on when this process has ended. `["simdb", "serve", "--until-idle",
-    /// "60s"]` ends by itself. If several clients start one at once, one of them gets the database, and serves all.
+    /// It is in a process group of its own, and goes on when this process has ended. `["simdb", "serve",
+    /// "--until-idle", "60s"]` ends by itself. If several clients start one at once, one of them gets the database, and
+    /// serves all.
     #[must_use]
     pub fn start(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.start = command.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Ends a wait by [`Error::Interrupted`] as soon as `stop` says so: for somebody who serves, for an answer, or for room.
-    /// It is asked several times a second, by the thread that waits. What was submitted goes on.
+    /// Ends a wait by [`Error::Interrupted`] as soon as `stop` says so: for somebody who serves, for an answer, or for
+    /// room. It is asked several times a second, by the thread that waits. What was submitted goes on.
     ///
     /// So a program that is asked to end is not kept by one that does not answer.
-    /// [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) gives its ticket back instead: who waits in pieces looks by
-    /// itself.
+    /// [`ClientTicket::wait_for`](crate::ClientTicket::wait_for) gives its ticket back instead: who waits in pieces
+    /// looks by itself.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));

@@ -1,5 +1,5 @@
-//! The file of a socket: where it is, connecting to it, and making it so that nobody else ever can. And waiting for what a
-//! stream has.
+//! The file of a socket: where it is, connecting to it, and making it so that nobody else ever can. And waiting for
+//! what a stream has.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -53,8 +53,8 @@ fn connect_to_long(path: &Path) -> io::Result<UnixStream> {
     ))
 }
 
-/// Waits until something can be done with a stream, or its other end has gone, but no longer than `most` if that is given.
-/// What can be done: nothing after so long. Signals that come meanwhile do not make it longer.
+/// Waits until something can be done with a stream, or its other end has gone, but no longer than `most` if that is
+/// given. What can be done: nothing after so long. Signals that come meanwhile do not make it longer.
 pub(super) fn wait_for(
     stream: &UnixStream,
     what: PollFlags,

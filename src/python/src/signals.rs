@@ -59,8 +59,8 @@ thread_local! {
 
 /// Whether a signal has raised. A wait that looks here ends, and [`take_raised`] has the exception.
 ///
-/// Nothing may be locked meanwhile: another thread that has the interpreter may wait for it, and what handles the signal
-/// may call anything.
+/// Nothing may be locked meanwhile: another thread that has the interpreter may wait for it, and what handles the
+/// signal may call anything.
 pub(crate) fn has_raised() -> bool {
     if RAISED.with_borrow(Option::is_some) {
         return true;

@@ -403,7 +403,6 @@ def test_redis_cli_connects_unchanged(bits_owner: Owner, path: Path) -> None:
     assert say("-3", "SIM.GET", "b") == "\n"
 
 
-
 def test_signals_that_come_all_the_time_make_no_wait_longer(owner: Owner, path: Path, start: Start) -> None:
     script = f"""
 import signal, simdb
