@@ -5,8 +5,8 @@
 
 use super::columns::{column_bytes, encode_column};
 use super::documents::{DocumentRef, KIND, LZ4, MAX_DOCUMENTS, PLAIN, VERSION};
+use super::entry::{Extent, scope_bit};
 use super::envelope::FileSeed;
-use super::extent::{Extent, scope_bit};
 use super::filter::Filter;
 use super::packed::Packed;
 use crate::fingerprint::Fingerprint;

@@ -8,7 +8,6 @@ mod document_packing;
 mod documents;
 mod entry;
 mod envelope;
-mod extent;
 mod filter;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[path = "../../../tests/hostile/blocks.rs"]
@@ -25,14 +24,13 @@ pub(crate) use block_reader::{Blocks, SetBlocks};
 pub(crate) use cache::{BlockCache, Residence, Resident};
 pub(crate) use document_packing::{extent_of, pack_documents};
 pub(crate) use documents::{DocumentBlock, DocumentRef};
-pub(crate) use entry::{BlockId, Entry};
+pub(crate) use entry::{BlockId, Entry, Extent, scope_bit};
 #[cfg(test)]
 pub(crate) use envelope::worked_example;
 pub(crate) use envelope::{
     Fields, FileSeed, HEADER_BYTES, Kind, Problem, decode, decode_short, encode, encode_short,
     seal, sealed_checksum, share_of_sum, unseal,
 };
-pub(crate) use extent::{Extent, scope_bit};
 pub(crate) use filter::{
     Filter, LINE_BYTES, Line, MAX_BLOCK_LINES, decode_lines, encode_lines, lines_pass,
 };

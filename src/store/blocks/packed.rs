@@ -8,8 +8,8 @@
 
 use super::bits::{pack, packed_bytes, width_of};
 use super::columns::{column_bytes, decode_packed, encode_column};
+use super::entry::Extent;
 use super::envelope::{Fields, FileSeed, Problem};
-use super::extent::Extent;
 use super::filter::{Filter, MAX_BLOCK_LINES};
 use super::row::{Lists, Row};
 

@@ -2,12 +2,10 @@
 
 mod guess;
 mod large_list;
-mod occupied;
 mod prefetch;
 mod prefixes;
 
 pub(crate) use guess::{guess, partition_point_from};
 pub(crate) use large_list::LargeList;
-pub(crate) use occupied::Occupied;
 pub(crate) use prefetch::{prefetch, prefetch_at};
-pub(crate) use prefixes::Prefixes;
+pub(crate) use prefixes::{Occupied, Prefixes};

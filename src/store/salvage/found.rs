@@ -6,8 +6,7 @@ use std::ops::Range;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::basis::{Basis, CHUNK_KEY, LOG_KEY, chunk_key};
-use super::chosen::{Chosen, Documents, Part};
-use super::dead_numbers::DeadNumbers;
+use super::chosen::{Chosen, DeadNumbers, Documents, Part};
 use super::report::{MissingDocuments, SalvageReport, add_range, is_among};
 use super::salvage::Pace;
 use crate::error::{Error, Result};

@@ -2,7 +2,6 @@
 
 mod basis;
 mod chosen;
-mod dead_numbers;
 mod found;
 mod report;
 #[expect(
