@@ -34,7 +34,7 @@ import simdb
 DATA = Path(__file__).parents[2] / "tests" / "data" / "pg-docs-html" / "docs.jsonl.gz"
 
 
-def documents(count: int) -> list[str]:
+def documents(count: int, length: int = 1_350) -> list[str]:
     """Texts of the words of a manual, of which every fourth is nearly one before it."""
     fingerprinter = simdb.Fingerprinter()
     with gzip.open(DATA, "rt") as lines:
@@ -48,7 +48,7 @@ def documents(count: int) -> list[str]:
                 copied[place] = rng.choice(words)
             texts.append(" ".join(copied))
         else:
-            texts.append(" ".join(rng.choice(words) for _ in range(1_350)))
+            texts.append(" ".join(rng.choice(words) for _ in range(length)))
     return texts
 
 

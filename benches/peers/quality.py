@@ -6,8 +6,8 @@
 
 FOLDER holds the labelled sets: `SET/docs.jsonl.gz` and `SET/pairs.tsv`, or `SET/pairs.tsv.gz`. Those that are not
 there are left out. For each set it runs `simdb eval --method all`, and then the peers on the same texts and pairs,
-with the same yardstick (`yardstick.py`). The peers and how they are used stand in `text_peers.py` and
-`src/bin/text/peers.rs`. It measures no times. `--results` keeps all points as JSON, and `--from` writes the tables
+with the same yardstick (`yardstick.py`). The peers and how they are used stand in `text_peers.py`, `quality_stores.py`
+and `src/bin/text/peers.rs`. It measures no times. `--results` keeps all points as JSON, and `--from` writes the tables
 from such a file again.
 """
 
@@ -20,6 +20,7 @@ import tempfile
 
 import numpy
 
+import quality_stores
 import quality_tables
 import text_peers
 import yardstick
@@ -28,6 +29,7 @@ SIMDB = text_peers.HERE.parent.parent / "target" / "release" / "simdb"
 MAX_DISTANCE = 24
 MINHASHES = 42 * 3
 LSH_SIMILARITY = 0.7
+GAOYA = [f"gaoya-{kind}-{features}" for kind in ("simhash", "minhash") for features in ("words", "characters")]
 
 # The labels that mean the same, and those that mean different, where people have judged; and the field that holds
 # HTML. The recorded changes of recrawl-html are the judgement of the program that reads these pages for people.
@@ -57,10 +59,16 @@ def arguments():
     parser.add_argument("--plots", type=pathlib.Path, help="a folder for the curves that simdb eval draws")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated; default: %(default)s")
     parser.add_argument("--simdb", type=pathlib.Path, default=SIMDB, help="the program; default: %(default)s")
+    parser.add_argument("--method", default="all", help="what simdb eval measures; default: %(default)s")
+    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated; default: %(default)s")
     parser.add_argument("--results", type=pathlib.Path, help="a file for all points, as JSON")
     parser.add_argument("--from", dest="earlier", type=pathlib.Path, help="such a file, in place of measuring")
     options = parser.parse_args()
     options.sets = options.sets.split(",")
+    options.peers = options.peers.split(",")
+    for name in options.peers:
+        if name not in PEERS:
+            parser.error(f"there is no peer {name}; the peers are {', '.join(PEERS)}")
     for name in options.sets:
         if name not in SETS:
             parser.error(f"there is no set {name}; the sets are {', '.join(SETS)}")
@@ -75,8 +83,8 @@ def pairs_of(folder):
 
 def by_simdb(folder, about, options):
     """What `simdb eval` measures: the counts of the set, and the points of all methods."""
-    command = [options.simdb, "eval", folder / "docs.jsonl.gz", "--pairs", pairs_of(folder), "--method", "all"]
-    command += ["--max-distance", str(MAX_DISTANCE), "--json"]
+    command = [options.simdb, "eval", folder / "docs.jsonl.gz", "--pairs", pairs_of(folder)]
+    command += ["--method", options.method, "--max-distance", str(MAX_DISTANCE), "--json"]
     for option in ("same", "different"):
         if option in about:
             command += [f"--{option}", ",".join(about[option])]
@@ -93,31 +101,41 @@ def by_simdb(folder, about, options):
     return counts, points
 
 
-def by_peers(folder, about, counts):
+def by_peers(folder, about, counts, options):
     """The points of the peers, and the number of unrelated pairs."""
+    described = {}
     with tempfile.TemporaryDirectory(prefix="simdb-quality-") as directory:
         path = pathlib.Path(directory) / "texts.jsonl"
         text_peers.write_visible(folder / "docs.jsonl.gz", path, about.get("html_field"))
         documents = text_peers.read_texts(path)
         if len(documents) != counts["documents"]:
             raise SystemExit(f"{folder.name}: {len(documents)} texts of {counts['documents']} documents")
-        described = {
-            name: subprocess.run([text_peers.RUST, "describe", name, path], stdout=subprocess.PIPE, check=True).stdout
-            for name in ("gaoya-simhash-words", "gaoya-simhash-characters")
-            + ("gaoya-minhash-words", "gaoya-minhash-characters")
-        }
+        for name in GAOYA if "gaoya" in options.peers else []:
+            command = [text_peers.RUST, "describe", name, path]
+            described[name] = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     judgements = about.get("same", []), about.get("different", [])
     measures = yardstick.Yardstick(documents, pairs_of(folder), judgements)
-    simhashes = numpy.array([text_peers.simhash_of(it["text"]) for it in documents], dtype=numpy.uint64)
-    points = by_distance(measures, "simhash (PyPI)", simhashes)
-    points += by_datasketch(measures)
+    texts = [it["text"] for it in documents]
+    points = []
+    for peer in options.peers:
+        points += PEERS[peer](measures, texts, described)
+    return points, measures.unrelated
+
+
+def by_simhash(measures, texts):
+    simhashes = numpy.array([text_peers.simhash_of(it) for it in texts], dtype=numpy.uint64)
+    return by_distance(measures, "simhash (PyPI)", simhashes)
+
+
+def by_gaoya(measures, described):
+    points = []
     for features in ("words", "characters"):
         simhashes = numpy.frombuffer(described[f"gaoya-simhash-{features}"], dtype="<u8")
         points += by_distance(measures, f"gaoya simhash, {features}", simhashes)
         hashes = numpy.frombuffer(described[f"gaoya-minhash-{features}"], dtype="<u4").reshape(-1, MINHASHES)
         scale = yardstick.similarities(MINHASHES)
         points += measures.measure(f"gaoya minhash, {features}", 4 * MINHASHES, scale, equal(hashes))
-    return points, measures.unrelated
+    return points
 
 
 def by_distance(measures, name, simhashes):
@@ -148,25 +166,25 @@ def by_datasketch(measures):
         minhash.update_batch([shingle.encode() for shingle in text_peers.shingles_of(tokens)])
         hashes.append(minhash.hashvalues)
         if tokens:
-            found += [other * len(measures.tokens) + number for other in index.query(minhash)]
+            for other in index.query(minhash):
+                found.append((other, number, numpy.count_nonzero(hashes[other] == hashes[number])))
             index.insert(number, minhash)
-    # The last one is larger than any pair, so that a place in the list is never beyond its end.
-    hashes, found = numpy.array(hashes), numpy.array(sorted(found) + [len(measures.tokens) ** 2])
-    estimates = equal(hashes)
-
-    def candidates(a, b):
-        codes = numpy.minimum(a, b) * len(hashes) + numpy.maximum(a, b)
-        met = found[numpy.searchsorted(found, codes)] == codes
-        scores = numpy.full(len(codes), -1)
-        a, b = (numpy.broadcast_to(it, codes.shape)[met] for it in (a, b))
-        scores[met] = estimates(a, b)
-        return scores
-
-    scale = yardstick.similarities(text_peers.PERMUTATIONS)
-    looser = yardstick.Scale(scale.name, [*scale.thresholds, 0.0], [*scale.least, 0])
+    hashes = numpy.array(hashes)
     size = hashes.itemsize * text_peers.PERMUTATIONS
-    points = measures.measure("datasketch minhash", size, scale, estimates)
-    return points + measures.measure(f"datasketch LSH {LSH_SIMILARITY}", size, looser, candidates)
+    points = measures.measure("datasketch minhash", size, yardstick.similarities(text_peers.PERMUTATIONS), equal(hashes))
+    candidates = quality_stores.of_found(len(hashes), found)
+    measured = measures.measure(f"datasketch LSH {LSH_SIMILARITY}", size, quality_stores.scale(), candidates)
+    return points + quality_stores.with_estimates(measured, measures, equal(hashes), candidates)
+
+
+PEERS = {
+    "simhash": lambda measures, texts, described: by_simhash(measures, texts),
+    "datasketch": lambda measures, texts, described: by_datasketch(measures),
+    "gaoya": lambda measures, texts, described: by_gaoya(measures, described),
+    "rensa": lambda measures, texts, described: quality_stores.by_rensa(measures),
+    "lance": lambda measures, texts, described: quality_stores.by_lance(measures, texts),
+    "incrededup": lambda measures, texts, described: quality_stores.by_incrededup(measures, texts),
+}
 
 
 def main():
@@ -183,7 +201,7 @@ def main():
                 continue
             print(name, file=sys.stderr, flush=True)
             counts, points = by_simdb(folder, SETS[name], options)
-            more, unrelated = by_peers(folder, SETS[name], counts)
+            more, unrelated = by_peers(folder, SETS[name], counts, options)
             results[name] = {"counts": counts, "peers_unrelated": unrelated, "points": points + more}
             if options.results:
                 options.results.write_text(json.dumps(results) + "\n", encoding="utf-8")

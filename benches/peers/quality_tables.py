@@ -27,7 +27,8 @@ def document(results):
     """All tables. `results` has, for each set, its counts and the points of all methods."""
     parts = [TITLE, "## The sets\n", sets_table(results), "## The best F1 by the verdicts of people\n", F1]
     parts += [f1_table(results), "## Recall at no more than one false match in a million\n", LOOSEST]
-    parts += [loosest_table(results), "## Means over the sets\n", MEANS, *curve_tables(means(results))]
+    parts += [loosest_table(results), "## Pairs that an index misses\n", ESTIMATES, estimates_table(results)]
+    parts += ["## Means over the sets\n", MEANS, *curve_tables(means(results))]
     for name, result in results.items():
         parts += [f"## {name}\n", *curve_tables(result["points"])]
     return "\n".join(parts)
@@ -44,6 +45,24 @@ of at most 1 means none.
 MEANS = """Recall is a mean over the sets with at least 20 pairs in the band; F is a mean over all sets but `licenses`.
 `plagiarism-short` and `petclinic-dom` are left out of both.
 """
+
+
+ESTIMATES = """Of the pairs of documents of all sets whose own estimate is at least so high, the share that the index finds.
+"""
+
+
+def estimates_table(results):
+    counts = {}
+    for result in results.values():
+        for point in result["points"]:
+            if "estimates" in point:
+                counted = counts.setdefault((point["method"], point["threshold"]), [0, 0])
+                counted[:] = [before + more for before, more in zip(counted, point["estimates"], strict=True)]
+    rows = [
+        [method, f"{threshold:g}", f"{wanted:,}", f"{met:,}", f"{100 * met / wanted:.1f} %" if wanted else "—"]
+        for (method, threshold), (wanted, met) in counts.items()
+    ]
+    return run.table(["index", "estimate", "pairs", "found", "share"], rows) + "\n"
 
 
 def methods(results):
