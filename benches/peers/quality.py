@@ -1,6 +1,7 @@
 """Measures how good fingerprints are on labelled documents, beside other libraries, and writes Markdown tables.
 
-    pip install -r benches/peers/requirements.txt
+    pip install -r benches/peers/requirements.txt -r benches/peers/requirements-today.txt
+    cargo install incrededup --version 0.3.1 --locked
     cargo build --release --features cli
     python benches/peers/quality.py --data FOLDER --output quality.md --plots plots
 
@@ -171,7 +172,8 @@ def by_datasketch(measures):
             index.insert(number, minhash)
     hashes = numpy.array(hashes)
     size = hashes.itemsize * text_peers.PERMUTATIONS
-    points = measures.measure("datasketch minhash", size, yardstick.similarities(text_peers.PERMUTATIONS), equal(hashes))
+    scale = yardstick.similarities(text_peers.PERMUTATIONS)
+    points = measures.measure("datasketch minhash", size, scale, equal(hashes))
     candidates = quality_stores.of_found(len(hashes), found)
     measured = measures.measure(f"datasketch LSH {LSH_SIMILARITY}", size, quality_stores.scale(), candidates)
     return points + quality_stores.with_estimates(measured, measures, equal(hashes), candidates)

@@ -57,7 +57,7 @@ def scale(least=0.0):
 
 
 def with_estimates(points, measures, estimates, found):
-    """Adds to some points how many pairs of documents have an estimate so high, and how many of them the index finds."""
+    """Adds to some points how many pairs have an estimate so high, and how many of them the index finds."""
     for point in points:
         if point["threshold"] in COUNTED:
             least = round(HASHES * point["threshold"] + 0.499)

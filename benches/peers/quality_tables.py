@@ -47,7 +47,8 @@ MEANS = """Recall is a mean over the sets with at least 20 pairs in the band; F 
 """
 
 
-ESTIMATES = """Of the pairs of documents of all sets whose own estimate is at least so high, the share that the index finds.
+ESTIMATES = """Of the pairs of documents of all sets whose own estimate is at least so high, the share that the index
+finds.
 """
 
 

@@ -1,4 +1,4 @@
-"""Kills the indexes on disk of `today.py` while they take documents, opens them from a second process, and prints tables.
+"""Kills the indexes on disk of `today.py` while they take documents, and opens them from a second process.
 
     python benches/peers/today_kills.py --kills 20
 
@@ -7,17 +7,18 @@ by SIGKILL, with all processes that it started, at a random moment. Then another
 the documents in it, and a third goes on behind the last batch that was answered, as a client would that knows no more
 than its answers. At the end:
 
-  cannot be opened  the folder cannot be opened, or the peer cannot go on in it.
+  cannot be opened  kills after which the folder cannot be opened, or the peer cannot go on in it.
   lost              documents that had been answered, and are not there after the kill.
   there in part     kills after which a part of a batch is there, and not all of it.
   doubled           documents that are there twice at the end, because their batch had been stored and not answered.
   missing           documents that are not there at the end.
-  other answers     documents whose answer differs from that of a run without a kill.
+  other answers     documents that have an earlier one near in a run with a kill and none in a run without, or the other
+                    way round.
 
 A kill leaves what the system has in memory, so it says nothing of a loss of power. How often a peer asks the system to
 write to the disk is counted by strace, if that is installed, over ten batches.
 
-Then a second process: it opens what the first has open and is filling, once to list it and once to add other documents.
+Then a second process, while the first fills what it has open, and after that: once it lists it, once it adds others.
 """
 
 import argparse
@@ -98,13 +99,16 @@ def looked(peer, folder, texts, options):
     """The documents that are there, or the error."""
     done = subprocess.run(command("look", peer, folder, texts, options), capture_output=True, text=True)
     if done.returncode:
-        return None, last_line(done.stderr)
+        return None, reason(done.stderr)
     return json.loads(done.stdout.splitlines()[-1]), None
 
 
-def last_line(text):
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return re.sub(r", /.*$", "", lines[-1])[:160] if lines else "no message"
+def reason(text):
+    """The line that tells what failed: the last one that names an error, or the last one."""
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in text.strip().splitlines()]
+    lines = [line for line in lines if line] or ["no message"]
+    named = [line for line in lines if re.search(r"error|cannot|fail|already", line, re.IGNORECASE)]
+    return re.sub(r"\S*/\S*/\S*", "PATH", (named or lines)[-1])[:160]
 
 
 def one_kill(peer, texts, expected, seconds, options):
@@ -120,7 +124,7 @@ def one_kill(peer, texts, expected, seconds, options):
             [*filling, "--begin", str(len(answers))], capture_output=True, text=True, start_new_session=True
         )
         if again.returncode:
-            return {"answered": len(answers), "error": last_line(again.stderr)}
+            return {"answered": len(answers), "error": reason(again.stderr)}
         answers |= filled(again.stdout.splitlines(keepends=True))
         end, error = looked(peer, folder, texts, options)
         if error:
@@ -181,8 +185,9 @@ def second(peer, texts, options):
     """What a second process sees and does while the first adds documents."""
     half = options.documents // 2
     with tempfile.TemporaryDirectory(prefix=f"kills-{peer}-", dir=options.directory) as folder:
-        fill = command("fill", peer, folder, texts, options, "--end", half)
-        first = subprocess.Popen(fill, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        fill = command("fill", peer, folder, texts, options, "--end", half, "--hold")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        first = subprocess.Popen(fill, **pipes, text=True)
         first.stdout.readline()
         there, error = looked(peer, folder, texts, options)
         reads = f"error: {error}" if error else f"sees {len(there)} documents"
@@ -190,10 +195,10 @@ def second(peer, texts, options):
         other = subprocess.run(more, capture_output=True, text=True)
         _, said = first.communicate()
         end, error = looked(peer, folder, texts, options)
-        writes = f"error: {last_line(other.stderr)}" if other.returncode else "adds"
-        ends = f"error: {last_line(said)}" if first.returncode else "ends well"
+        writes = f"error: {reason(other.stderr)}" if other.returncode else "adds"
+        ends = f"error: {reason(said)}" if first.returncode else "ends well"
         answered = len(filled(other.stdout.splitlines(keepends=True)))
-        count = error or f"{len(set(end))} of {half + answered}"
+        count = error or f"{len(set(end))}, answered {half + answered}"
         return [peer, reads, writes, ends, count]
 
 
@@ -216,7 +221,8 @@ def main():
     columns = ["peer", "kills", "cannot be opened", "lost", "there in part", "doubled", "missing", "other answers"]
     print(f"{options.documents} documents in batches of {options.batch}:\n")
     print(table([*columns, "syncs in ten batches"], rows))
-    print(f"\n{table(['peer', 'second process lists', 'second process adds', 'the first', 'there at the end'], others)}")
+    columns = ["peer", "second process lists", "second process adds", "the first", "there at the end"]
+    print(f"\n{table(columns, others)}")
     for peer, seen in results.items():
         for error, times in collections.Counter(it["error"] for it in seen if it["error"]).items():
             print(f"\n{peer}, {times} times: {error}")

@@ -5,15 +5,15 @@
     python benches/peers/today_peers.py look NAME FOLDER TEXTS
 
 `measure` prints one JSON object. `fill` adds documents, and writes a line after each batch whose answer has come.
-`look` opens what another process has left, and prints the numbers of the documents that are in it. TEXTS has a document
-in each line, as a JSON string; its number is that of the line.
+`look` opens what another process has left, and prints the numbers of the documents that are in it. TEXTS has a
+document in each line, as a JSON string; its number is that of the line.
 
 All peers store every document and tell of each whether an earlier one is near. How each is used:
 
 simdb       the Python package, with its defaults. A document is near by the defaults of simdb. Answers are durable.
 datasketch  `MinHashLSH` for a similarity of 0.7, 128 permutations, shingles of four words. In memory.
-rensa       `RMinHashLSH` for 0.7, 128 permutations in 16 bands, the same shingles. A candidate is near if the estimate is
-            at least 0.7. In memory.
+rensa       `RMinHashLSH` for 0.7, 128 permutations in 16 bands, the same shingles. A candidate is near if the
+            estimate is at least 0.7. In memory.
 lance       a dataset of Lance (`pylance`) with an index MINHASHLSH of shingles of four words, its other parameters as
             they are: 128 hashes in 16 bands. A batch is appended, the index is brought up to date, and each document of
             the batch is searched for. A single document is searched for and appended; the index is brought up to date
@@ -23,8 +23,8 @@ incrededup  the program, with a SQLite database of the documents, which it needs
             is a run of the program, for there is no other way to have it find a document. Near is its default:
             sequences of three characters with an estimate of at least 0.8. A document is near to an earlier one if
             `dupes` has it as a child. Keys are UUIDs in the order of the documents.
-sketchir    `store::UpdatableIndex` of the crate, by `src/bin/sketchir.rs`: 128 hashes in 16 bands, shingles of four words.
-            Near is an estimate of at least 0.7.
+sketchir    `store::UpdatableIndex` of the crate, by `src/bin/sketchir.rs`: 128 hashes in 16 bands, shingles of four
+            words. Near is an estimate of at least 0.7.
 """
 
 import argparse
@@ -38,6 +38,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
@@ -110,10 +111,16 @@ class Simdb(Peer):
     def add(self, batch):
         if len(batch) == 1:
             number, text = batch[0]
-            return [self.database.insert_if_new(str(number), text, on_match="link").is_duplicate]
-        pairs = ((str(number), text) for number, text in batch)
-        verdicts = self.database.insert_many_if_new(pairs, on_match="link", batch=len(batch))
-        return [verdict.is_duplicate for verdict in verdicts]
+            verdicts = [self.database.insert_if_new(str(number), text, on_match="link", limit=ANSWERS)]
+        else:
+            pairs = ((str(number), text) for number, text in batch)
+            several = {"on_match": "link", "batch": len(batch), "limit": ANSWERS}
+            verdicts = self.database.insert_many_if_new(pairs, **several)
+        # A batch that is given again after a kill may meet later documents, its own.
+        return [
+            any(int(match.key) < number for match in verdict.matches)
+            for (number, _), verdict in zip(batch, verdicts, strict=True)
+        ]
 
     def near(self, text):
         return {int(match.key) for match in self.database.query(text, limit=ANSWERS)}
@@ -258,7 +265,8 @@ class Lance(Peer):
         return [] if self.dataset is None else self.dataset.to_table(columns=["number"])["number"].to_pylist()
 
     def settle(self):
-        self.dataset.optimize.compact_files()
+        # By default, deleted rows stay while they are a tenth or less.
+        self.dataset.optimize.compact_files(materialize_deletions_threshold=0.0)
         self.dataset.optimize.optimize_indices()
         self.dataset.cleanup_old_versions(older_than=datetime.timedelta(0))
 
@@ -276,8 +284,8 @@ class Incrededup(Peer):
         self.asked = self.ASKED
         self.documents = sqlite3.connect(folder / "documents.sqlite", isolation_level=None, timeout=60)
         self.documents.executescript(
-            "CREATE TABLE IF NOT EXISTS documents (id TEXT PRIMARY KEY, content TEXT NOT NULL, content_len INTEGER NOT NULL,"
-            " filename TEXT, is_parent INTEGER);"
+            "CREATE TABLE IF NOT EXISTS documents (id TEXT PRIMARY KEY, content TEXT NOT NULL,"
+            " content_len INTEGER NOT NULL, filename TEXT, is_parent INTEGER);"
             "CREATE TABLE IF NOT EXISTS dupes (child_id TEXT PRIMARY KEY, parent_id TEXT NOT NULL,"
             " jaccard_similarity REAL NOT NULL, size_difference INTEGER NOT NULL, size_difference_pct REAL NOT NULL);"
             "CREATE INDEX IF NOT EXISTS idx_documents_is_parent ON documents(is_parent);"
@@ -288,7 +296,7 @@ class Incrededup(Peer):
         return [*command, "--min-content-len", "0", "--workers", "2"]
 
     def run(self):
-        with open(self.folder / "messages.txt", "wb") as messages:
+        with tempfile.TemporaryFile(dir=self.folder) as messages:
             process = subprocess.Popen(self.command(), stdout=messages, stderr=messages)
             while process.poll() is None:
                 try:
@@ -296,8 +304,9 @@ class Incrededup(Peer):
                 except (OSError, StopIteration):
                     break
                 time.sleep(0.002)
-        if process.wait():
-            raise SystemExit((self.folder / "messages.txt").read_text(errors="replace").strip().splitlines()[-1])
+            if process.wait():
+                messages.seek(0)
+                raise SystemExit(messages.read().decode(errors="replace").strip())
 
     def put(self, batch):
         rows = [(str(uuid.UUID(int=number)), text, len(text.encode())) for number, text in batch]
@@ -356,8 +365,11 @@ class Sketchir(Peer):
 
     def ask(self, name, lines):
         lines = [line.replace("\n", " ") for line in lines]
-        self.process.stdin.write("\n".join([f"{name} {len(lines)}", *lines]) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write("\n".join([f"{name} {len(lines)}", *lines]) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
         answer = self.process.stdout.readline()
         if not answer:
             raise SystemExit(f"sketchir ended with code {self.process.wait()}")
@@ -444,19 +456,25 @@ def measure(options):
     peer.settle()
     report["sizes"].append(sizes(peer))
     gone = [int(it) for it in options.delete.split(",")]
-    asked = [text for number, text in texts_of(options.texts) if number in set(gone)][: options.ask]
-    if not all(number in near for number, near in zip(gone, peer.found(asked))):
-        report["lost"] = sum(number not in near for number, near in zip(gone, peer.found(asked)))
+    wanted = gone[: options.ask]
+    texts = {number: text for number, text in texts_of(options.texts) if number in wanted}
+    asked = [texts[number] for number in wanted]
+    report["found"] = still_found(peer, wanted, asked)
     begin = time.monotonic()
     peer.delete(gone)
     report["delete_seconds"] = time.monotonic() - begin
-    report["still_found"] = sum(number in near for number, near in zip(gone, peer.found(asked)))
+    report["still_found"] = still_found(peer, wanted, asked)
     report["sizes"].append(sizes(peer))
     peer.settle()
-    report["still_found_settled"] = sum(number in near for number, near in zip(gone, peer.found(asked)))
+    report["still_found_settled"] = still_found(peer, wanted, asked)
     report["sizes"].append(sizes(peer))
     peer.close()
     print(json.dumps(report))
+
+
+def still_found(peer, numbers, texts):
+    """How many of the documents are near to their own texts."""
+    return sum(number in near for number, near in zip(numbers, peer.found(texts), strict=True))
 
 
 def sizes(peer):
@@ -468,6 +486,8 @@ def fill(options):
     documents = itertools.islice(texts_of(options.texts), options.begin, options.end)
     for batch in batches(documents, options.batch):
         print(json.dumps([[number for number, _ in batch], peer.add(batch)]), flush=True)
+    if options.hold:
+        sys.stdin.read()
     peer.close()
 
 
@@ -489,6 +509,7 @@ def main():
     parser.add_argument("--ask", type=int, default=20, help="of how many of these it is asked whether they are found")
     parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--end", type=int)
+    parser.add_argument("--hold", action="store_true", help="keep it open until the standard input ends")
     options = parser.parse_args()
     {"measure": measure, "fill": fill, "look": look}[options.what](options)
 

@@ -35,7 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut lines = BufReader::new(stdin()).lines();
     while let Some(command) = lines.next() {
         let command = command?;
-        let (name, count) = command.split_once(' ').ok_or("a command without a number")?;
+        let (name, count) = command
+            .split_once(' ')
+            .ok_or("a command without a number")?;
         let mut given = Vec::new();
         for _ in 0..count.parse::<usize>()? {
             given.push(lines.next().ok_or("the input ends too early")??);
@@ -48,7 +50,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn answered(index: &mut UpdatableIndex, name: &str, given: &[String]) -> Result<Value, Box<dyn Error>> {
+fn answered(
+    index: &mut UpdatableIndex,
+    name: &str,
+    given: &[String],
+) -> Result<Value, Box<dyn Error>> {
     match name {
         "add" => {
             let mut documents = Vec::new();
