@@ -95,6 +95,9 @@ pub mod sql {
 #[doc = include_str!("../docs/format.md")]
 pub mod format {}
 
+#[doc = include_str!("../docs/schemes.md")]
+pub mod schemes {}
+
 /// The examples of the guide are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/guide.md")]

@@ -17,55 +17,20 @@ use crate::sketch::{Sketch, SketchSize};
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
 /// any number of threads.
 ///
-/// The steps of all text schemes, [`Scheme::Simhash1`], [`Scheme::Simhash2`], [`Scheme::Minwise1`],
-/// [`Scheme::MinwiseShort1`] and [`Scheme::Content1`]:
+/// The steps, of which [`schemes`](crate::schemes) has every byte:
 ///
-/// 1. Of HTML, the visible text: no markup, comments, scripts or styles, and nothing of the head. `content-1`
-///    takes only the main content of it: the longest run of blocks with many words and few links, and the runs
-///    with at least half as many words. Of a page without such a run it takes all but the menus.
-/// 2. Normalisation, by Unicode 17.0.0. What that version does not have stays as it is, and nothing is composed or
-///    sorted across it.
-///    * Characters that nobody sees are dropped: Default_Ignorable_Code_Point, but for the zero-width space U+200B;
-///      and the stretching U+0640 and U+07FA.
-///    * Normalisation form KD.
-///    * Full case folding (status C and F of `CaseFolding.txt`), and ı to i.
-///    * U+0307 is dropped behind i and j, and U+0300 to U+0304, U+0306, U+0308, U+0311, U+0313, U+0314 and U+0342
-///      behind U+0370 to U+03FF. Behind a letter are the marks up to the next character that is no mark.
-///    * Letters with two codes become one, in hexadecimal: 326 becomes 327; 649 and 6CC 64A; 6A9 643; 6BE, 6C1 and
-///      6D5 647; 6C3 629; 6F0 to 6F9 660 to 669; 5F0 5D5 5D5; 5F1 5D5 5D9; 5F2 5D9 5D9; 9CE 9A4 9CD; and D54, D55,
-///      D56, D7A, D7B, D7C, D7D, D7E, D7F become D2E, D2F, D34, D23, D28, D30, D32, D33, D15, each with D4D behind it.
-///    * Normalisation form C.
-/// 3. Tokens. A mark is what has the Word_Break property Extend, and belongs to the token before it. All else is by
-///    its first character, which is alphabetic or of the general category Number, and none of U+02B9 to U+02BF,
-///    U+02C8, U+02EE, U+07F4, U+07F5, U+A78B and U+A78C, which are apostrophes. If its Word_Break is Other, as in
-///    scripts without spaces (Chinese, Thai, …), it is a token. If that is Katakana, the token is the run of such
-///    characters, else the run of the others. Everything else parts tokens: spaces, symbols, punctuation. A text of
-///    less than [`min_tokens`](Self::min_tokens) tokens is too short to judge. So is one of *n* tokens that has *v*
-///    different ones, if *v*⁴ is less than 2 *n*, and the text has a quarter or more of the *v*⁴ runs of four tokens.
-///
-/// Then `simhash-1`:
-///
-/// 4. Features: each token. In scripts without spaces, where tokens are single characters, each token with the one
-///    that follows.
-/// 5. Each distinct feature votes for the bits that are one in its xxh3 hash, and against the others. Its
-///    weight is one more than the binary logarithm, rounded down, of the number of times it occurs.
-/// 6. A bit is one if more weight is for it than against it.
-///
-/// Or `simhash-2`:
-///
-/// 4. Features: each token with the one that follows. Where the first is of a script without spaces, with the
-///    two that follow. How often a feature occurs does not count.
-/// 5. Each distinct feature votes for or against one bit, which its hash chooses. The features vote again, with
-///    other hashes, on the bits that are still without a vote.
-/// 6. A bit is one if more votes are for it than against it.
-///
-/// Or `minwise-1`, `minwise-short-1` and `content-1`:
-///
-/// 4. Features: those of `simhash-2`.
-/// 5. There are 64 bins. The hash of a feature chooses one of them, and the least hash in a bin is its sample.
-///    Features are thrown again, with other hashes, into the bins that are still empty.
-/// 6. Each bit is one bit of the sample of its bin. So texts whose features have the Jaccard similarity J
-///    differ in about 32 (1 - J) bits.
+/// 1. Of HTML, the visible text. [`Scheme::Content1`] takes only the main content.
+/// 2. Normalisation, by Unicode 17.0.0: what nobody sees goes, compatible forms, capitals and small letters become one,
+///    and so do letters with two codes.
+/// 3. Tokens: words, and single characters of scripts that put no spaces between words. A text of less than
+///    [`min_tokens`](Self::min_tokens) tokens is too short to judge, and so is one of few different tokens in nearly
+///    every order.
+/// 4. Features, each with a hash: of [`Scheme::Simhash1`] the tokens, of the others each token with the one that
+///    follows. In scripts without spaces, they are one token longer.
+/// 5. Bits. In `simhash-1` each distinct feature votes for or against every bit, with a weight that grows with the
+///    logarithm of its count. In `simhash-2` it votes for or against one bit, which its hash chooses. In `minwise-1`,
+///    `minwise-short-1` and `content-1` each bit is one of a sample of the features. So texts whose features have the
+///    Jaccard similarity J differ in about 32 (1 - J) bits.
 ///
 /// `docs/benchmarks.md` says what this finds and misses on labelled texts.
 ///

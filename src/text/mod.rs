@@ -25,6 +25,8 @@ mod simhash;
 mod unicode;
 #[cfg(feature = "ingest")]
 mod unit;
+#[cfg(all(test, feature = "text"))]
+mod vectors_tests;
 
 #[cfg(feature = "text")]
 pub use fingerprinter::Fingerprinter;

@@ -28,7 +28,7 @@ pub(super) enum Property {
 pub(super) enum Class {
     /// It parts words: a space, a symbol, punctuation, an apostrophe also where Unicode has it as a letter.
     Parting,
-    /// It belongs to the letter before it: Word_Break is Extend.
+    /// It belongs to the letter before it: Word_Break is Extend, or Format, of which most are dropped.
     Mark,
     /// A letter or a number of a script with spaces between words.
     Word,

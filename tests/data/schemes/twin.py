@@ -1,0 +1,185 @@
+"""A twin of the schemes, written after docs/schemes.md. It makes all of vectors.jsonl, but for the texts of pages.
+
+    python tests/data/schemes/twin.py
+
+It needs Python 3.11 or later and xxhash, and takes the properties of characters from the table of the schemes. A text
+may have characters that the Unicode of Python does not know only if nothing of them decomposes or composes.
+"""
+
+import bisect
+import collections
+import itertools
+import json
+import pathlib
+import re
+import sys
+import unicodedata
+
+from xxhash import xxh3_64_intdigest as xxh3
+
+HERE = pathlib.Path(__file__).resolve().parent
+RUNS = (HERE.parents[2] / "src/text/unicode/ranges.rs").read_text("utf-8").partition("RUNS")[2].partition("];")[0]
+RUNS = [int(number, 16) for number in re.findall("0x([0-9A-F]+)", RUNS)]
+PARTING, MARK, WORD, KATAKANA, SINGLE = range(5)
+DROPPED, ASSIGNED = 0x08, 0x40
+
+SHINGLE_SEED = 0x73696D6462007301
+SEEDS = {"simhash-1": 0x73696D6462000001, "simhash-2": 0x73696D6462000005, "content-1": 0x73696D6462000003}
+SEEDS |= dict.fromkeys(("minwise-1", "minwise-short-1"), 0x73696D6462000002)
+
+VIRAMA = "\u0d4d"
+FOLDS = {"ı": "i", "\u0326": "\u0327", "ى": "ي", "ی": "ي", "ک": "ك", "ھ": "ه", "ہ": "ه", "ە": "ه", "ۃ": "ة"}
+FOLDS |= {chr(0x6F0 + digit): chr(0x660 + digit) for digit in range(10)}
+FOLDS |= {"װ": "וו", "ױ": "וי", "ײ": "יי", "ৎ": "\u09a4\u09cd"}
+FOLDS |= {old: new + VIRAMA for old, new in zip("ൔൕൖൺൻർൽൾൿ", "മയഴണനരലളക")}
+LOST_ON_GREEK = "\u0300\u0301\u0302\u0303\u0304\u0306\u0308\u0311\u0313\u0314\u0342"
+
+
+def properties(character):
+    """What the table says of a character."""
+    return RUNS[bisect.bisect(RUNS, ord(character) << 8 | 0xFF) - 1] & 0xFF
+
+
+def kind(character):
+    return properties(character) & 0x07
+
+
+def is_lost(mark, letter):
+    return letter in ("i", "j") and mark == "\u0307" or "\u0370" <= letter <= "\u03ff" and mark in LOST_ON_GREEK
+
+
+def folded(piece):
+    """A piece of a text without characters that the version of Unicode does not have."""
+    letter, result = "", ""
+    for character in unicodedata.normalize("NFKD", "".join(c for c in piece if not properties(c) & DROPPED)):
+        if properties(character) & DROPPED or letter and kind(character) == MARK and is_lost(character, letter):
+            continue
+        fold = FOLDS.get(character) or character.casefold()
+        letter = fold[0] if kind(fold[0]) != MARK else letter
+        result += fold
+    return unicodedata.normalize("NFC", result)
+
+
+def normalised(text):
+    pieces = itertools.groupby(text, key=lambda character: bool(properties(character) & (ASSIGNED | DROPPED)))
+    return "".join(folded(piece) if is_known else "".join(piece) for is_known, piece in pieces)
+
+
+def tokens(text):
+    """The tokens of a normalised text."""
+    found, before = [], PARTING
+    for character in text:
+        now = kind(character)
+        if now == MARK and before == PARTING:
+            continue
+        if now == MARK or now == before != SINGLE and now != PARTING:
+            found[-1] += character
+            continue
+        if now != PARTING:
+            found.append(character)
+        before = now
+    return found
+
+
+def is_too_short(words, least):
+    orders, runs = len(set(words)) ** 4, set(zip(words, words[1:], words[2:], words[3:]))
+    return len(words) < least or orders < 2 * len(words) and 4 * len(runs) >= orders
+
+
+def number_bytes(*numbers):
+    return b"".join(number.to_bytes(8, "little") for number in numbers)
+
+
+def features(words, scheme):
+    """The hash of each feature, as often as it occurs."""
+    seed = SEEDS[scheme]
+    for place, word in enumerate(words):
+        length = (3 if kind(word[0]) == SINGLE else 2) - (scheme == "simhash-1")
+        if len(some := words[place : place + length]) == length:
+            hashes = (xxh3(token.encode(), seed) for token in some)
+            yield xxh3(" ".join(some).encode() if scheme == "simhash-1" else number_bytes(*hashes), seed)
+
+
+def first_thrown(hashes, bins, seed):
+    """For each bin, the features of the first round that throws any there: the hash of the round, and the feature."""
+    found = [[] for _ in range(bins)]
+    for number in range(2 * bins):
+        if [] not in found:
+            break
+        thrown = [[] for _ in range(bins)]
+        for feature in hashes:
+            value = xxh3(number_bytes(feature), (seed + number) % 2**64) if number else feature
+            thrown[value * bins >> 64 if number < bins else number - bins].append((value, feature))
+        found = [before or now for before, now in zip(found, thrown)]
+    return found
+
+
+def bits(values):
+    return sum(value << place for place, value in enumerate(values))
+
+
+def minwise(hashes, bins, seed):
+    """Bit i is the sample of bin i."""
+    turned = [[value * bins % 2**64 | value * bins >> 64 for value, _ in bin] for bin in first_thrown(hashes, bins, seed)]
+    return bits(min(values) // bins % 2 for values in turned)
+
+
+def fingerprint(weights, units, scheme):
+    """Of features by their hashes, each with its weight; minwise samples are of the units."""
+    if scheme == "simhash-1":
+        votes = [[weight * (hash >> bit & 1 or -1) for hash, weight in weights.items()] for bit in range(64)]
+    elif scheme == "simhash-2":
+        bins = first_thrown(weights, 64, SEEDS[scheme])
+        votes = [[weights[feature] * (value & 1 or -1) for value, feature in bin] for bin in bins]
+    else:
+        return f"{minwise(units, 64, SEEDS[scheme]):016x}"
+    return f"{bits(sum(bit) > 0 for bit in votes):016x}"
+
+
+def sketches(hashes):
+    made = {f"sketch{size}": minwise(hashes, 8 * size, SHINGLE_SEED).to_bytes(size, "little").hex() for size in (16, 32)}
+    return made | {"shingles": len(hashes)}
+
+
+def of_text(text, schemes):
+    plain = normalised(text)
+    words, prints, shingles = tokens(plain), {}, set()
+    for scheme in schemes:
+        prints[scheme] = None
+        if not is_too_short(words, 4 if scheme == "minwise-short-1" else 8):
+            counts = collections.Counter(features(words, scheme))
+            weights = {hash: count.bit_length() if scheme == "simhash-1" else 1 for hash, count in counts.items()}
+            prints[scheme] = fingerprint(weights, weights, scheme)
+            hashes = [xxh3(word.encode(), SHINGLE_SEED) for word in words]
+            shingles = {xxh3(number_bytes(*hashes[i : i + 4]), SHINGLE_SEED) for i in range(len(words) - 3)}
+    return {"normalised": plain, "tokens": words, "fingerprints": prints} | (sketches(shingles) if shingles else {})
+
+
+def of_features(features, scheme):
+    weights = collections.Counter()
+    for feature, weight in features:
+        weights[xxh3(feature.encode(), SEEDS[scheme])] += max(1, int(weight * 16 + 0.5))
+    if len(weights) < (4 if scheme == "minwise-short-1" else 8):
+        return {"fingerprints": {scheme: None}}
+    units = [number_bytes(hash) + unit.to_bytes(4, "little") for hash in weights for unit in range(weights[hash])]
+    own = [xxh3(unit, SEEDS[scheme]) for unit in units]
+    shingles = {xxh3(unit, SHINGLE_SEED) for unit in units}
+    return {"fingerprints": {scheme: fingerprint(weights, own, scheme)}} | sketches(shingles)
+
+
+def main():
+    lines = (HERE / "vectors.jsonl").read_text("utf-8").splitlines()
+    differing = 0
+    for number, vector in enumerate(map(json.loads, lines), 1):
+        schemes = list(vector["fingerprints"])
+        made = of_text(vector["text"], schemes) if "text" in vector else of_features(vector["features"], *schemes)
+        for name in made | {name: vector.get(name) for name in ("sketch16", "sketch32", "shingles")}:
+            if made.get(name) != vector.get(name):
+                print(f"vector {number}, {vector['about']}: {name} is {made.get(name)}, not {vector.get(name)}")
+                differing += 1
+    print(f"{len(lines)} vectors, {differing} values differ")
+    return min(differing, 1) if lines else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
