@@ -16,6 +16,7 @@ use crate::unix_seconds::UnixSeconds;
 /// | fingerprint | 64 bits | `None`: the text was too short to judge, and nothing matches it |
 /// | sketch | 16 or 32 bytes, the size that the database has | `None`: nothing can be said of its similarity |
 /// | seen | Unix seconds, in the years -9999 to 9999 | the time of [`Document::new`] |
+/// | repeats | how often it was seen again, up to [`MAX_REPEATS`](Self::MAX_REPEATS) | 0 |
 /// | rank | up to [`MAX_RANKS`](Self::MAX_RANKS) numbers, compared in order | empty |
 /// | scope | text of up to [`MAX_SCOPE_BYTES`](Self::MAX_SCOPE_BYTES) bytes | empty |
 /// | payload | up to [`MAX_PAYLOAD_BYTES`](Self::MAX_PAYLOAD_BYTES) bytes | empty |
@@ -39,6 +40,7 @@ pub struct Document {
     fingerprint: Option<Fingerprint>,
     sketch: Option<Sketch>,
     seen: UnixSeconds,
+    repeats: u32,
     rank: Vec<i64>,
     scope: String,
     payload: Vec<u8>,
@@ -53,6 +55,8 @@ impl Document {
     pub const MAX_PAYLOAD_BYTES: usize = 60_000;
     /// The most numbers a rank can have.
     pub const MAX_RANKS: usize = 4;
+    /// The greatest count of repeats. A count that would be greater stays at this.
+    pub const MAX_REPEATS: u64 = u32::MAX as u64;
 
     /// A document seen now, without rank, scope or payload. A fingerprint of `None` says that the text is
     /// too short to judge.
@@ -62,6 +66,7 @@ impl Document {
             fingerprint: fingerprint.into(),
             sketch: None,
             seen: UnixSeconds::now(),
+            repeats: 0,
             rank: Vec::new(),
             scope: String::new(),
             payload: Vec::new(),
@@ -81,6 +86,16 @@ impl Document {
     #[must_use]
     pub fn with_seen(mut self, seen: impl Into<UnixSeconds>) -> Self {
         self.seen = seen.into();
+        self
+    }
+
+    /// Sets how often the document was seen again. A number above [`MAX_REPEATS`](Self::MAX_REPEATS) becomes that.
+    /// Default: 0.
+    ///
+    /// [`Policy::touch`](crate::Policy::touch) and [`WriteTxn::touch`](crate::WriteTxn::touch) count it.
+    #[must_use]
+    pub fn with_repeats(mut self, repeats: u64) -> Self {
+        self.repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
         self
     }
 
@@ -124,6 +139,11 @@ impl Document {
     /// When the document was seen, in Unix seconds.
     pub fn seen(&self) -> i64 {
         self.seen.unchecked()
+    }
+
+    /// How often the document was seen again: 0 if it was seen once.
+    pub fn repeats(&self) -> u64 {
+        self.repeats.into()
     }
 
     /// The worth of the document beside its duplicates.
@@ -193,6 +213,7 @@ impl fmt::Debug for Document {
             .field("fingerprint", &self.fingerprint)
             .field("sketch", &self.sketch)
             .field("seen", &self.seen())
+            .field("repeats", &self.repeats)
             .field("rank", &self.rank)
             .field("scope", &self.scope)
             .field("payload_bytes", &self.payload.len())
@@ -260,6 +281,14 @@ mod tests {
             })
         ));
         Ok(())
+    }
+
+    #[test]
+    fn a_count_of_repeats_ends_at_the_greatest() {
+        let counted = |repeats: u64| document(b"k").with_repeats(repeats).repeats();
+        assert_eq!(document(b"k").repeats(), 0);
+        assert_eq!([0, 7, u64::MAX].map(counted), [0, 7, Document::MAX_REPEATS]);
+        assert_eq!(counted(Document::MAX_REPEATS + 1), Document::MAX_REPEATS);
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub(crate) struct SourceRecord {
     pub(crate) numbers: Numbers,
     /// The numbers of the documents that were stored while it was read before, from its beginning.
     pub(crate) earlier: Numbers,
+    /// The number of its first records that were counted as repeats of others, or would have been. When it is read
+    /// again, they are not counted once more.
+    pub(crate) counted: u64,
 }
 
 impl Source {

@@ -56,9 +56,22 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     on_duplicate: OnMatch,
 
-    /// The nearest of a document that is not stored counts as seen then
+    /// How many near documents are kept; needs skip or replace
     ///
-    /// It counts as seen when that document was seen, if that is later
+    /// A document is stored as long as fewer than N stored ones are near to it; needs `--on-duplicate skip` or
+    /// `replace`
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = positive_count::<usize>,
+        allow_negative_numbers = true
+    )]
+    keep: usize,
+
+    /// A document that is not stored is counted in its nearest
+    ///
+    /// The nearest counts as seen once more (`repeats`), and when that document was seen, if that is later
     #[arg(long)]
     touch: bool,
 
@@ -179,7 +192,7 @@ impl Arguments {
 
     /// The records of the inputs, which are not read yet.
     fn records(&self, output: &Output) -> Result<Records, Failure> {
-        self.ensure_touch_has_effect()?;
+        self.ensure_used()?;
         let records = output
             .console()
             .records(&self.inputs, self.reading.options())?;
@@ -345,16 +358,26 @@ fn ingest(
 }
 
 impl Arguments {
-    /// Refuses to touch what would never be touched.
-    fn ensure_touch_has_effect(&self) -> Result<(), Failure> {
-        match self.on_duplicate {
-            OnMatch::Link if self.touch => Err(
+    /// Refuses to touch what would never be touched, and to keep some where all are kept.
+    fn ensure_used(&self) -> Result<(), Failure> {
+        if self.on_duplicate != OnMatch::Link {
+            return Ok(());
+        }
+        if self.touch {
+            return Err(
                 "--touch is for `--on-duplicate skip` and `--on-duplicate replace`: by default every document is \
                  stored, and nothing is touched"
                     .into(),
-            ),
-            _ => Ok(()),
+            );
         }
+        if self.keep > 1 {
+            return Err(
+                "--keep is for `--on-duplicate skip` and `--on-duplicate replace`: by default every document is \
+                 stored, however many are near to it"
+                    .into(),
+            );
+        }
+        Ok(())
     }
 
     /// The options that a database keeps for ever. An existing one must have been created with the same. The distance
@@ -421,6 +444,7 @@ impl Arguments {
         let mut policy = Policy::new(self.on_duplicate)
             .near(&self.bounds)
             .limit(self.limit)
+            .keep(self.keep)
             .touch(self.touch);
         if let Some(verification) = verification.cloned() {
             policy = policy.verify(move |document, stored| {

@@ -31,7 +31,9 @@ use super::verbs::{LiveDatabase, Verb};
 pub(crate) mod hostile;
 
 /// The version of the dump format. It is independent of the version of the file format.
-const DUMP_VERSION: u32 = 2;
+const DUMP_VERSION: u32 = 3;
+/// The oldest version that is read. Its documents have no count of repeats.
+const OLDEST_DUMP_VERSION: u32 = 2;
 
 #[derive(clap::Args)]
 pub(super) struct DumpArguments {
@@ -82,6 +84,8 @@ struct Line {
     #[serde(default)]
     too_short: bool,
     seen: i64,
+    #[serde(default)]
+    repeats: u64,
     #[serde(default)]
     rank: Vec<i64>,
     #[serde(default)]
@@ -232,11 +236,12 @@ fn header(lines: &mut Lines) -> Result<Header, Error> {
         }
     };
     let version = header.simdb_dump;
-    if version == DUMP_VERSION {
+    if (OLDEST_DUMP_VERSION..=DUMP_VERSION).contains(&version) {
         return Ok(header);
     }
-    let reason =
-        format!("it is a dump of version {version}, and this release reads {DUMP_VERSION}");
+    let reason = format!(
+        "it is a dump of version {version}, and this release reads {OLDEST_DUMP_VERSION} to {DUMP_VERSION}"
+    );
     Err(lines.failed(&reason))
 }
 
@@ -270,6 +275,7 @@ fn document(line: &str, options: &CreateOptions) -> Result<Document, String> {
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch)
         .with_seen(line.seen)
+        .with_repeats(line.repeats)
         .with_rank(line.rank)
         .with_scope(line.scope)
         .with_payload(payload);

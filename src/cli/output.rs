@@ -206,6 +206,9 @@ pub(super) fn document_fields(document: &Document) -> Map<String, Value> {
     add_fingerprint(&mut object, document.fingerprint());
     add_sketch(&mut object, document.sketch());
     object.insert("seen".to_owned(), document.seen().into());
+    if document.repeats() > 0 {
+        object.insert("repeats".to_owned(), document.repeats().into());
+    }
     if !document.rank().is_empty() {
         object.insert("rank".to_owned(), document.rank().into());
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::near::{Failure, Filter, Near, Order, Verify};
 use crate::document::Document;
+use crate::error::{Error, Result};
 #[cfg(feature = "ingest")]
 use crate::source::Ignored;
 
@@ -19,7 +20,8 @@ pub enum OnMatch {
     Link,
     /// Do not store it.
     ///
-    /// Nothing is changed. A stored document of the same key stays too.
+    /// Nothing is changed, unless the policy [touches](Policy::touch) the nearest match. A stored document of the same
+    /// key stays too.
     Skip,
     /// Store it and delete its near-duplicates if its rank is above theirs, otherwise do not store it.
     ///
@@ -40,23 +42,54 @@ pub enum OnMatch {
 /// let two_days_ago = 1_700_000_000 - 2 * 86_400;
 /// let policy = Policy::skip().near(Near::within(2).since(two_days_ago));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pub(crate) on_match: OnMatch,
     pub(crate) touch: bool,
+    /// The number of near documents from which on a new one has to give way.
+    pub(crate) keep: usize,
+    /// Whether the new documents were given before, and counted then. So they add nothing to the repeats of others.
+    pub(crate) counted_before: bool,
     pub(crate) filter: Filter,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            on_match: OnMatch::default(),
+            touch: false,
+            keep: 1,
+            counted_before: false,
+            filter: Filter::default(),
+        }
+    }
 }
 
 impl Policy {
     /// The number of matches that a search has to find.
     pub(super) fn most_listed(&self) -> usize {
-        // With this policy a document has to outrank every match, not only the listed ones.
-        let least = usize::from(self.touch);
-        if self.on_match == OnMatch::Replace {
-            usize::MAX
-        } else {
-            self.filter.limit.max(least)
+        let least = match self.on_match {
+            OnMatch::Link => 0,
+            // So many have to be found, whatever is listed, to know whether there are fewer.
+            OnMatch::Skip => self.keep,
+            // A document is compared with all matches, not only with the listed ones.
+            OnMatch::Replace => usize::MAX,
+        };
+        self.filter.limit.max(least)
+    }
+
+    /// Refuses bounds that cannot be.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.keep {
+            0 => Err(Error::KeepNone),
+            _ => Ok(()),
         }
+    }
+
+    /// Whether a document that is not stored is counted in its nearest match.
+    #[cfg(feature = "ingest")]
+    pub(crate) fn counts(&self) -> bool {
+        self.touch && self.on_match != OnMatch::Link
     }
 
     /// Whether a least similarity or an order by it is asked for. So every document needs a sketch.
@@ -79,6 +112,8 @@ impl Policy {
     }
 
     /// Stores only documents without a match: [`OnMatch::Skip`].
+    ///
+    /// A document that is skipped leaves no trace. With [`touch`](Self::touch) it is counted.
     pub fn skip() -> Self {
         Self::new(OnMatch::Skip)
     }
@@ -130,15 +165,38 @@ impl Policy {
         self
     }
 
-    /// If a document is skipped, its nearest match counts as seen at the time of the document, if that is
+    /// If a document is skipped, its nearest match counts as seen once more, and at the time of the document, if that is
     /// later. Default: no.
     ///
     /// So a page that is met again and again stays in a window of time, and its near-duplicates are found as
-    /// long as they come. See [`WriteTxn::touch`](crate::WriteTxn::touch). The verdict has the match as it was
-    /// before.
+    /// long as they come. [`Document::repeats`] of the match tells how often that was: the document adds one, and what
+    /// it has been counted itself. With [`OnMatch::Replace`], a document that is stored takes over the counts of those
+    /// that are deleted for it, and one for each. See [`WriteTxn::touch`](crate::WriteTxn::touch). The verdict has the
+    /// match as it was before.
     #[must_use]
     pub fn touch(mut self, touch: bool) -> Self {
         self.touch = touch;
+        self
+    }
+
+    /// Up to so many of a group: a document is stored as long as fewer than this number of stored documents are near to
+    /// it, at least 1. Default: 1.
+    ///
+    /// * With [`OnMatch::Skip`], a document to which so many are near is not stored.
+    /// * With [`OnMatch::Replace`], it is stored if it outranks so many of them that this number is left with it. These
+    ///   are deleted, the ones of the least rank first. Of equal ones, the farthest goes first, and of equally far ones
+    ///   the one that is listed last.
+    /// * [`OnMatch::Link`] stores every document, whatever this says.
+    ///
+    /// What is near is said of each document for itself. So of a group in which not all are near to each other, more
+    /// documents may be stored.
+    ///
+    /// # Errors
+    ///
+    /// 0 is refused by [`Error::KeepNone`], when a document is inserted.
+    #[must_use]
+    pub fn keep(mut self, most: usize) -> Self {
+        self.keep = most;
         self
     }
 

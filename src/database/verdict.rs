@@ -117,11 +117,15 @@ impl WriteTxn {
     /// It is one step: of two duplicates the second always sees the first. The search sees what this
     /// transaction has written. A document without a fingerprint has no near-duplicates.
     ///
+    /// A document that takes the place of the stored one of its key is never counted as seen less often: of the two
+    /// counts of [`repeats`](Document::repeats), it gets the greater. So to insert it twice is to insert it once.
+    ///
     /// # Errors
     ///
     /// * [`Error::MaxDistance`](crate::Error::MaxDistance) for a max distance above 64,
     ///   [`Error::NotSeconds`](crate::Error::NotSeconds) for a time in another unit,
-    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1, and
+    ///   [`Error::MinSimilarity`](crate::Error::MinSimilarity) for a least similarity that is not 0 to 1,
+    ///   [`Error::KeepNone`](crate::Error::KeepNone) for a policy that keeps none, and
     ///   [`Error::NoSketch`](crate::Error::NoSketch) if the policy asks for a similarity and the document has a
     ///   fingerprint but no sketch. They change nothing.
     /// * [`Error::Verify`](crate::Error::Verify) if the function of [`Policy::verify`] fails. It changes nothing.
@@ -129,8 +133,8 @@ impl WriteTxn {
     ///
     /// # Cost
     ///
-    /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read.
-    /// All are read, up to the first that the document does not outrank.
+    /// That of a query and an insertion. With [`OnMatch::Replace`] not only the listed matches are read. All are read,
+    /// until as many are found as are kept that the document does not outrank.
     pub fn insert_if_new(&mut self, document: &Document, policy: &Policy) -> Result<Verdict> {
         self.writer.ensure_whole()?;
         let max_distance = self.checked_max_distance(document, policy)?;
@@ -288,6 +292,7 @@ impl WriteTxn {
     fn checked_max_distance(&self, document: &Document, policy: &Policy) -> Result<u32> {
         let settings = self.writer.reader().settings();
         settings.validate(document)?;
+        policy.check()?;
         Ok(policy.filter.bounds(document, settings)?.max_distance)
     }
 
@@ -316,6 +321,10 @@ impl WriteTxn {
         };
         match outcome {
             Outcome::Store => {
+                let repeats = repeats_when_stored(document, policy, own.as_ref(), &verdict.deleted);
+                let counted =
+                    (repeats != document.repeats()).then(|| document.clone().with_repeats(repeats));
+                let document = counted.as_ref().unwrap_or(document);
                 self.writer.put(document, own.as_ref())?;
                 if let Some((_, old)) = own {
                     verdict.change = Change::Replaced(old);
@@ -343,10 +352,15 @@ impl WriteTxn {
         }
         match policy.on_match {
             OnMatch::Link => return Ok(Outcome::Store),
-            OnMatch::Skip => {}
+            OnMatch::Skip => {
+                if !are_as_many(&self.writer, policy.keep, search, &verdict.matches)? {
+                    return Ok(Outcome::Store);
+                }
+            }
             OnMatch::Replace => {
-                if let Some(outranked) = outranked(&self.writer, document, search)? {
-                    for found in outranked {
+                let gone = giving_way(&self.writer, document, search, policy.keep)?;
+                if let Some(gone) = gone {
+                    for found in gone {
                         if !planted("a replaced document stays") {
                             self.writer.remove(&found)?;
                         }
@@ -359,7 +373,12 @@ impl WriteTxn {
         if policy.touch {
             let nearest = search.documents(self.writer.reader()).next()?;
             if let Some((_, nearest)) = nearest {
-                self.touch_found(&nearest, document.seen())?;
+                // A document that was counted before is counted in the nearest one.
+                let repeats = match policy.counted_before {
+                    true => 0,
+                    false => document.repeats().saturating_add(1),
+                };
+                self.touch_found(&nearest, document.seen(), repeats)?;
             }
         }
         Ok(Outcome::Skip)
@@ -467,21 +486,77 @@ impl<'a> NearNow<'a> {
     }
 }
 
-/// All matches, if the document outranks every one of them.
-fn outranked(
+/// How often a document was seen again that is stored: as often as the one of its key that it replaces. It stands also
+/// for those that are deleted for it, if the policy counts them.
+fn repeats_when_stored(
+    document: &Document,
+    policy: &Policy,
+    own: Option<&Numbered>,
+    deleted: &[Document],
+) -> u64 {
+    let of_own = own.map_or(0, |(_, old)| old.repeats());
+    let mut repeats = document.repeats().max(of_own);
+    if !policy.touch {
+        return repeats;
+    }
+    for deleted in deleted {
+        repeats = match policy.counted_before {
+            true => repeats.max(deleted.repeats()),
+            false => repeats.saturating_add(deleted.repeats() + 1),
+        };
+    }
+    repeats
+}
+
+/// Whether at least `keep` documents match.
+fn are_as_many(
+    writer: &Transaction,
+    keep: usize,
+    search: &Search<'_>,
+    matches: &Matches,
+) -> Result<bool> {
+    if matches.total() >= keep as u64 || matches.total_is_exact() {
+        return Ok(matches.total() >= keep as u64);
+    }
+    // With a time, a least similarity or a function that verifies, not all matches are counted.
+    let mut documents = search.documents(writer.reader());
+    let mut found = 0;
+    while found < keep && documents.next()?.is_some() {
+        found += 1;
+    }
+    Ok(found == keep)
+}
+
+/// The matches that are deleted for a document, so that `keep` are left with it. `None` if it does not outrank as many.
+///
+/// The ones of the least rank go, of equal ones the last first.
+fn giving_way(
     writer: &Transaction,
     document: &Document,
     search: &Search<'_>,
+    keep: usize,
 ) -> Result<Option<Vec<Numbered>>> {
     let mut outranked = Vec::new();
+    let mut others = 0;
     let mut documents = search.documents(writer.reader());
     while let Some((_, found)) = documents.next()? {
-        if !document.outranks(&found.1) {
+        if document.outranks(&found.1) {
+            outranked.push((outranked.len(), found));
+            continue;
+        }
+        others += 1;
+        // These alone are as many as are kept.
+        if others >= keep {
             return Ok(None);
         }
-        outranked.push(found);
     }
-    Ok(Some(outranked))
+    let surplus = (outranked.len() + others + 1).saturating_sub(keep);
+    outranked.sort_by(|(a, (_, one)), (b, (_, other))| one.rank().cmp(other.rank()).then(b.cmp(a)));
+    outranked.truncate(surplus);
+    outranked.sort_by_key(|(place, _)| *place);
+    Ok(Some(
+        outranked.into_iter().map(|(_, found)| found).collect(),
+    ))
 }
 
 /// What the last commit has that concerns a document to insert.

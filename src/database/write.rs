@@ -6,6 +6,7 @@ use super::near_search::NearWritten;
 use crate::document::{Document, validate_key};
 use crate::error::Result;
 use crate::metrics::Verdicts;
+use crate::planted::planted;
 use crate::source::{Reached, Source};
 use crate::store::{Numbered, Patience, Store, Transaction};
 use crate::unix_seconds::UnixSeconds;
@@ -47,6 +48,9 @@ impl WriteTxn {
 
     /// Stores a document, whatever it resembles, and returns the document of the same key that it
     /// replaces.
+    ///
+    /// It is stored as it is given, with its count of repeats. [`insert_if_new`](Self::insert_if_new) keeps that of the
+    /// old one.
     ///
     /// So a crawler can tell new pages, unchanged pages and changed pages apart.
     ///
@@ -128,11 +132,11 @@ impl WriteTxn {
         self.writer.reader().counters().next_document
     }
 
-    /// Says that the document of a key was seen at a later time, and whether there is such a document.
+    /// Says that the document of a key was seen again, and when, and whether there is such a document.
     ///
-    /// An earlier time changes nothing. So a page that was met again, but not stored, can stay in a window of
-    /// time. For matches of equal distance and fingerprint, the document then counts as the one that was
-    /// written last.
+    /// It is counted ([`Document::repeats`]), and its time becomes the later of the two. So a page that was met again,
+    /// but not stored, can stay in a window of time. For matches of equal distance and fingerprint, the document then
+    /// counts as the one that was written last.
     ///
     /// # Errors
     ///
@@ -158,7 +162,8 @@ impl WriteTxn {
     /// assert!(txn.touch("page", 200)?);
     /// assert!(!txn.touch("other page", 200)?);
     /// txn.commit()?;
-    /// assert_eq!(database.snapshot()?.get("page")?.map(|page| page.seen()), Some(200));
+    /// let page = database.snapshot()?.get("page")?;
+    /// assert_eq!(page.map(|page| (page.seen(), page.repeats())), Some((200, 1)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn touch(&mut self, key: impl AsRef<[u8]>, seen: impl Into<UnixSeconds>) -> Result<bool> {
@@ -167,18 +172,25 @@ impl WriteTxn {
         let Some(found) = self.writer.find_to_change(key.as_ref())? else {
             return Ok(false);
         };
-        self.touch_found(&found, seen)?;
+        self.touch_found(&found, seen, 1)?;
         Ok(true)
     }
 
-    pub(super) fn touch_found(&mut self, found: &Numbered, seen: i64) -> Result<()> {
-        if found.1.seen() >= seen {
-            return Ok(());
-        }
+    /// Says that a document was seen again so many times, and when.
+    pub(super) fn touch_found(&mut self, found: &Numbered, seen: i64, repeats: u64) -> Result<()> {
+        let (_, old) = found;
+        let repeats = match planted("a repeat is not counted") {
+            true => 0,
+            false => repeats,
+        };
+        let touched = old
+            .clone()
+            .with_seen(seen.max(old.seen()))
+            .with_repeats(old.repeats().saturating_add(repeats));
         // Under a new number. So documents stay nearly in the order of their times, and blocks of old ones
-        // can go as a whole.
-        self.writer
-            .put(&found.1.clone().with_seen(seen), Some(found))
+        // can go as a whole. Also if nothing has changed: a source that is read again takes as many numbers as before,
+        // by which it is told what of it has come.
+        self.writer.put(&touched, Some(found))
     }
 
     /// Notes how far a source was read. That becomes durable together with the documents of this transaction.

@@ -100,6 +100,7 @@ fn insert(
                 let named = Document::new(key, document.fingerprint())
                     .with_sketch(document.sketch().copied())
                     .with_seen(document.seen())
+                    .with_repeats(document.repeats())
                     .with_rank(document.rank())
                     .with_scope(document.scope())
                     .with_payload(document.payload());

@@ -214,6 +214,8 @@ pub enum Error {
         /// What was given.
         given: f64,
     },
+    /// A policy keeps none of a group: see [`Policy::keep`](crate::Policy::keep).
+    KeepNone,
     /// A document of a batch is out of bounds. So nothing of the batch was done.
     InBatch {
         /// Its index in the batch. The first document has the index 0.
@@ -404,6 +406,7 @@ impl Error {
             | Self::NoSketch
             | Self::SketchMissing { .. }
             | Self::MinSimilarity { .. }
+            | Self::KeepNone
             | Self::InBatch { .. }
             | Self::MaxDistance { .. }
             | Self::InvalidFingerprint { .. }

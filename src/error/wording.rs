@@ -158,6 +158,9 @@ impl fmt::Display for Error {
             Self::MinSimilarity { given } => {
                 write!(f, "a least similarity of {given} was given; 0 to 1 is possible, for example 0.7")
             }
+            Self::KeepNone => f.write_str(
+                "a policy that keeps up to 0 documents of a group would store none: keep at least 1, the first of each group",
+            ),
             Self::InBatch { index, .. } => {
                 write!(f, "document {index} of the batch, counted from 0, is out of bounds: nothing was done")
             }

@@ -1,6 +1,7 @@
 //! Takes records: all cores make documents of them, a few chunks ahead. Collects these in batches and commits each
 //! batch, together with the places up to which the inputs were read.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
@@ -173,10 +174,16 @@ impl<'i> Batches<'i> {
     }
 
     fn take_chunk(&mut self, chunk: Vec<Step>) -> Result<()> {
-        for step in chunk {
+        for mut step in chunk {
+            let was_counted = self.sources.was_counted(&step.position);
+            if was_counted != self.policy.counted_before {
+                // What waits was decided about otherwise.
+                self.insert()?;
+                self.policy.counted_before = was_counted;
+            }
             if step.position.is_last_line || step.position.is_again {
                 self.insert()?;
-                self.begin_line(&step)?;
+                self.begin_line(&mut step)?;
             }
             self.take(step)?;
         }
@@ -184,15 +191,16 @@ impl<'i> Batches<'i> {
     }
 
     /// Before a last line without a line end: what comes from here on is counted apart. Before a line that was one when
-    /// it was read before: what was stored of it goes, and counts for nothing.
-    fn begin_line(&mut self, step: &Step) -> Result<()> {
+    /// it was read before: what was stored of it goes, and counts for nothing. But how often it was seen again stays.
+    fn begin_line(&mut self, step: &mut Step) -> Result<()> {
         if step.position.is_last_line {
             self.note(false)?;
         }
         if step.position.is_again
-            && let Taken::Documents(Documents::Whole { document, .. }) = &step.taken
+            && let Taken::Documents(Documents::Whole { document, .. }) = &mut step.taken
+            && let Some(old) = self.transaction()?.delete(document.key())?
         {
-            self.transaction()?.delete(document.key())?;
+            *document = at_least_as_often(document, old.repeats());
         }
         Ok(())
     }
@@ -237,8 +245,8 @@ impl<'i> Batches<'i> {
     /// many.
     ///
     /// If the document of units is known, its old units are removed first. So no old unit is left, and none is a
-    /// near-duplicate of a new one. The head is written with that, before the units. All of that is in one
-    /// transaction.
+    /// near-duplicate of a new one. A new unit of the same fingerprint was seen again as often. The head is written with
+    /// that, before the units. All of that is in one transaction.
     fn take_documents(&mut self, documents: Documents, position: Position) -> Result<()> {
         let (head, count, judged, payload) = match documents {
             Documents::Whole { document, lines } => {
@@ -257,13 +265,20 @@ impl<'i> Batches<'i> {
                 payload,
             } => (head, count, judged, payload),
         };
+        let mut repeats = HashMap::new();
         if let Some(old) = self.transaction()?.find(head.key())? {
             // The same document may be among them.
             self.insert()?;
             let mut deleted = 0;
             let txn = self.transaction()?;
             for key in keys_of(&old) {
-                deleted += u64::from(txn.delete(key)?.is_some());
+                let Some(unit) = txn.delete(key)? else {
+                    continue;
+                };
+                deleted += 1;
+                if let Some(fingerprint) = unit.fingerprint() {
+                    repeats.insert(fingerprint, unit.repeats());
+                }
             }
             self.since.deleted += deleted;
         }
@@ -275,6 +290,10 @@ impl<'i> Batches<'i> {
         for mut unit in judged {
             if !payload.is_empty() {
                 unit = unit.with_payload(payload.as_slice());
+            }
+            let fingerprint = unit.fingerprint();
+            if let Some(before) = fingerprint.and_then(|bits| repeats.remove(&bits)) {
+                unit = at_least_as_often(&unit, before);
             }
             self.waiting.documents.push(unit);
             if self.waiting.documents.len() >= UNITS_TOGETHER {
@@ -455,6 +474,12 @@ struct Waiting {
     positions: Vec<Position>,
     /// The place behind the last record that is wholly among them.
     behind: Option<Position>,
+}
+
+/// A document that was seen again at least so often.
+fn at_least_as_often(document: &Document, repeats: u64) -> Document {
+    let repeats = document.repeats().max(repeats);
+    document.clone().with_repeats(repeats)
 }
 
 /// Adds a document, or a unit of one, to totals.

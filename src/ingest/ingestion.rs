@@ -217,6 +217,7 @@ impl<'d> Ingest<'d> {
             &mut records,
             self.reread,
             self.knows_rejected,
+            self.settings.asks && self.settings.policy.counts(),
         )?;
         let unit = records.options().unit;
         let batches = Batches::new(self.database, &self.settings, unit, sources, report, began);

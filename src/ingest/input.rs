@@ -472,6 +472,12 @@ impl Position {
         }
     }
 
+    /// The number of the record, from 1, among all of its input. A last line without a line end has the number that it
+    /// has when it is read again.
+    pub(super) fn number(&self) -> u64 {
+        self.mark.place.records + u64::from(self.is_last_line)
+    }
+
     /// By what the input is known again, once it was read up to here.
     fn identity(&self) -> Identity {
         Identity {

@@ -131,6 +131,7 @@ struct Fields {
     too_short: Option<Value>,
     seen: Option<Value>,
     time: Option<Value>,
+    repeats: Option<Value>,
     rank: Option<Value>,
     scope: Option<Value>,
     payload: Option<Value>,
@@ -161,6 +162,7 @@ impl Fields {
             "too_short" => &mut self.too_short,
             "seen" => &mut self.seen,
             "time" => &mut self.time,
+            "repeats" => &mut self.repeats,
             "rank" => &mut self.rank,
             "scope" => &mut self.scope,
             "payload" => &mut self.payload,
@@ -296,6 +298,15 @@ impl Fields {
             (None, Some(value)) => Some(unix_seconds("time", value)?),
             (None, None) => None,
         };
+        let repeats = match &self.repeats {
+            None => 0,
+            // In a corpus that is cleaned, a field of this name may mean something else.
+            Some(value) if options.numbered => value.as_u64().unwrap_or(0),
+            Some(value) => value.as_u64().ok_or(Reason::Field {
+                name: "repeats",
+                expected: "a whole number that is not negative",
+            })?,
+        };
         let rank = match &self.rank {
             None => Vec::new(),
             Some(value) => match rank(value) {
@@ -319,6 +330,7 @@ impl Fields {
             key,
             content,
             seen,
+            repeats,
             rank,
             scope,
             payload,
@@ -539,6 +551,10 @@ mod tests {
         assert_eq!(parts(r#""payload":"é""#)?.payload, "é".as_bytes());
         assert_eq!(parts(r#""payload_base64":"AAE=""#)?.payload, [0, 1]);
         assert_eq!(parts(r#""scope":"en""#)?.scope, "en");
+        assert_eq!(parts(r#""repeats":7"#)?.repeats, 7);
+        assert_eq!(parts(r#""repeats":null"#)?.repeats, 0);
+        assert!(parts(r#""repeats":-1"#).is_err());
+        assert!(parts(r#""repeats":1.5"#).is_err());
         assert!(parts(r#""seen":"yesterday""#).is_err());
         assert!(parts(r#""rank":"high""#).is_err());
         assert!(parts(r#""payload_base64":"%""#).is_err());

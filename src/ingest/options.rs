@@ -124,9 +124,17 @@ impl ReadOptions {
     /// Only the fields that name and make a document are read, so no record is rejected for another one.
     #[cfg(feature = "cli")]
     pub(crate) fn only_content(self) -> Self {
-        ["seen", "time", "rank", "scope", "payload", "payload_base64"]
-            .into_iter()
-            .fold(self, Self::ignore_field)
+        [
+            "seen",
+            "time",
+            "repeats",
+            "rank",
+            "scope",
+            "payload",
+            "payload_base64",
+        ]
+        .into_iter()
+        .fold(self, Self::ignore_field)
     }
 
     /// The directory in which relative paths begin. Default: the current directory of the process.

@@ -201,6 +201,7 @@ impl Record {
         };
         let Parsed {
             seen,
+            repeats,
             rank,
             scope,
             payload,
@@ -208,6 +209,7 @@ impl Record {
         } = &self.parsed;
         let mut document = Document::new(key, judged.map(|(fingerprint, _)| fingerprint))
             .with_sketch(judged.and_then(|(_, sketch)| sketch))
+            .with_repeats(*repeats)
             .with_rank(rank.as_slice())
             .with_scope(scope)
             .with_payload(payload.as_slice());

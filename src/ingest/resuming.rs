@@ -43,6 +43,8 @@ pub(super) struct Sources {
     knows_rejected: bool,
     /// The documents that earlier readings have stored, of the sources that are read again.
     ignored: Arc<Ignored>,
+    /// Whether documents that are not stored are counted in others.
+    counts: bool,
     /// What was read of inputs whose place is not kept.
     unknown: Totals,
     /// The numbers of inputs that are not read, since they are the same, or are given twice.
@@ -73,6 +75,7 @@ impl Sources {
         records: &mut Records,
         reread: Reread,
         knows_rejected: bool,
+        counts: bool,
     ) -> Result<(Self, Vec<(usize, Resumed)>)> {
         let names = records.names();
         let stored = stored_sources(database, &names)?;
@@ -84,6 +87,7 @@ impl Sources {
             changed: BTreeSet::new(),
             knows_rejected,
             ignored: Arc::default(),
+            counts,
             unknown: Totals::default(),
             unchanged: 0,
         };
@@ -118,6 +122,10 @@ impl Sources {
                 record
                     .earlier
                     .add_all(&stored_later(database, &stored.record)?);
+                // What cannot be read is met again.
+                if let Ok(Standing::Changed) = records.standing(index, stored) {
+                    record.counted = 0;
+                }
             }
             if !sources.is_read[index] && record.updated + DAY_SECONDS < now_seconds() {
                 // So that sources that nobody gives any more are known by their age.
@@ -156,6 +164,12 @@ impl Sources {
         }
     }
 
+    /// Whether a record was counted when its source was read before.
+    pub(super) fn was_counted(&self, position: &Position) -> bool {
+        let source = self.sources[position.index()].as_ref();
+        source.is_some_and(|source| position.number() <= source.record.counted)
+    }
+
     /// Notes how many documents were stored before a transaction that begins, while sources were read again.
     pub(super) fn begin_transaction(&self) {
         let mut stored = 0;
@@ -182,6 +196,12 @@ impl Sources {
         };
         let record = &mut source.record;
         position.note_in(record);
+        // A last line that is left is to be counted when it is read as a whole.
+        let is_left = position.is_last_line && totals.documents == 0;
+        if self.counts {
+            let counted = position.number() - u64::from(is_left);
+            record.counted = record.counted.max(counted);
+        }
         record.ended = has_ended;
         record.totals.add_all(&totals);
         if position.is_last_line {
@@ -348,6 +368,7 @@ impl Run {
         match resumed {
             Resumed::New => SourceRecord {
                 earlier: old.earlier,
+                counted: old.counted,
                 ..new
             },
             Resumed::Changed => new,
@@ -359,7 +380,11 @@ impl Run {
                     old.earlier
                 };
                 earlier.add_all(&old.numbers);
-                SourceRecord { earlier, ..new }
+                SourceRecord {
+                    earlier,
+                    counted: old.counted,
+                    ..new
+                }
             }
             Resumed::PassedOver | Resumed::Repeated => SourceRecord {
                 earlier: Numbers::default(),

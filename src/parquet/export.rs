@@ -42,6 +42,7 @@ const BYTES_TOGETHER: usize = 8 << 20;
 /// | `scope` | STRING | empty if the document has none |
 /// | `seen` | TIMESTAMP | microseconds, in UTC; null if the time does not fit |
 /// | `seen_seconds` | INT64 | such a time in Unix seconds; only if there is any |
+/// | `repeats` | INT64 | how often the document was seen again; only if any was |
 /// | `rank_1` to `rank_4` | INT64 | the numbers of the rank; as many columns as the longest rank has numbers |
 /// | `payload` | BINARY | only if it is asked for |
 ///
@@ -104,8 +105,9 @@ impl<'s> Export<'s> {
     /// # Cost
     ///
     /// Reads all documents once. If a document needs a column that none before it has needed, the file is begun anew
-    /// with this column: the first key that is not UTF-8, the first time that does not fit, the first longer rank.
-    /// A group of rows is in memory. It has at most 524,288 rows and some 128 MiB, packed.
+    /// with this column: the first key that is not UTF-8, the first time that does not fit, the first document that was
+    /// seen again, the first longer rank. A group of rows is in memory. It has at most 524,288 rows and some 128 MiB,
+    /// packed.
     pub fn run(
         &self,
         path: impl AsRef<Path>,
@@ -184,6 +186,8 @@ struct Shape {
     ranks: usize,
     /// Whether some time does not fit into microseconds.
     far_times: bool,
+    /// Whether some document was seen again.
+    repeats: bool,
     sketches: bool,
     payloads: bool,
 }
@@ -199,6 +203,7 @@ impl Shape {
             binary_keys: false,
             ranks: 0,
             far_times: false,
+            repeats: false,
             sketches,
             payloads,
         }
@@ -210,6 +215,7 @@ impl Shape {
             binary_keys: self.binary_keys || std::str::from_utf8(document.key()).is_err(),
             ranks: self.ranks.max(document.rank().len()),
             far_times: self.far_times || micros(document.seen()).is_none(),
+            repeats: self.repeats || document.repeats() > 0,
             ..self
         }
     }
@@ -242,6 +248,10 @@ impl Shape {
                 true,
             ));
         }
+        if self.repeats {
+            let name = Column::Repeats.name();
+            fields.push(Field::new(name, DataType::Int64, false));
+        }
         for rank in &Column::RANKS[..self.ranks] {
             fields.push(Field::new(rank.name(), DataType::Int64, true));
         }
@@ -265,6 +275,7 @@ struct Columns {
     scope: StringBuilder,
     seen: TimestampMicrosecondBuilder,
     seen_seconds: Int64Builder,
+    repeats: Int64Builder,
     ranks: Vec<Int64Builder>,
     payload: BinaryBuilder,
     rows: usize,
@@ -285,6 +296,7 @@ impl Columns {
             scope: StringBuilder::new(),
             seen: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
             seen_seconds: Int64Builder::new(),
+            repeats: Int64Builder::new(),
             ranks: (0..shape.ranks).map(|_| Int64Builder::new()).collect(),
             payload: BinaryBuilder::new(),
             rows: 0,
@@ -316,6 +328,7 @@ impl Columns {
         self.seen.append_option(micros);
         self.seen_seconds
             .append_option(micros.is_none().then_some(document.seen()));
+        self.repeats.append_value(document.repeats().cast_signed());
         for (index, column) in self.ranks.iter_mut().enumerate() {
             column.append_option(document.rank().get(index).copied());
         }
@@ -351,6 +364,10 @@ impl Columns {
         let seconds = self.seen_seconds.finish();
         if self.shape.far_times {
             columns.push(Arc::new(seconds));
+        }
+        let repeats = self.repeats.finish();
+        if self.shape.repeats {
+            columns.push(Arc::new(repeats));
         }
         for rank in &mut self.ranks {
             columns.push(Arc::new(rank.finish()));

@@ -18,13 +18,14 @@ use crate::sketch::{Sketch, SketchSize};
 use crate::text::Scheme;
 
 /// The columns that are read, and what is in them.
-const COLUMNS: [(Column, Kind); 12] = [
+const COLUMNS: [(Column, Kind); 13] = [
     (Column::Key, Kind::Bytes),
     (Column::Fingerprint, Kind::Bits),
     (Column::Sketch, Kind::Bytes),
     (Column::Shingles, Kind::Number),
     (Column::Seen, Kind::Time),
     (Column::SeenSeconds, Kind::Number),
+    (Column::Repeats, Kind::Number),
     (Column::Scope, Kind::Bytes),
     (Column::Rank1, Kind::Number),
     (Column::Rank2, Kind::Number),
@@ -327,6 +328,7 @@ fn document(
     let scope = scope.map_err(|_| "its scope is not UTF-8")?;
     let document = Document::new(key, fingerprint)
         .with_sketch(sketch(batch, row)?)
+        .with_repeats(repeats(batch, row)?)
         .with_rank(rank(batch, row)?)
         .with_scope(scope)
         .with_payload(bytes(batch, Column::Payload.name(), row).unwrap_or_default());
@@ -356,6 +358,12 @@ fn sketch(batch: &RecordBatch, row: usize) -> Result<Option<Sketch>, String> {
     Sketch::new(bytes, shingles)
         .map(Some)
         .map_err(|error| error.to_string())
+}
+
+/// How often the document was seen again. Null is 0.
+fn repeats(batch: &RecordBatch, row: usize) -> Result<u64, String> {
+    let repeats = number(batch, Column::Repeats.name(), row)?.unwrap_or(0);
+    u64::try_from(repeats).map_err(|_| format!("{repeats} repeats cannot be"))
 }
 
 /// The numbers of a rank: those before the first that is null.

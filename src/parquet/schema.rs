@@ -25,6 +25,8 @@ pub(super) enum Column {
     Seen,
     /// The Unix seconds of a time that does not fit into `Seen`.
     SeenSeconds,
+    /// How often the document was seen again.
+    Repeats,
     Scope,
     Payload,
     /// The first number of the rank. A number that is missing is null, and so are those behind it.
@@ -47,6 +49,7 @@ impl Column {
             Self::Shingles => "shingles",
             Self::Seen => "seen",
             Self::SeenSeconds => "seen_seconds",
+            Self::Repeats => "repeats",
             Self::Scope => "scope",
             Self::Payload => "payload",
             Self::Rank1 => "rank_1",

@@ -248,6 +248,9 @@ fn add(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
         match option.as_str() {
             "SKETCH" => document = document.with_sketch(rest.sketch()?),
             "SEEN" => document = document.with_seen(rest.number::<i64>("time")?),
+            "REPEATS" => {
+                document = document.with_repeats(rest.number("number of repeats")?);
+            }
             "RANK" => {
                 let ranks = rest.texts("rank")?;
                 let ranks = ranks.into_iter().map(str::parse);
@@ -265,6 +268,7 @@ fn add(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
                 policy.on_match = found.ok_or_else(unknown)?.0;
             }
             "TOUCH" => policy.touch = true,
+            "KEEP" => policy = policy.keep(rest.number("number to keep")?),
             "ORDER" => policy = policy.order(rest.order()?),
             "LIMIT" => policy = policy.limit(rest.number("limit")?),
             other => near = near_option(near, other, rest)?,
@@ -331,6 +335,9 @@ pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8
     write_sketch(&mut request, document.sketch());
     // Sent again, it is the same document.
     write_option(&mut request, "SEEN", &document.seen());
+    if document.repeats() > 0 {
+        write_option(&mut request, "REPEATS", &document.repeats());
+    }
     if !document.rank().is_empty() {
         write_list(&mut request, "RANK", document.rank());
     }
@@ -346,6 +353,9 @@ pub(crate) fn add_request(document: &Document, policy: &Policy) -> Result<Vec<u8
     write_option(&mut request, "ONMATCH", name);
     if policy.touch {
         request.text("TOUCH");
+    }
+    if policy.keep != Policy::default().keep {
+        write_option(&mut request, "KEEP", &policy.keep);
     }
     write_filter(&mut request, &policy.filter)?;
     Ok(request.finish())
@@ -469,10 +479,11 @@ mod tests {
             .clone()
             .with_sketch(sketch)
             .with_seen(1_700_000_000)
+            .with_repeats(Document::MAX_REPEATS)
             .with_rank([-1, i64::MAX])
             .with_scope("die Straße")
             .with_payload(&b"\0\xff"[..]);
-        let policy = Policy::replace().limit(usize::MAX).touch(true);
+        let policy = Policy::replace().limit(usize::MAX).keep(3).touch(true);
         let query = Query::new(Fingerprint::from_bits(3));
         let calls = [
             Call::Add(document.clone(), Policy::skip()),

@@ -57,7 +57,8 @@ const LONGEST_TRY: Duration = Duration::from_secs(2);
 ///   database again, for as long as [`ClientOptions::timeout`] says, or starts somebody. What was not answered is sent
 ///   again, in its order. Nothing is stored twice by that: a document is never near to the stored one of the same key,
 ///   and replaces it. So its verdict may say that it replaced itself, and the list of what was
-///   [deleted](Verdict::deleted) is empty the second time.
+///   [deleted](Verdict::deleted) is empty the second time. But a document that is not stored may be
+///   [counted](crate::Policy::touch) twice.
 /// * *Nobody serves in time*: what was not answered gets [`Error::NotServed`]. It may be stored or not, and can be
 ///   submitted again. The next call tries anew.
 /// * *An error of the other process* is [`Error::Served`]. Its [kind](Error::kind) is that of the error there.

@@ -89,7 +89,7 @@ impl Info {
 }
 
 /// The fields of a document.
-const DOCUMENT_FIELDS: usize = 8;
+const DOCUMENT_FIELDS: usize = 9;
 
 pub(crate) fn write_document(document: Option<&Document>, answers: &mut Answers) {
     match document {
@@ -121,6 +121,8 @@ fn write_fields(document: &Document, answers: &mut Answers) {
     }
     answers.text("seen");
     answers.integer(document.seen());
+    answers.text("repeats");
+    answers.integer(document.repeats().cast_signed());
     answers.text("rank");
     answers.array(document.rank().len());
     for rank in document.rank() {
@@ -282,9 +284,15 @@ fn document_of(fields: Fields<'_>) -> std::result::Result<Document, Wrong> {
             _ => return Err("a rank is no number".to_owned()),
         }
     }
+    let repeats = match fields.value("repeats") {
+        Ok(_) => fields.number("repeats")?,
+        // Earlier releases count none.
+        Err(_) => 0,
+    };
     let document = Document::new(fields.bytes("key")?, fingerprint)
         .with_sketch(sketch)
         .with_seen(fields.number::<i64>("seen")?)
+        .with_repeats(repeats)
         .with_rank(ranks)
         .with_scope(fields.text("scope")?)
         .with_payload(fields.bytes("payload")?);
@@ -357,6 +365,7 @@ mod tests {
         let whole = Document::new(&b"\xff\r\n"[..], Fingerprint::from_bits(9))
             .with_sketch(Sketch::new(&[1; 32], 80)?)
             .with_seen(1_700_000_000)
+            .with_repeats(12)
             .with_rank([1, i64::MIN])
             .with_scope("ü")
             .with_payload(&b"\0\r\n"[..]);

@@ -183,6 +183,7 @@ pub(crate) mod seeds {
                 (i % 3 != 0).then(|| Fingerprint::from_bits(spread(i))),
             )
             .with_seen(1_700_000_000 + i as i64)
+            .with_repeats(if i % 7 == 2 { i << 27 } else { 0 })
             .with_sketch(sketch.filter(|_| i % 3 == 1))
             .with_scope(if i % 4 == 0 { "en" } else { "" })
             .with_rank([i as i64])

@@ -85,6 +85,7 @@ fn json_of(parsed: &Parsed) -> Value {
     if let Some(seen) = parsed.seen {
         set("seen", seen.into());
     }
+    set("repeats", json!(parsed.repeats));
     set("rank", json!(parsed.rank));
     set("scope", parsed.scope.as_str().into());
     set("payload_base64", BASE64.encode(&parsed.payload).into());

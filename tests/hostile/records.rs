@@ -164,6 +164,7 @@ pub(crate) mod seeds {
         let source = SourceRecord {
             failed: Some("it is cut".to_owned()),
             numbers,
+            counted: 700,
             updated: 1_700_000_000,
             ..SourceRecord::default()
         };

@@ -32,7 +32,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
 }
 
 const JSON: &[&str] = &[
-    r#"{"key":"a","text":"one two three four five six seven eight nine ten","seen":1700000000,"rank":[1,-2],"scope":"en"}"#,
+    r#"{"key":"a","text":"one two three four five six seven eight nine ten","seen":1700000000,"repeats":2,"rank":[1,-2],"scope":"en"}"#,
     r#"{"url":"http://a/","html":"<p>one<p>two","time":"2024-02-29T23:59:60Z","payload":"x","group":"g"}"#,
     r#"{"id":-7,"fingerprint":"0123456789abcdef","sketch":"00112233445566778899aabbccddeeff","shingles":9}"#,
     r#"{"key_base64":"/w==","features":{"a":1.5,"b":-2},"payload_base64":"/w=="}"#,
@@ -68,10 +68,10 @@ const RESPONSES: &[&str] = &[
 ];
 
 const DUMPS: &[&str] = &[
-    "{\"simdb_dump\":2,\"scheme\":\"external\",\"plan\":\"4x16\",\"max_distance\":3,\"sketch_bytes\":16,\
+    "{\"simdb_dump\":3,\"scheme\":\"external\",\"plan\":\"4x16\",\"max_distance\":3,\"sketch_bytes\":16,\
      \"min_similarity\":0.0,\"created\":1700000000,\"documents\":1}\n\
      {\"key\":\"a\",\"fingerprint\":\"0123456789abcdef\",\"sketch\":\"00112233445566778899aabbccddeeff\",\"shingles\":9,\
-     \"seen\":7,\"rank\":[1],\"scope\":\"en\",\"payload\":\"p\"}\n",
+     \"seen\":7,\"repeats\":3,\"rank\":[1],\"scope\":\"en\",\"payload\":\"p\"}\n",
     "{\"key_base64\":\"/w==\",\"too_short\":true,\"seen\":-9,\"payload_base64\":\"/w==\"}\n",
     "{\"simdb_dump\":2,\"scheme\":\"minwise-1\",\"plan\":null,\"max_distance\":3,\"sketch_bytes\":32,\
      \"min_similarity\":0.5,\"created\":null,\"documents\":99}\n{\"key\":\"\",\"seen\":0}\n",
@@ -85,7 +85,7 @@ const REQUESTS: &[&str] = &[
     "{\"progress\":[1,null,\"x\"]}\n",
     "{\"out\":\"text\"}",
     "\n",
-    "*3\r\n$7\r\nSIM.ADD\r\n$1\r\na\r\n$16\r\n00000000000000ff\r\n*1\r\n$4\r\nPING\r\n*1\r\n$9\r\nSIM.FLUSH\r\n",
+    "*8\r\n$7\r\nSIM.ADD\r\n$1\r\na\r\n$16\r\n00000000000000ff\r\n$4\r\nKEEP\r\n$1\r\n2\r\n$5\r\nTOUCH\r\n$7\r\nREPEATS\r\n$1\r\n5\r\n*1\r\n$4\r\nPING\r\n*1\r\n$9\r\nSIM.FLUSH\r\n",
     "*6\r\n$9\r\nSIM.QUERY\r\n$16\r\n00000000000000ff\r\n$6\r\nSCOPES\r\n$1\r\n1\r\n$1\r\na\r\n$5\r\nORDER\r\n",
     "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n*0\r\n*1\r\n$4\r\nQUIT\r\n",
     "*2\r\n$10\r\nSIM.EXPIRE\r\n$1000000000\r\n",

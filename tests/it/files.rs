@@ -124,19 +124,19 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
             .insert("format", envelope.as_slice())?;
         Ok(txn.commit()?)
     };
-    for other in [1, 2, 3, 4, 5, 6, 8] {
+    for other in [1, 2, 3, 4, 5, 6, 7, 9] {
         set_format(other, 0)?;
         let opened = open(&folder.path("d.simdb"));
         assert!(
-            matches!(opened, Err(Error::FormatVersion { found, supported: 7 }) if found == other)
+            matches!(opened, Err(Error::FormatVersion { found, supported: 8 }) if found == other)
         );
     }
-    set_format(7, 8)?;
+    set_format(8, 8)?;
     assert!(matches!(
         open(&folder.path("d.simdb")),
         Err(Error::UnknownFeatures { bits: 8 })
     ));
-    set_format(7, 0)?;
+    set_format(8, 0)?;
     assert_sound(&open(&folder.path("d.simdb"))?)?;
     Ok(())
 }
@@ -145,13 +145,13 @@ fn other_format_versions_and_features_are_refused_by_name() -> TestResult {
 #[test]
 fn files_of_earlier_versions_are_refused_by_name() -> TestResult {
     let folder = Folder::new()?;
-    for version in [2, 3, 4, 5, 6] {
+    for version in [2, 3, 4, 5, 6, 7] {
         let mut whole = Vec::new();
         let packed = bundled(&format!("format-{version}.simdb.gz"));
         GzDecoder::new(fs::File::open(packed)?).read_to_end(&mut whole)?;
         let path = folder.file("old.simdb", &whole)?;
         let refused = open(&path);
-        let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 7 }) if found == version);
+        let is_right = matches!(refused, Err(Error::FormatVersion { found, supported: 8 }) if found == version);
         assert!(is_right, "{refused:?}");
         run!("stats", &path)
             .expect(2)

@@ -15,6 +15,7 @@ mod cli;
 mod closing;
 mod clusters;
 mod copy;
+mod counts;
 mod crawling;
 mod created_otherwise;
 mod crowding;

@@ -242,12 +242,20 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         (
             "one packed part",
             &[packed],
-            &["--batch", "30", "--on-duplicate", "skip"],
+            &["--batch", "30", "--on-duplicate", "skip", "--touch"],
         ),
         (
             "many members",
             &[members],
-            &["--batch", "25", "--on-duplicate", "replace"],
+            &[
+                "--batch",
+                "25",
+                "--on-duplicate",
+                "replace",
+                "--keep",
+                "2",
+                "--touch",
+            ],
         ),
         ("frames of zstd", &[frames], &["--batch", "40"]),
         (
@@ -258,7 +266,15 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
         (
             "skipping, in large batches",
             &both,
-            &["--batch", "500", "--on-duplicate", "skip"],
+            &[
+                "--batch",
+                "500",
+                "--on-duplicate",
+                "skip",
+                "--keep",
+                "3",
+                "--touch",
+            ],
         ),
         ("many files", &files, &["--batch", "7"]),
         (
@@ -276,6 +292,7 @@ fn killed_two_hundred_times_it_ends_as_if_it_had_not_been() -> TestResult {
                 "sentence",
                 "--on-duplicate",
                 "skip",
+                "--touch",
             ],
         ),
     ];

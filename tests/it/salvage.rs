@@ -140,12 +140,12 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
         .expect(2)
         .says("nothing in it is recognised");
     let mut whole = Vec::new();
-    let packed = bundled("format-6.simdb.gz");
+    let packed = bundled("format-7.simdb.gz");
     GzDecoder::new(std::fs::File::open(packed)?).read_to_end(&mut whole)?;
     let older = folder.file("older.simdb", &whole)?;
     run!("salvage", older, folder.path("m.simdb"))
         .expect(2)
-        .says("format version 6");
+        .says("format version 7");
     run!("salvage", folder.path("absent"), folder.path("m.simdb"))
         .expect(2)
         .says("no such database");

@@ -384,7 +384,8 @@ impl Reader {
                     .collect::<Vec<_>>()
             };
             let (numbers, earlier) = (ranges(), ranges());
-            assert!(record.0.is_empty() && earlier.is_empty());
+            let counted = record.any_width();
+            assert!(record.0.is_empty() && earlier.is_empty() && counted == 0);
             sources.push((
                 String::from_utf8_lossy(name.value()).into_owned(),
                 place,
@@ -407,8 +408,8 @@ impl Reader {
         Ok(record.map(|record| number(record.value())))
     }
 
-    /// The key, the fingerprint and the sketch of a document.
-    fn document(&self, number: u64) -> Result<(String, u64, Option<Sketch>), redb::Error> {
+    /// The key, the fingerprint, the sketch and the repeats of a document.
+    fn document(&self, number: u64) -> Result<ReadDocument, redb::Error> {
         let table = self
             .txn
             .open_table(TableDefinition::<(u8, u64), &[u8]>::new("documents"))?;
@@ -494,12 +495,12 @@ impl Reader {
         for fingerprint in self.near(query)? {
             for &scope in &scopes {
                 for number in self.postings(fingerprint, scope)? {
-                    let (key, stored, sketch) = self.document(number)?;
+                    let (key, stored, sketch, repeats) = self.document(number)?;
                     assert_eq!(stored, fingerprint);
                     found.insert((
                         key,
                         (fingerprint ^ query).count_ones(),
-                        format!("{sketch:?}"),
+                        format!("{sketch:?}, {repeats} repeats"),
                     ));
                 }
             }
@@ -508,7 +509,7 @@ impl Reader {
     }
 }
 
-/// The key, the distance and the sketch of a document that is found.
+/// The key, the distance, and the sketch and the repeats of a document that is found.
 type Found = (String, u32, String);
 
 /// The tables in the settings: bincode with numbers of fixed width, lists with their length in 8 bytes.
@@ -624,7 +625,7 @@ struct Documents<'a> {
 
 fn open_documents(bytes: &[u8]) -> Documents<'_> {
     let mut block = Bytes(bytes);
-    assert_eq!(block.take(2), [17, 2]);
+    assert_eq!(block.take(2), [17, 3]);
     let encoding = block.number(1);
     let sketch_bytes = block.number(1) as usize;
     let count = block.number(2) as usize;
@@ -666,6 +667,7 @@ fn extent_of(bytes: &[u8]) -> Extent {
         "the greatest time"
     );
     assert!(seen.contains(&0), "the least time");
+    let _repeats = block.column(count);
     let (keys, extras) = (block.column(count), block.column(count));
     if sketch_bytes > 0 {
         block.column(count);
@@ -688,8 +690,10 @@ fn extent_of(bytes: &[u8]) -> Extent {
     (least, greatest, unposted)
 }
 
-/// The key, the fingerprint and the sketch of a document in a block.
-fn read_document(bytes: &[u8], number: u64) -> (String, u64, Option<Sketch>) {
+/// The key, the fingerprint, the sketch and the repeats of a document in a block.
+type ReadDocument = (String, u64, Option<Sketch>, u64);
+
+fn read_document(bytes: &[u8], number: u64) -> ReadDocument {
     let Documents {
         count,
         plain,
@@ -700,6 +704,7 @@ fn read_document(bytes: &[u8], number: u64) -> (String, u64, Option<Sketch>) {
     block.take(8 + 8);
     let numbers = block.column(count);
     let (_flags, _seen) = (block.column(count), block.column(count));
+    let repeats = block.column(count);
     let (keys, _extras) = (block.column(count), block.column(count));
     let index = (0..count)
         .find(|&i| numbers[i] + i as u64 == number)
@@ -725,6 +730,7 @@ fn read_document(bytes: &[u8], number: u64) -> (String, u64, Option<Sketch>) {
         String::from_utf8(key).expect("the key is text"),
         fingerprint,
         sketch,
+        repeats[index],
     )
 }
 
@@ -766,7 +772,9 @@ fn agree(
             let asked = Query::new(Fingerprint::from_bits(query))
                 .near(near)
                 .limit(usize::MAX);
-            let sketch = |document: &Document| format!("{:?}", document.sketch());
+            let sketch = |document: &Document| {
+                format!("{:?}, {} repeats", document.sketch(), document.repeats())
+            };
             let matches = snapshot.query(&asked)?;
             let listed = listed(&matches).into_iter().zip(&matches);
             let right: BTreeSet<Found> = listed
@@ -788,7 +796,11 @@ fn document(i: u64, fingerprints: &[u64]) -> Document {
         .filter(|_| !i.is_multiple_of(5));
     let document =
         Document::new(format!("key {i}"), Fingerprint::from_bits(bits)).with_sketch(sketch);
-    document.with_seen(i as i64).with_scope(scope)
+    let repeats = [0, 0, 3, u64::from(u32::MAX)][i as usize / 40 % 4];
+    document
+        .with_seen(i as i64)
+        .with_repeats(repeats)
+        .with_scope(scope)
 }
 
 /// A document without a fingerprint.

@@ -143,6 +143,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
         let document = Document::new(key(numbers(60)), judged)
             .with_sketch(judged.map(|_| sketch))
             .with_seen(numbers(100) as i64)
+            .with_repeats(numbers(3).pow(numbers(20) as u32))
             .with_rank([numbers(3) as i64])
             .with_scope(["", "a", "die Straße"][numbers(3) as usize])
             .with_payload([0, 13, 10, 255]);
@@ -155,6 +156,7 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
         let policy = Policy::new(action)
             .near(near.clone())
             .limit(3)
+            .keep(1 + numbers(3) as usize)
             .touch(step % 5 == 0);
         let mut txn = alone.begin_write()?;
         let expected = txn.insert_if_new(&document, &policy)?;
@@ -198,10 +200,11 @@ fn errors_of_the_owner_have_their_kind_and_concern_one_document() -> TestResult 
         client.submit(&long, &Policy::link())?,
         client.submit(&document("b", 2), &Policy::link().near(65))?,
         client.submit(&document("c", 3), &Policy::link())?,
+        client.submit(&document("d", 4), &Policy::skip().keep(0))?,
     ];
     let answers = tickets.map(|ticket| ticket.wait().map_err(|error| error.kind()));
     assert!(answers[0].is_ok() && answers[3].is_ok());
-    let refused = [&answers[1], &answers[2]];
+    let refused = [&answers[1], &answers[2], &answers[4]];
     assert!(
         refused
             .into_iter()

@@ -33,6 +33,7 @@ fn mixed(number: u64) -> Document {
     document(format!("key {key}"), bits)
         .with_seen((chosen >> 34 & 7) as i64)
         .with_rank([(chosen >> 37 & 3) as i64])
+        .with_repeats(chosen >> 48 & chosen >> 52 & 7)
         .with_scope(scope)
 }
 
@@ -49,6 +50,8 @@ fn policy(number: u64) -> Policy {
     policy
         .near(near)
         .limit([0, 1, 10][(chosen >> 8) as usize % 3])
+        .keep(1 + (chosen >> 40) as usize % 4)
+        .touch(chosen >> 44 & 1 == 0)
 }
 
 fn stored(database: &Database) -> simdb::Result<Vec<Document>> {

@@ -384,7 +384,7 @@ fn a_touched_document_stays_in_the_window() -> TestResult {
         [original.clone(), document("b", 0xffff_0000).with_seen(100)],
     )?;
     let mut txn = database.begin_write()?;
-    assert!(txn.touch("a", 50)?, "an earlier time is no change");
+    assert!(txn.touch("a", 50)?, "an earlier time is counted");
     assert!(!txn.touch("none", 500)?);
     let policy = Policy::skip().touch(true).limit(0);
     let verdict = txn.insert_if_new(&document("c", 7 ^ 1).with_seen(300), &policy)?;
@@ -407,8 +407,10 @@ fn a_touched_document_stays_in_the_window() -> TestResult {
     );
     txn.commit()?;
     let snapshot = database.snapshot()?;
-    assert_eq!(snapshot.get("a")?, Some(original.with_seen(300)));
-    assert_eq!(snapshot.get("b")?.map(|it| it.seen()), Some(400));
+    let touched = original.with_seen(300).with_repeats(2);
+    assert_eq!(snapshot.get("a")?, Some(touched));
+    let touched = snapshot.get("b")?;
+    assert_eq!(touched.map(|it| (it.seen(), it.repeats())), Some((400, 1)));
     assert_eq!(snapshot.stats()?.documents, 2);
     drop(snapshot);
     assert_eq!(expire(&database, &Expiry::new().before(400))?, 1);

@@ -45,6 +45,7 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
         document("negative", u64::MAX).with_seen(-1),
         document("scoped", 1 << 63)
             .with_scope("é")
+            .with_repeats(9)
             .with_rank([i64::MIN, i64::MAX]),
         document(vec![0xff, 0, 0x80], 0).with_payload(vec![0; 60_000]),
         document("far", 5)
@@ -52,6 +53,7 @@ fn odd_documents() -> simdb::Result<Vec<Document>> {
             .with_rank([0]),
         document("farther", 5)
             .with_seen(UnixSeconds::MAX)
+            .with_repeats(Document::MAX_REPEATS)
             .with_rank([1, 2, 3, 4]),
         document("", 5)
             .with_seen(UnixSeconds::MAX / 2)
@@ -684,6 +686,14 @@ fn whole_numbers_of_every_width_are_read() -> TestResult {
     run!("import", &database, &input)
         .expect(2)
         .says("row 2: its `rank_1` is 9223372036854775808, which is more");
+    let less: ArrayRef = Arc::new(Int8Array::from(vec![1, -1]));
+    write(
+        &input,
+        vec![("key", keys()), ("fp", bits()), ("repeats", less)],
+    )?;
+    run!("import", &database, &input)
+        .expect(2)
+        .says("row 2: -1 repeats cannot be");
     // Of pairs too.
     let fingerprints = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as ArrayRef;
     let distance = Arc::new(UInt8Array::from(vec![1])) as ArrayRef;

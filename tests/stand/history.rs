@@ -60,6 +60,7 @@ impl Drop for Repeat {
 pub(super) struct Rule {
     on_match: OnMatch,
     touch: bool,
+    keep: usize,
     max_distance: u32,
     since: Option<i64>,
     scopes: Option<Vec<&'static str>>,
@@ -80,6 +81,7 @@ impl Rule {
     fn policy(&self) -> Policy {
         Policy::new(self.on_match)
             .touch(self.touch)
+            .keep(self.keep)
             .near(self.near())
     }
 
@@ -324,6 +326,7 @@ impl Maker {
         Rule {
             on_match,
             touch: self.random.one_in(3),
+            keep: *self.random.pick(&[1, 1, 1, 2, 3, 4]),
             max_distance: *self.random.pick(&[0, 1, 3, 3, 5, 12]),
             since: self.random.one_in(4).then_some(since),
             scopes: self
@@ -359,10 +362,12 @@ impl Maker {
         };
         let payload: Vec<u8> = (0..payload).map(|_| self.random.next() as u8).collect();
         let rank = self.random.below(4) as i64;
+        let repeats = *self.random.pick(&[0, 0, 0, 0, 1, 9, Document::MAX_REPEATS]);
         Document::new(self.key(), fingerprint)
             .with_payload(payload)
             .with_sketch(sketch.filter(|_| has_fingerprint && !self.random.one_in(4)))
             .with_seen(self.clock + self.random.below(10) as i64)
+            .with_repeats(repeats)
             .with_rank(if rank > 0 { vec![rank] } else { Vec::new() })
             .with_scope(*self.random.pick(&SCOPES))
     }
@@ -452,13 +457,13 @@ impl Model {
         self.documents.remove(&self.numbers.remove(key)?)
     }
 
-    fn touch(&mut self, key: &[u8], seen: i64) -> bool {
+    fn touch(&mut self, key: &[u8], seen: i64, repeats: u64) -> bool {
         let Some(document) = self.of_key(key).cloned() else {
             return false;
         };
-        if document.seen() < seen {
-            self.put(&document.with_seen(seen));
-        }
+        let seen = seen.max(document.seen());
+        let repeats = document.repeats() + repeats;
+        self.put(&document.with_seen(seen).with_repeats(repeats));
         true
     }
 
@@ -495,24 +500,34 @@ impl Model {
             is_duplicate: !near.is_empty(),
             deleted: Vec::new(),
         };
-        let is_best = near.iter().all(|other| document.outranks(other));
-        if near.is_empty() || rule.on_match == OnMatch::Link {
-            decided.change = self.put_for_verdict(document);
-        } else if rule.on_match == OnMatch::Replace && is_best {
-            near.sort_by(|a, b| a.key().cmp(b.key()));
-            for other in &near {
+        if rule.on_match == OnMatch::Link || near.len() < rule.keep {
+            decided.change = self.put_for_verdict(document, rule, &[]);
+        } else if let Some(mut deleted) = worst_of(near.clone(), document, rule) {
+            deleted.sort_by(|a, b| a.key().cmp(b.key()));
+            for other in &deleted {
                 self.delete(other.key());
             }
-            decided.deleted = near;
-            decided.change = self.put_for_verdict(document);
+            decided.change = self.put_for_verdict(document, rule, &deleted);
+            decided.deleted = deleted;
         } else if rule.touch {
-            self.touch(near[0].key(), document.seen());
+            let repeats = document.repeats() + 1;
+            self.touch(near[0].key(), document.seen(), repeats);
         }
         decided
     }
 
-    fn put_for_verdict(&mut self, document: &Document) -> Change {
-        self.put(document)
+    fn put_for_verdict(
+        &mut self,
+        document: &Document,
+        rule: &Rule,
+        deleted: &[Document],
+    ) -> Change {
+        let of_key = self.of_key(document.key()).map_or(0, Document::repeats);
+        let mut repeats = document.repeats().max(of_key);
+        for deleted in deleted.iter().filter(|_| rule.touch) {
+            repeats += deleted.repeats() + 1;
+        }
+        self.put(&document.clone().with_repeats(repeats))
             .map_or(Change::Inserted, Change::Replaced)
     }
 
@@ -521,7 +536,7 @@ impl Model {
         match write {
             Write::Put(document) => Answer::Before(self.put(document)),
             Write::Delete(key) => Answer::Before(self.delete(key)),
-            Write::Touch(key, seen) => Answer::Known(self.touch(key, *seen)),
+            Write::Touch(key, seen) => Answer::Known(self.touch(key, *seen, 1)),
             Write::PutIfNew(document, rule, reached) => {
                 let decided = self.put_if_new(document, rule);
                 if let Some(reached) = reached {
@@ -566,6 +581,26 @@ impl Model {
         }
         model.is(content).then_some(model)
     }
+}
+
+/// The documents that go for a new one. Takes the worst out, until fewer are left than are kept. `None` if that is not
+/// worse than the new one.
+fn worst_of(mut near: Vec<Document>, document: &Document, rule: &Rule) -> Option<Vec<Document>> {
+    let mut gone = Vec::new();
+    while near.len() >= rule.keep {
+        let mut worst = 0;
+        for (index, other) in near.iter().enumerate() {
+            if other.rank() <= near[worst].rank() {
+                worst = index;
+            }
+        }
+        let worst = near.remove(worst);
+        if rule.on_match != OnMatch::Replace || !document.outranks(&worst) {
+            return None;
+        }
+        gone.push(worst);
+    }
+    Some(gone)
 }
 
 /// Asks a database what is near to a fingerprint, and compares with a look at all documents.

@@ -78,6 +78,8 @@ planted_bugs! {
     a_batch_that_misses_its_own_documents_is_caught:
         "a batch does not find its own documents" =>
         "database::stand::history::histories_leave_what_the_model_says";
+    a_repeat_that_is_not_counted_is_caught: "a repeat is not counted" =>
+        "database::stand::history::histories_leave_what_the_model_says";
     a_replaced_document_that_stays_is_caught: "a replaced document stays" =>
         "database::stand::history::histories_leave_what_the_model_says";
     a_byte_of_a_sketch_that_is_not_compared_is_caught:

@@ -245,9 +245,9 @@ impl Client {
     /// As Database.insert_if_new. If the connection is lost, what was not answered is sent again.
     #[pyo3(signature = (key, text=None, **named))]
     #[pyo3(
-        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
-                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
-                             scopes=None, touch=False, limit=10)"
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, \
+                             repeats=0, rank=(), scope='', payload=b'', on_match='skip', max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, keep=1, touch=False, limit=10)"
     )]
     fn insert_if_new<'py>(
         &self,
@@ -265,9 +265,9 @@ impl Client {
     /// Waits only if 20,000 documents or 64 MiB of them are waiting already.
     #[pyo3(signature = (key, text=None, **named))]
     #[pyo3(
-        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
-                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
-                             scopes=None, touch=False, limit=10)"
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, \
+                             repeats=0, rank=(), scope='', payload=b'', on_match='skip', max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, keep=1, touch=False, limit=10)"
     )]
     fn submit<'py>(
         &self,
@@ -283,7 +283,7 @@ impl Client {
     #[pyo3(signature = (documents, **named))]
     #[pyo3(
         text_signature = "($self, documents, *, keys=None, on_match='skip', max_distance=None, min_similarity=None, \
-                             since=None, scopes=None, touch=False, limit=10, batch=1000)"
+                             since=None, scopes=None, keep=1, touch=False, limit=10, batch=1000)"
     )]
     fn insert_many_if_new<'py>(
         slf: &Bound<'py, Self>,

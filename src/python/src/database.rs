@@ -168,6 +168,7 @@ pub(crate) fn with_judged(
 ) -> simdb::Document {
     of_judged(document.key().to_vec(), judged)
         .with_seen(document.seen())
+        .with_repeats(document.repeats())
         .with_rank(document.rank())
         .with_scope(document.scope())
         .with_payload(document.payload())
@@ -245,7 +246,8 @@ impl Database {
     /// The document is one of `text`, `html`, `fingerprint` and `features` (words and their weights). Its `seen` is now
     /// if none is given. What is near is said by `max_distance` and what follows; without them it is what the database
     /// was created with. With `on_match="link"` the document is stored in any case, with `"replace"` if its `rank` is
-    /// above that of all that are near, which are deleted then.
+    /// above that of all that are near, which are deleted then. With `keep=3`, up to three of a group are stored. With
+    /// `touch=True`, a document that is not stored is counted in the `repeats` of the nearest.
     ///
     /// A document is never near to the stored one of the same key. If it is stored, it replaces that one. So a call that
     /// was cut off can be made again.
@@ -253,9 +255,9 @@ impl Database {
     /// Other threads run meanwhile. Many threads share one commit. Ctrl-C ends the wait, not the insertion.
     #[pyo3(signature = (key, text=None, **named))]
     #[pyo3(
-        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
-                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
-                             scopes=None, touch=False, limit=10)"
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, \
+                             repeats=0, rank=(), scope='', payload=b'', on_match='skip', max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, keep=1, touch=False, limit=10)"
     )]
     fn insert_if_new<'py>(
         &self,
@@ -273,9 +275,9 @@ impl Database {
     /// Waits only if 20,000 documents or 64 MiB of them are waiting already.
     #[pyo3(signature = (key, text=None, **named))]
     #[pyo3(
-        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, rank=(), \
-                             scope='', payload=b'', on_match='skip', max_distance=None, min_similarity=None, since=None, \
-                             scopes=None, touch=False, limit=10)"
+        text_signature = "($self, key, text=None, *, html=None, fingerprint=None, features=None, seen=None, \
+                             repeats=0, rank=(), scope='', payload=b'', on_match='skip', max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, keep=1, touch=False, limit=10)"
     )]
     fn submit<'py>(
         &self,
@@ -298,7 +300,7 @@ impl Database {
     #[pyo3(signature = (documents, **named))]
     #[pyo3(
         text_signature = "($self, documents, *, keys=None, on_match='skip', max_distance=None, min_similarity=None, \
-                             since=None, scopes=None, touch=False, limit=10, batch=10000)"
+                             since=None, scopes=None, keep=1, touch=False, limit=10, batch=10000)"
     )]
     fn insert_many_if_new<'py>(
         slf: &Bound<'py, Self>,

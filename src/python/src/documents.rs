@@ -26,11 +26,11 @@ impl Document {
 impl Document {
     #[new]
     #[pyo3(signature = (
-        key, *, fingerprint=None, sketch=None, shingles=0, seen=None, rank=None, scope="", payload=None
+        key, *, fingerprint=None, sketch=None, shingles=0, seen=None, repeats=0, rank=None, scope="", payload=None
     ))]
     #[pyo3(
-        text_signature = "(key, *, fingerprint=None, sketch=None, shingles=0, seen=None, rank=(), scope='', \
-                             payload=b'')"
+        text_signature = "(key, *, fingerprint=None, sketch=None, shingles=0, seen=None, repeats=0, rank=(), \
+                             scope='', payload=b'')"
     )]
     #[expect(clippy::too_many_arguments, reason = "the parts of a document")]
     fn new(
@@ -40,6 +40,7 @@ impl Document {
         sketch: Option<&[u8]>,
         shingles: u32,
         seen: Option<&Bound<'_, PyAny>>,
+        repeats: u64,
         rank: Option<&Bound<'_, PyAny>>,
         scope: &str,
         payload: Option<&[u8]>,
@@ -49,6 +50,7 @@ impl Document {
         let sketch = sketch.map(|bytes| Sketch::new(bytes, shingles));
         let mut document = simdb::Document::new(convert::key_bytes(key)?, fingerprint)
             .with_sketch(sketch.transpose().or_raise(py)?)
+            .with_repeats(repeats)
             .with_scope(scope);
         if let Some(seen) = seen {
             document = document.with_seen(convert::seconds(seen)?);
@@ -95,6 +97,12 @@ impl Document {
     #[getter]
     fn seen(&self) -> i64 {
         self.0.seen()
+    }
+
+    /// How often it was seen again: 0 if it was seen once.
+    #[getter]
+    fn repeats(&self) -> u64 {
+        self.0.repeats()
     }
 
     #[getter]
@@ -147,6 +155,7 @@ type Parts<'py> = (
     Vec<i64>,
     String,
     Bound<'py, PyBytes>,
+    u64,
 );
 
 fn parts<'py>(py: Python<'py>, document: &simdb::Document) -> Parts<'py> {
@@ -160,6 +169,7 @@ fn parts<'py>(py: Python<'py>, document: &simdb::Document) -> Parts<'py> {
         document.rank().to_vec(),
         document.scope().to_owned(),
         PyBytes::new(py, document.payload()),
+        document.repeats(),
     )
 }
 
@@ -168,7 +178,9 @@ fn unpickle<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(py, "simdb._simdb")?.getattr(name)
 }
 
+/// Pickles of earlier releases have no repeats.
 #[pyfunction]
+#[pyo3(signature = (key, fingerprint, sketch, shingles, seen, rank, scope, payload, repeats=0))]
 #[expect(clippy::too_many_arguments, reason = "the parts of a document")]
 pub(crate) fn _document(
     py: Python<'_>,
@@ -180,6 +192,7 @@ pub(crate) fn _document(
     rank: Vec<i64>,
     scope: &str,
     payload: &[u8],
+    repeats: u64,
 ) -> PyResult<Document> {
     let sketch = sketch.map(|bytes| Sketch::new(bytes, shingles));
     let document = simdb::Document::new(key, fingerprint.map(Fingerprint::from_bits));
@@ -187,6 +200,7 @@ pub(crate) fn _document(
         document
             .with_sketch(sketch.transpose().or_raise(py)?)
             .with_seen(seen)
+            .with_repeats(repeats)
             .with_rank(rank)
             .with_scope(scope)
             .with_payload(payload),

@@ -106,8 +106,8 @@ impl Fingerprinter {
     /// The document of a key and a text, with fingerprint and sketch, for insert_many_if_new or for another process.
     #[pyo3(signature = (key, text=None, **named))]
     #[pyo3(
-        text_signature = "($self, key, text=None, *, html=None, features=None, seen=None, rank=(), scope='', \
-                             payload=b'')"
+        text_signature = "($self, key, text=None, *, html=None, features=None, seen=None, repeats=0, rank=(), \
+                             scope='', payload=b'')"
     )]
     fn document<'py>(
         &self,

@@ -72,6 +72,9 @@ impl<'py> Named<'py> {
         if let Some(seen) = self.take("seen")? {
             document = document.with_seen(convert::seconds(&seen)?);
         }
+        if let Some(repeats) = self.take_as("repeats")? {
+            document = document.with_repeats(repeats);
+        }
         if let Some(rank) = self.take("rank")? {
             document = document.with_rank(convert::rank(&rank)?);
         }
@@ -148,6 +151,9 @@ impl<'py> Named<'py> {
             }
         };
         let mut policy = Policy::new(on_match).near(self.take_near()?);
+        if let Some(keep) = self.take_as("keep")? {
+            policy = policy.keep(keep);
+        }
         if let Some(touch) = self.take_as("touch")? {
             policy = policy.touch(touch);
         }

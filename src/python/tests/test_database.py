@@ -206,10 +206,11 @@ def test_times_are_seconds_or_aware_datetimes(db: simdb.Database) -> None:
 
 
 def test_a_document_keeps_all_its_parts(db: simdb.Database) -> None:
-    db.insert_if_new("a", FOX, seen=5, rank=(3, -4), scope="en", payload=b"\0bytes")
+    db.insert_if_new("a", FOX, seen=5, repeats=7, rank=(3, -4), scope="en", payload=b"\0bytes")
     document = db.get("a")
     assert document is not None
     assert (document.seen, document.rank, document.scope, document.payload) == (5, (3, -4), "en", b"\0bytes")
+    assert document.repeats == 7
     assert document.sketch is not None and len(document.sketch) == 16 and document.shingles > 20
 
 
@@ -228,6 +229,31 @@ def test_touch_keeps_what_comes_again(db: simdb.Database) -> None:
     assert db.expire(before=100) == 0
     document = db.get("a")
     assert document is not None and document.seen == 500
+
+
+def test_what_is_not_stored_is_counted_in_the_nearest(db: simdb.Database) -> None:
+    db.insert_if_new("a", FOX)
+    assert not db.insert_if_new("b", FOX).stored
+    for verdict in db.insert_many_if_new([("c", FOX), ("d", FOX)], touch=True):
+        assert not verdict.stored
+    db.insert_if_new("e", FOX, repeats=4, touch=True)
+    document = db.get("a")
+    assert document is not None and document.repeats == 2 + 1 + 4
+    better = db.insert_if_new("f", FOX, rank=1, on_match="replace", touch=True)
+    assert [(old.key, old.repeats) for old in better.deleted] == [("a", 7)]
+    document = db.get("f")
+    assert document is not None and document.repeats == 8
+
+
+def test_up_to_some_of_a_group_are_kept(db: simdb.Database) -> None:
+    verdicts = [db.insert_if_new(f"{number}", FOX, rank=number, keep=3) for number in range(5)]
+    assert [verdict.stored for verdict in verdicts] == [True, True, True, False, False]
+    better = db.insert_if_new("9", FOX, rank=9, on_match="replace", keep=3)
+    assert [old.key for old in better.deleted] == ["0"] and len(db) == 3
+    with pytest.raises(simdb.InputError, match="keep at least 1"):
+        db.insert_if_new("b", FOX, keep=0)
+    with pytest.raises(simdb.InputError, match="keep"):
+        db.insert_if_new("b", FOX, keep=-1)
 
 
 def test_delete_gives_what_was_there(db: simdb.Database) -> None:
@@ -262,8 +288,8 @@ def test_matches_are_a_sequence(bits: simdb.Database) -> None:
 
 
 def test_plain_data_can_be_pickled_compared_and_copied(db: simdb.Database) -> None:
-    db.insert_if_new("a", FOX, rank=1, payload=b"x")
-    verdict = db.insert_if_new("b", FOX, rank=2, on_match="replace")
+    db.insert_if_new("a", FOX, rank=1, payload=b"x", repeats=4)
+    verdict = db.insert_if_new("b", FOX, rank=2, on_match="replace", touch=True)
     assert verdict.deleted
     for thing in (verdict, verdict.matches, verdict.nearest, db.get("b"), db.fingerprinter()):
         assert pickle.loads(pickle.dumps(thing)) == thing

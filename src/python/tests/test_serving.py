@@ -111,6 +111,12 @@ def test_a_client_has_the_calls_of_a_database(client: simdb.Client, path: Path) 
     assert client.submit("c", text_of(1)).result().is_new
     short = client.insert_if_new("d", "three short words")
     assert short.too_short and short.stored
+    kept = client.insert_if_new("e", FOX, seen=5, repeats=3, keep=2)
+    assert kept.is_duplicate and kept.stored
+    assert not client.insert_if_new("f", FOX, seen=5, keep=2, touch=True).stored
+    counts = [document.repeats for document in map(client.get, ["a", "e"]) if document is not None]
+    assert sorted(counts) in ([0, 4], [1, 3])
+    assert client.delete("e") is not None
     deleted = client.delete("c")
     assert deleted is not None and deleted.key == "c" and client.delete("c") is None
     assert client.expire(before=6) == 1

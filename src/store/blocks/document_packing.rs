@@ -122,6 +122,7 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
     let (mut seen, mut keys, mut extras, mut numbers) =
         (Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY, Bounds::EMPTY);
     let mut flags = Bounds::EMPTY;
+    let mut repeats = Bounds::EMPTY;
     let mut shingles = Bounds::EMPTY;
     let mut bytes = 0;
     let mut sketch = 0;
@@ -132,10 +133,11 @@ fn fit(documents: &[DocumentRef<'_>], limit: usize) -> usize {
         extras.add(document.extras.len() as u64);
         numbers.add((document.number - first.number) - index as u64);
         flags.add(u64::from(document.fingerprint.is_some()));
+        repeats.add(document.repeats.into());
         bytes += 8 + document.key.len() + document.extras.len();
         shingles.add(document.sketch.map_or(0, |sketch| sketch.shingles.into()));
         sketch = sketch.max(document.sketch.map_or(0, |sketch| sketch.bytes.len()));
-        let columns = [&seen, &keys, &extras, &numbers, &flags, &shingles];
+        let columns = [&seen, &keys, &extras, &numbers, &flags, &repeats, &shingles];
         let columns: usize = columns.iter().map(|column| column.bytes(index + 1)).sum();
         if HEADER_BYTES + 16 + bytes + columns + sketch * (index + 1) > limit {
             return index.max(1);
@@ -197,6 +199,10 @@ fn encode_plain(documents: &[DocumentRef<'_>], bytes: &mut Vec<u8>) {
                 .iter()
                 .map(|document| document.seen.wrapping_sub(least) as u64)
         },
+        bytes,
+    );
+    encode_column(
+        || documents.iter().map(|document| document.repeats.into()),
         bytes,
     );
     encode_column(
@@ -312,23 +318,26 @@ mod tests {
         Document::new(key, bits.map(Fingerprint::from_bits)).with_seen(seen)
     }
 
-    /// The gap to the number before, key, fingerprint, time, scope and sketch of a document.
+    /// The gap to the number before, key, fingerprint, time, repeats, scope and sketch of a document.
     type Parts = (
         u64,
         String,
         Option<u64>,
         i64,
+        u32,
         String,
         Option<([u8; 32], u32)>,
     );
 
     fn parts() -> impl Strategy<Value = Parts> {
         let sketch = prop::option::of((any::<[u8; 32]>(), 1..=u32::MAX));
+        let repeats = prop_oneof![6 => Just(0), 1 => 1..9u32, 1 => any::<u32>()];
         (
             1..4u64,
             ".{1,60}",
             any::<Option<u64>>(),
             any::<i64>(),
+            repeats,
             "[a-z]{0,3}",
             sketch,
         )
@@ -342,11 +351,12 @@ mod tests {
             sketch_bytes in prop::sample::select(vec![0, 16, 32]),
         ) {
             let mut number = 0;
-            let documents: Vec<_> = parts.into_iter().map(|(gap, key, bits, seen, scope, sketched)| {
+            let documents: Vec<_> = parts.into_iter().map(|(gap, key, bits, seen, repeats, scope, sketched)| {
                 number += gap;
                 let sketched = sketched.filter(|_| sketch_bytes > 0);
                 let sketch = sketched.map(|(bytes, shingles)| sketch(&bytes[..sketch_bytes], shingles));
-                (number, document(&key, bits, seen).with_scope(scope).with_sketch(sketch))
+                let document = document(&key, bits, seen).with_repeats(repeats.into());
+                (number, document.with_scope(scope).with_sketch(sketch))
             }).collect();
             read_back(&documents, limit).map_err(TestCaseError::fail)?;
         }
@@ -356,6 +366,7 @@ mod tests {
     fn the_largest_and_the_smallest_documents_read_back() -> Result<(), Problem> {
         let full = Document::new([0xff; 4096], Fingerprint::from_bits(u64::MAX))
             .with_seen(i64::MIN)
+            .with_repeats(Document::MAX_REPEATS)
             .with_rank([i64::MIN, 0, 1, i64::MAX])
             .with_scope("zh")
             .with_sketch(sketch(&[0xff; 32], u32::MAX))
@@ -410,6 +421,7 @@ mod tests {
         let written = block(&[(
             1,
             document("http://a/", Some(0x0123_4567_89ab_cdef), 1_700_000_000)
+                .with_repeats(2)
                 .with_scope("en")
                 .with_sketch(sketch(&std::array::from_fn::<u8, 16, _>(|i| i as u8), 300)),
         )]);

@@ -15,7 +15,7 @@ use crate::store::lookup::partition_point_from;
 
 /// Kind and version of a block of documents.
 pub(super) const KIND: u8 = 17;
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 /// How the rest of the block is encoded.
 pub(super) const PLAIN: u8 = 0;
 pub(super) const LZ4: u8 = 1;
@@ -42,6 +42,8 @@ pub(crate) struct DocumentRef<'a> {
     pub(crate) number: u64,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) seen: i64,
+    /// How often it was seen again.
+    pub(super) repeats: u32,
     pub(crate) key: &'a [u8],
     pub(super) sketch: Option<SketchRef<'a>>,
     /// Rank, scope and payload in bincode. Empty if all three are empty.
@@ -66,6 +68,7 @@ impl<'a> DocumentRef<'a> {
     pub(crate) fn to_document(self) -> Result<Document, Problem> {
         let document = Document::new(self.key, self.fingerprint)
             .with_seen(self.seen)
+            .with_repeats(self.repeats.into())
             .with_sketch(self.sketch()?);
         if self.extras.is_empty() {
             return Ok(document);
@@ -89,6 +92,8 @@ pub(crate) struct DocumentBlock {
     keys: Vec<u8>,
     extras: Vec<u8>,
     sketches: Sketches,
+    /// How often each was seen again, up to the last that was at all. So nothing is kept as long as none was.
+    repeats: Vec<u32>,
     /// The size of the block in the file, in bytes. 0 if the documents do not come from the file.
     stored_bytes: usize,
 }
@@ -124,6 +129,7 @@ impl DocumentBlock {
             + self.keys.len()
             + self.extras.len()
             + self.sketches.memory_bytes()
+            + size_of_val(&self.repeats[..])
     }
 
     /// Adds a document. Its number must be greater than all others.
@@ -142,6 +148,7 @@ impl DocumentBlock {
         }
         self.sketches
             .push(self.heads.len(), document.sketch().map(SketchRef::of));
+        self.push_repeats(u32::try_from(document.repeats()).unwrap_or(u32::MAX));
         self.push_head(number, document.fingerprint(), document.seen());
     }
 
@@ -150,7 +157,16 @@ impl DocumentBlock {
         self.keys.extend(document.key);
         self.extras.extend(document.extras);
         self.sketches.push(self.heads.len(), document.sketch);
+        self.push_repeats(document.repeats);
         self.push_head(document.number, document.fingerprint, document.seen);
+    }
+
+    /// Adds how often a document was seen again. Its head comes after that.
+    fn push_repeats(&mut self, repeats: u32) {
+        if repeats > 0 {
+            self.repeats.resize(self.heads.len(), 0);
+            self.repeats.push(repeats);
+        }
     }
 
     /// Adds the parts of fixed length of a document. Its other parts were added before.
@@ -199,6 +215,7 @@ impl DocumentBlock {
             number,
             fingerprint,
             seen,
+            repeats: self.repeats.get(index).copied().unwrap_or(0),
             key,
             sketch: self.sketches.get(index),
             extras,
@@ -273,6 +290,7 @@ impl DocumentBlock {
         {
             return Err("a document was seen outside the time of its block");
         }
+        let repeats = decode_repeats(&mut fields, count)?;
         let key_ends = decode_ends(&mut fields, count)?;
         let extras_ends = decode_ends(&mut fields, count)?;
         let sketches = Sketches::decode(&mut fields, count, size, sketches)?;
@@ -301,9 +319,20 @@ impl DocumentBlock {
             keys,
             extras,
             sketches,
+            repeats,
             stored_bytes: 0,
         })
     }
+}
+
+/// How often each document was seen again. Nothing if none was.
+fn decode_repeats(fields: &mut Fields<'_>, count: usize) -> Result<Vec<u32>, Problem> {
+    let column = decode_column(fields, count)?;
+    if column.iter().all(|&repeats| repeats == 0) {
+        return Ok(Vec::new());
+    }
+    let repeats: Result<Vec<u32>, _> = column.into_iter().map(u32::try_from).collect();
+    repeats.map_err(|_| "a document was seen again more often than is counted")
 }
 
 fn decode_ends(fields: &mut Fields<'_>, count: usize) -> Result<Vec<usize>, Problem> {

@@ -16,7 +16,7 @@ use crate::store::numbers::{DocumentNumber, ScopeNumber};
 use crate::text::Scheme;
 
 /// The version of the file format that this release writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 /// The feature bits this release knows: none yet.
 const KNOWN_FEATURES: u64 = 0;
@@ -397,14 +397,14 @@ mod tests {
                 bytes.extend(b"whatever a later version adds");
             })
         };
-        for found in [1, 2, 3, 4, 5, 6, 8] {
+        for found in [1, 2, 3, 4, 5, 6, 7, 9] {
             let refused = check_format(&format(found, 0));
             assert!(
-                matches!(refused, Err(Error::FormatVersion { found: it, supported: 7 }) if it == found)
+                matches!(refused, Err(Error::FormatVersion { found: it, supported: 8 }) if it == found)
             );
         }
         assert!(matches!(
-            check_format(&format(7, 4)),
+            check_format(&format(8, 4)),
             Err(Error::UnknownFeatures { bits: 4 })
         ));
         assert!(matches!(

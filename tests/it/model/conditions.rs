@@ -16,6 +16,8 @@ pub(super) struct Conditions {
     pub(super) order: Order,
     /// Whether a policy touches the nearest match of a document that is skipped.
     pub(super) touch: bool,
+    /// How many of a group a policy keeps.
+    pub(super) keep: usize,
 }
 
 impl Conditions {
@@ -68,6 +70,7 @@ impl Conditions {
             .near(self.near())
             .limit(self.limit)
             .touch(self.touch)
+            .keep(self.keep)
             .order(self.order)
     }
 

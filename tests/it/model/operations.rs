@@ -53,10 +53,12 @@ fn documents() -> impl Strategy<Value = Document> {
         scopes(),
         prop::option::of(0..3i64),
         sketch,
+        prop_oneof![4 => Just(0), 1 => 1..5u64, 1 => Just(Document::MAX_REPEATS)],
     );
-    parts.prop_map(|(key, bits, seen, scope, rank, sketch)| {
+    parts.prop_map(|(key, bits, seen, scope, rank, sketch, repeats)| {
         Document::new([key], bits.map(Fingerprint::from_bits))
             .with_seen(seen)
+            .with_repeats(repeats)
             .with_scope(scope)
             .with_sketch(sketch)
             .with_rank(rank.map(|rank| vec![rank]).unwrap_or_default())
@@ -88,9 +90,10 @@ fn conditions() -> impl Strategy<Value = Conditions> {
         least,
         order,
         any::<bool>(),
+        prop_oneof![2 => Just(1usize), 1 => 2..5usize],
     );
     parts.prop_map(
-        |(max_distance, limit, since, scopes, min_similarity, order, touch)| Conditions {
+        |(max_distance, limit, since, scopes, min_similarity, order, touch, keep)| Conditions {
             max_distance,
             limit,
             since,
@@ -98,6 +101,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
             min_similarity,
             order,
             touch,
+            keep,
         },
     )
 }

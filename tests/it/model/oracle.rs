@@ -1,5 +1,6 @@
 //! The oracle: a map of documents, and what the operations should do.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use simdb::{Change, Document, Fingerprint, OnMatch};
@@ -21,14 +22,14 @@ impl Model {
             .map(|(_, old)| old)
     }
 
-    /// Says that a document was seen at a time. It then counts as written last, if that is later.
-    pub(super) fn touch(&mut self, key: &[u8], seen: i64) -> bool {
+    /// Says that a document was seen again so many times, at a time. It then counts as written last.
+    pub(super) fn touch(&mut self, key: &[u8], seen: i64, repeats: u64) -> bool {
         let Some((_, document)) = self.documents.get(key).cloned() else {
             return false;
         };
-        if document.seen() < seen {
-            self.insert(&document.with_seen(seen));
-        }
+        let seen = seen.max(document.seen());
+        let repeats = document.repeats() + repeats;
+        self.insert(&document.with_seen(seen).with_repeats(repeats));
         true
     }
 
@@ -100,26 +101,33 @@ pub(super) fn insert_if_new(
     conditions: &Conditions,
     near: &[(Document, u32)],
 ) -> Change {
-    if let Some((nearest, _)) = near.first() {
-        let is_skipped = match on_match {
-            OnMatch::Link => false,
-            OnMatch::Skip => true,
-            OnMatch::Replace => !near.iter().all(|(found, _)| document.outranks(found)),
-            _ => unreachable!("the model has no other policy"),
-        };
-        if is_skipped {
+    let mut left: Vec<&Document> = near.iter().map(|(found, _)| found).collect();
+    let mut gone = Vec::new();
+    while on_match != OnMatch::Link && left.len() >= conditions.keep {
+        // The last of the worst.
+        let (index, worst) = left
+            .iter()
+            .enumerate()
+            .min_by_key(|(index, it)| (it.rank(), Reverse(*index)))
+            .expect("at least one is kept");
+        if on_match == OnMatch::Skip || !document.outranks(worst) {
             if conditions.touch {
-                model.touch(nearest.key(), document.seen());
+                let (nearest, _) = &near[0];
+                model.touch(nearest.key(), document.seen(), document.repeats() + 1);
             }
             return Change::Skipped;
         }
-        if on_match == OnMatch::Replace {
-            for (found, _) in near {
-                model.documents.remove(found.key());
-            }
-        }
+        gone.push(left.remove(index));
+    }
+    let old = model.documents.get(document.key());
+    let mut repeats = document
+        .repeats()
+        .max(old.map_or(0, |(_, old)| old.repeats()));
+    for found in gone {
+        model.documents.remove(found.key());
+        repeats += u64::from(conditions.touch) * (found.repeats() + 1);
     }
     model
-        .insert(document)
+        .insert(&document.clone().with_repeats(repeats))
         .map_or(Change::Inserted, Change::Replaced)
 }

@@ -138,6 +138,7 @@ class Database:
         fingerprint: int | None = None,
         features: _Features | None = None,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
@@ -146,6 +147,7 @@ class Database:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
     ) -> Verdict:
@@ -154,7 +156,8 @@ class Database:
         The document is one of `text`, `html`, `fingerprint` and `features` (words and their weights). Its `seen` is
         now if none is given. What is near is said by `max_distance` and what follows; without them it is what the
         database was created with. With `on_match="link"` the document is stored in any case, with `"replace"` if its
-        `rank` is above that of all that are near, which are deleted then.
+        `rank` is above that of all that are near, which are deleted then. With `keep=3`, up to three of a group are
+        stored. With `touch=True`, a document that is not stored is counted in the `repeats` of the nearest.
 
         A document is never near to the stored one of the same key. If it is stored, it replaces that one. So a call
         that was cut off can be made again.
@@ -170,6 +173,7 @@ class Database:
         fingerprint: int | None = None,
         features: _Features | None = None,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
@@ -178,6 +182,7 @@ class Database:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
     ) -> Ticket:
@@ -196,6 +201,7 @@ class Database:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
         batch: int = 10000,
@@ -211,6 +217,7 @@ class Database:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
         batch: int = 10000,
@@ -340,6 +347,7 @@ class Client:
         fingerprint: int | None = None,
         features: _Features | None = None,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
@@ -348,6 +356,7 @@ class Client:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
     ) -> Verdict:
@@ -361,6 +370,7 @@ class Client:
         fingerprint: int | None = None,
         features: _Features | None = None,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
@@ -369,6 +379,7 @@ class Client:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
     ) -> Ticket:
@@ -387,6 +398,7 @@ class Client:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
         batch: int = 1000,
@@ -402,6 +414,7 @@ class Client:
         min_similarity: float | None = None,
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
+        keep: int = 1,
         touch: bool = False,
         limit: int = 10,
         batch: int = 1000,
@@ -610,6 +623,7 @@ class Document:
         sketch: bytes | None = None,
         shingles: int = 0,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
@@ -629,6 +643,9 @@ class Document:
     @property
     def seen(self) -> int:
         """When it was seen, in Unix seconds."""
+    @property
+    def repeats(self) -> int:
+        """How often it was seen again: 0 if it was seen once."""
     @property
     def rank(self) -> tuple[int, ...]: ...
     @property
@@ -694,6 +711,7 @@ class Fingerprinter:
         html: str | bytes | None = None,
         features: _Features | None = None,
         seen: _Time | None = None,
+        repeats: int = 0,
         rank: int | Sequence[int] = (),
         scope: str = "",
         payload: bytes = b"",
