@@ -494,9 +494,12 @@ fn repeats_when_stored(
     own: Option<&Numbered>,
     deleted: &[Document],
 ) -> u64 {
-    let of_own = own.map_or(0, |(_, old)| old.repeats());
-    let mut repeats = document.repeats().max(of_own);
-    if !policy.touch {
+    let mut repeats = document.repeats();
+    if let Some((_, old)) = own {
+        repeats = repeats.max(old.repeats());
+    }
+    // If it was counted before and is still stored, its count has those of the documents that it outranks.
+    if !policy.touch || policy.counted_before && own.is_some() {
         return repeats;
     }
     for deleted in deleted {

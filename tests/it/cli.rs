@@ -395,7 +395,7 @@ fn stats_and_check_say_what_the_file_holds() -> TestResult {
         ("scheme", json!("external")),
         ("plan", json!("4x16")),
         ("max_distance", json!(3)),
-        ("format_version", json!(7)),
+        ("format_version", json!(8)),
         ("sketch_bytes", json!(0)),
         ("min_similarity", json!(0.0)),
         ("marks", json!(0)),

@@ -148,7 +148,7 @@ impl Reader {
         let mut format = Bytes(open_envelope(&format, 2, 0, b"format"));
         assert_eq!(
             (format.number(4), format.u64()),
-            (7, 0),
+            (8, 0),
             "version and features"
         );
         let seed = format.u64();
