@@ -53,6 +53,8 @@ pub use database::{
     Policy, Query, SalvageOptions, Snapshot, Submission, Submitting, Survivor, Ticket, TrySubmit,
     Verdict, WriteTxn, Writer, WriterOptions,
 };
+#[cfg(feature = "ingest")]
+pub use database::{FirstMatch, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
 pub use document::Document;
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use fingerprint::Fingerprint;

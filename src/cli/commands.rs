@@ -126,7 +126,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "See more of it",
         &[
-            "pairs", "clusters", "report", "explain", "sources", "top", "dump", "export",
+            "overlap", "pairs", "clusters", "report", "explain", "sources", "top", "dump", "export",
         ],
     ),
     (

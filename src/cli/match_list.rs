@@ -108,6 +108,6 @@ impl<'m> MatchList<'m> {
 }
 
 /// A similarity to four decimals. An estimate is not known better, and what is exact need not be.
-fn rounded(similarity: f64) -> f64 {
+pub(super) fn rounded(similarity: f64) -> f64 {
     (similarity * 1e4).round() / 1e4
 }

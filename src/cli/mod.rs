@@ -28,6 +28,7 @@ mod manual;
 mod match_list;
 mod open;
 mod output;
+mod overlap;
 mod pair_output;
 mod pairs;
 #[cfg(feature = "parquet")]

@@ -19,7 +19,8 @@ use super::remote::{Remote, nobody_answers};
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::{
-    check, clusters, compact, delete, get, ingest, load, pairs, query, report, sources, stats, top,
+    check, clusters, compact, delete, get, ingest, load, overlap, pairs, query, report, sources,
+    stats, top,
 };
 
 /// A verb, which is its arguments.
@@ -105,6 +106,12 @@ pub(super) enum DatabaseVerb {
         override_usage = "simdb explain [OPTIONS] <--text TEXT|--file PATH|--fingerprint HEX|--key KEY> <DB>"
     )]
     Explain(query::ExplainArguments),
+    /// Print how much of a text stood in stored documents, sentence by sentence
+    ///
+    /// The database has to hold the sentences or paragraphs of its documents: see `--unit` of `ingest`
+    #[command(override_usage = "simdb overlap [OPTIONS] <DB> <INPUT...|--text TEXT>")]
+    #[command(mut_arg("unit", |unit| unit.default_value("sentence")))]
+    Overlap(overlap::Arguments),
     /// Print all pairs of near documents
     Pairs(pairs::Arguments),
     /// Print the clusters of near-duplicates, and who survives
@@ -147,6 +154,7 @@ impl DatabaseVerb {
             Self::Ingest(verb) => verb,
             Self::Query(verb) => verb,
             Self::Explain(verb) => verb,
+            Self::Overlap(verb) => verb,
             Self::Pairs(verb) => verb,
             Self::Clusters(verb) => verb,
             Self::Report(verb) => verb,

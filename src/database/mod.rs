@@ -24,6 +24,8 @@ mod listener;
 mod near;
 mod near_search;
 mod options;
+#[cfg(feature = "ingest")]
+mod overlap;
 mod pairs;
 mod policy;
 mod query;
@@ -58,6 +60,8 @@ pub(crate) use listener::{Listen, Listener};
 pub(crate) use near::Filter;
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
+#[cfg(feature = "ingest")]
+pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
 pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};

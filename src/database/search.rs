@@ -76,14 +76,8 @@ pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
-    let mut searches = Vec::with_capacity(queries.len());
-    let mut near_queries = Vec::with_capacity(queries.len());
-    for query in queries {
-        let target = SearchTarget::from_query(query);
-        let search = Search::new(reader, target, query.filter.limit, None)?;
-        near_queries.push(search.near_query);
-        searches.push(search);
-    }
+    let mut searches = new_searches(reader, queries, |query| query.filter.limit)?;
+    let near_queries = near_queries(&searches);
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(near) = parts.next_part()? {
         add_all(reader, &mut searches, &near)?;
@@ -93,6 +87,55 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Ma
         answers.push(search.matches(reader, search.limit)?);
     }
     Ok(answers)
+}
+
+/// The most queries that [`each_match`] takes together. So many searches read no document twice.
+#[cfg(feature = "ingest")]
+pub(super) const MOST_FOR_EACH: usize = MOST_HELD / NEAR_TOGETHER;
+
+/// Gives all documents that match to `each`, with the index of the query: any number, in bounded memory. The limits and
+/// the orders of the queries do not matter.
+///
+/// They come in no order, except that of one query no document comes twice.
+#[cfg(feature = "ingest")]
+pub(super) fn each_match(
+    reader: Reader<'_>,
+    queries: &[Query],
+    mut each: impl FnMut(usize, DocumentNumber, Match) -> Result<()>,
+) -> Result<()> {
+    debug_assert!(queries.len() <= MOST_FOR_EACH);
+    let mut searches = new_searches(reader, queries, |_| usize::MAX)?;
+    let near_queries = near_queries(&searches);
+    let mut parts = NearSearch::new(reader, &near_queries);
+    while let Some(near) = parts.next_part()? {
+        for near in near.chunks(NEAR_TOGETHER) {
+            add_all(reader, &mut searches, near)?;
+            for near in near.chunk_by(|a, b| a.0 == b.0) {
+                let index = near[0].0;
+                searches[index].hand_over(reader, |number, found| each(index, number, found))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The searches for queries, none of which has begun.
+fn new_searches<'a>(
+    reader: Reader<'_>,
+    queries: &'a [Query],
+    limit: impl Fn(&Query) -> usize,
+) -> Result<Vec<Search<'a>>> {
+    let mut searches = Vec::with_capacity(queries.len());
+    for query in queries {
+        let target = SearchTarget::from_query(query);
+        searches.push(Search::new(reader, target, limit(query), None)?);
+    }
+    Ok(searches)
+}
+
+fn near_queries(searches: &[Search<'_>]) -> Vec<NearQuery> {
+    let near_queries = searches.iter().map(|search| search.near_query);
+    near_queries.collect()
 }
 
 /// Whether any document matches.
@@ -379,9 +422,34 @@ impl<'a> Search<'a> {
             return Ok(self.total > 0);
         }
         let is_found = self.documents(reader).next()?.is_some();
+        self.let_go();
+        Ok(is_found)
+    }
+
+    /// Gives each document that matches among those that were added since the last call, and lets go of them.
+    #[cfg(feature = "ingest")]
+    fn hand_over(
+        &mut self,
+        reader: Reader<'_>,
+        mut each: impl FnMut(DocumentNumber, Match) -> Result<()>,
+    ) -> Result<()> {
+        let mut read = 0;
+        let mut documents = self.documents(reader);
+        while let Some((near, (number, document))) = documents.next()? {
+            read += 1;
+            each(number, self.new_match(near, document))?;
+        }
+        if self.counting == Counting::ByPostings && read < self.kept {
+            return Err(self.fewer_than_counted());
+        }
+        self.let_go();
+        Ok(())
+    }
+
+    /// Lets go of the near fingerprints, whose documents were looked at.
+    fn let_go(&mut self) {
         self.near.clear();
         self.kept = 0;
-        Ok(is_found)
     }
 
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or
@@ -403,17 +471,21 @@ impl<'a> Search<'a> {
             list.push(self.new_match(near, document));
         }
         if (list.len() as u64) < self.total.min(limit as u64) {
-            return Err(Error::Damaged {
-                table: "postings",
-                key: self.near_query.fingerprint.to_string(),
-                problem: "near this fingerprint there are fewer documents than are counted",
-            });
+            return Err(self.fewer_than_counted());
         }
         Ok(Matches {
             list,
             total: self.total,
             more: false,
         })
+    }
+
+    fn fewer_than_counted(&self) -> Error {
+        Error::Damaged {
+            table: "postings",
+            key: self.near_query.fingerprint.to_string(),
+            problem: "near this fingerprint there are fewer documents than are counted",
+        }
     }
 
     fn matches_in_order(&self, reader: Reader<'_>, limit: usize) -> Result<Matches> {

@@ -195,6 +195,11 @@ pub enum Error {
         /// The bytes of the sketch given, or of the other sketch.
         given: usize,
     },
+    /// A text has too many paragraphs or sentences.
+    TooManyUnits {
+        /// The most it may have.
+        max_units: usize,
+    },
     /// The weight of a feature is not above 0, or the weights of a text are too large.
     FeatureWeight {
         /// The weight at which that was seen.
@@ -402,6 +407,7 @@ impl Error {
             | Self::InvalidSketch { .. }
             | Self::InvalidSketchDigits { .. }
             | Self::SketchSizes { .. }
+            | Self::TooManyUnits { .. }
             | Self::FeatureWeight { .. }
             | Self::NoSketch
             | Self::SketchMissing { .. }

@@ -140,6 +140,11 @@ impl fmt::Display for Error {
                 "the weight {given} of a feature cannot be used: weights are above 0, and their sum is at most {most}; \
                  divide all weights of all texts by the same number"
             ),
+            Self::TooManyUnits { max_units } => write!(
+                f,
+                "the text has more than {max_units} paragraphs or sentences: give it in parts, or in units that are \
+                 larger"
+            ),
             Self::PairPosition => f.write_str(
                 "this is not the position of this search: the question, the documents of the database or its plan \
                  are others; begin anew",

@@ -21,7 +21,7 @@ use super::rejected::{Reason, Rejected};
 use crate::document::Document;
 use crate::fingerprint::Fingerprint;
 use crate::sketch::Sketch;
-use crate::text::{Syntax, Unit, visible_paragraphs};
+use crate::text::{MOST_UNITS, Syntax, Unit, unit_key, visible_paragraphs};
 
 /// One record of an input, from which a document is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,9 +254,6 @@ enum State {
     },
 }
 
-/// The most paragraphs or sentences of a record. It bounds the memory that a hostile record takes.
-const MOST_UNITS: usize = 1 << 20;
-
 impl Record {
     /// Cuts the record into the units that [`ReadOptions::unit`](super::ReadOptions::unit) names.
     ///
@@ -270,12 +267,7 @@ impl Record {
             return Ok(Units(State::Whole(Some(Box::new(self)))));
         }
         // The text is not copied for each unit.
-        let text = match mem::replace(&mut self.parsed.content, Content::TooShort) {
-            Content::Text(text) => text,
-            Content::Html(html) => visible_paragraphs(&html, Syntax::from_beginning(&html)),
-            Content::Xhtml(html) => visible_paragraphs(&html, Syntax::Xhtml),
-            _ => return Err(self.rejected(Reason::NothingToCut { unit })),
-        };
+        let text = self.take_text()?;
         let ranges = unit.ranges(&text, MOST_UNITS + 1);
         if ranges.len() > MOST_UNITS {
             return Err(self.rejected(Reason::TooManyUnits {
@@ -288,6 +280,26 @@ impl Record {
             text,
             ranges: ranges.into_iter().enumerate(),
         }))
+    }
+}
+
+impl Record {
+    /// The text that is cut into paragraphs or sentences: of a page the visible text.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::NothingToCut`] if the record brings no text.
+    pub fn into_text(mut self) -> Result<String, Rejected> {
+        self.take_text()
+    }
+
+    fn take_text(&mut self) -> Result<String, Rejected> {
+        match mem::replace(&mut self.parsed.content, Content::TooShort) {
+            Content::Text(text) => Ok(text),
+            Content::Html(html) => Ok(visible_paragraphs(&html, Syntax::from_beginning(&html))),
+            Content::Xhtml(html) => Ok(visible_paragraphs(&html, Syntax::Xhtml)),
+            _ => Err(self.rejected(Reason::NothingToCut { unit: self.unit })),
+        }
     }
 }
 
@@ -328,11 +340,6 @@ impl fmt::Debug for Units {
             .field("left", &self.len())
             .finish_non_exhaustive()
     }
-}
-
-/// The key of the unit with this number of the document with this key.
-fn unit_key(key: &[u8], number: usize) -> Vec<u8> {
-    [key, b"#", number.to_string().as_bytes()].concat()
 }
 
 /// The number of lines of a text that may be a list of documents, one in each line: a thousand short lines and more,

@@ -37,6 +37,8 @@ pub use measure::TextMeasure;
 pub use scheme::Scheme;
 #[cfg(feature = "ingest")]
 pub use unit::Unit;
+#[cfg(feature = "ingest")]
+pub(crate) use unit::{MOST_UNITS, unit_key};
 
 #[cfg(feature = "eval")]
 pub(crate) use unicode::{normalize as normalized, tokens};

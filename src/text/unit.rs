@@ -1,4 +1,4 @@
-//! Unit: what gets a fingerprint of its own. Cuts texts into paragraphs and sentences.
+//! Unit: what gets a fingerprint of its own. Cuts texts into paragraphs and sentences, and names these by their places.
 
 use std::fmt;
 use std::ops::Range;
@@ -66,9 +66,37 @@ impl Unit {
     /// an element that is a block, such as `p`, `li`, `td` and `br`, a paragraph ends. The line breaks of the page
     /// mean nothing.
     pub fn cut_html(self, html: &str) -> Vec<String> {
-        self.cut(&visible_paragraphs(html, Syntax::from_beginning(html)))
+        self.cut(&Self::text_of_html(html))
             .map(str::to_owned)
             .collect()
+    }
+
+    /// The visible text of an HTML page, with a blank line between its paragraphs. Its units are those that
+    /// [`cut_html`](Self::cut_html) gives.
+    pub fn text_of_html(html: &str) -> String {
+        visible_paragraphs(html, Syntax::from_beginning(html))
+    }
+
+    /// The key of the document that a unit is of, by the key of the unit: what stands before `#` and a number from 1 to
+    /// 1,048,576. Any other key is that of a whole document.
+    ///
+    /// ```
+    /// use simdb::Unit;
+    ///
+    /// assert_eq!(Unit::document_of(b"https://example.org/#12"), b"https://example.org/");
+    /// assert_eq!(Unit::document_of(b"https://example.org/#top"), b"https://example.org/#top");
+    /// ```
+    pub fn document_of(key: &[u8]) -> &[u8] {
+        let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit());
+        let (before, number) = key.split_at(key.len() - digits.count());
+        let number = match number {
+            [b'1'..=b'9', ..] => str::from_utf8(number).unwrap_or_default().parse().ok(),
+            _ => None,
+        };
+        match (before.strip_suffix(b"#"), number) {
+            (Some(document), Some(1..=MOST_UNITS)) => document,
+            _ => key,
+        }
     }
 
     /// Where the first units of a text are, at most so many.
@@ -92,6 +120,14 @@ impl fmt::Display for Unit {
             Self::Sentence => "sentence",
         })
     }
+}
+
+/// The most paragraphs or sentences that one text is cut into. It bounds the memory that a hostile text takes.
+pub(crate) const MOST_UNITS: usize = 1 << 20;
+
+/// The key of the unit with this number of the document with this key.
+pub(crate) fn unit_key(document: &[u8], number: usize) -> Vec<u8> {
+    [document, b"#", number.to_string().as_bytes()].concat()
 }
 
 /// The paragraphs of a text: what lies between blank lines. A line ends with a line feed, also after a carriage
@@ -221,6 +257,38 @@ mod tests {
             assert_eq!(unit.cut("* * *\n\n7\n\n🎉").collect::<Vec<_>>(), ["7"]);
         }
         assert_eq!(Unit::Document.cut("").collect::<Vec<_>>(), [""]);
+    }
+
+    #[test]
+    fn the_key_of_a_unit_tells_its_document() {
+        for (key, document) in [
+            ("http://a/#1", "http://a/"),
+            ("http://a/#1048576", "http://a/"),
+            ("http://a/#3#12", "http://a/#3"),
+            ("#7", ""),
+            ("http://a/", "http://a/"),
+            ("http://a/#section", "http://a/#section"),
+            ("http://a/#section2", "http://a/#section2"),
+            ("http://a/#0", "http://a/#0"),
+            ("http://a/#01", "http://a/#01"),
+            ("http://a/#1048577", "http://a/#1048577"),
+            (
+                "http://a/#99999999999999999999999",
+                "http://a/#99999999999999999999999",
+            ),
+            ("http://a/#", "http://a/#"),
+            ("12", "12"),
+            ("", ""),
+        ] {
+            assert_eq!(
+                Unit::document_of(key.as_bytes()),
+                document.as_bytes(),
+                "{key}"
+            );
+        }
+        for number in [1, 9, 10, MOST_UNITS] {
+            assert_eq!(Unit::document_of(&unit_key(b"k#5", number)), b"k#5");
+        }
     }
 
     /// 50 MB each: one sentence, stops that end no sentence, and stops that all do.

@@ -51,6 +51,7 @@ mod milliseconds;
 mod model;
 mod names;
 mod odd_fields;
+mod overlap;
 mod overview;
 mod owners;
 mod pages;

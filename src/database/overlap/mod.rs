@@ -1,0 +1,15 @@
+//! How much of a text stood elsewhere, and in which documents.
+
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after what it shows first"
+)]
+mod overlap;
+mod question;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapUnit};
+pub use question::OverlapQuery;

@@ -1,0 +1,368 @@
+//! Overlap: how much of a text stood elsewhere, unit by unit and by document.
+
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use super::question::OverlapQuery;
+use super::tally::{Largest, MOST_BYTES, Pass};
+use super::wanted::{TextUnits, Wanted};
+use crate::database::query::{Match, Query};
+use crate::database::search::{self, MOST_FOR_EACH};
+use crate::database::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::metrics::Tally;
+use crate::sketch::Similarity;
+use crate::store::{DocumentNumber, Reader};
+use crate::text::{Fingerprinter, Unit};
+
+/// How much of a text stood elsewhere: how many of its units, in which documents, and where each was seen first. From
+/// [`Snapshot::overlap`].
+///
+/// A share is by length, in characters (Unicode scalar values) of the units that are judged. Units that are too short to
+/// judge count neither way. A unit that the text has twice counts twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Overlap {
+    /// The number of units that were judged.
+    pub judged: u64,
+    /// The number of units that are too short to judge.
+    pub too_short: u64,
+    /// The number of judged units that stood elsewhere.
+    pub found: u64,
+    /// The characters of the judged units.
+    pub characters: u64,
+    /// The characters of the units that stood elsewhere.
+    pub found_characters: u64,
+    /// The documents with the largest shares of the text, up to the limit: the largest first, of equal ones the one seen
+    /// earlier, then by key.
+    pub documents: Vec<OverlapDocument>,
+    /// The number of all documents that have any unit of the text.
+    pub total_documents: u64,
+    /// All units of the text, in order.
+    pub units: Vec<OverlapUnit>,
+}
+
+impl Overlap {
+    /// The share of the text that stood elsewhere, 0 to 1. 0 if nothing is judged.
+    pub fn share(&self) -> f64 {
+        self.found_characters as f64 / self.characters.max(1) as f64
+    }
+}
+
+/// A document that has units of the text. Units that stood in it several times count once.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OverlapDocument {
+    /// Its key: that of its units without `#` and their number.
+    pub key: Vec<u8>,
+    /// The number of units of the text that it has.
+    pub units: u64,
+    /// Their characters, in the text.
+    pub characters: u64,
+    /// Their share of the text, 0 to 1. The shares of several documents can add up to more than 1.
+    pub share: f64,
+    /// The number of these units that no other document had before it: those of which [`OverlapUnit::first`] is in this
+    /// document.
+    pub first_units: u64,
+    /// When the earliest of its units was seen that are near to one of the text, in Unix seconds.
+    pub seen: i64,
+}
+
+/// A unit of the text.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OverlapUnit {
+    /// Where it is in the text, in bytes.
+    pub range: Range<usize>,
+    /// Its characters.
+    pub characters: u64,
+    /// Whether it is too short to judge.
+    pub is_too_short: bool,
+    first: Option<Arc<FirstMatch>>,
+}
+
+impl OverlapUnit {
+    /// Where it was seen first, or `None` if it stood nowhere else. Of matches that were seen at the same time, it is the
+    /// one that was written first.
+    pub fn first(&self) -> Option<&FirstMatch> {
+        self.first.as_deref()
+    }
+}
+
+/// The stored unit near to one of the text that was seen before all others.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FirstMatch {
+    /// The key of the stored unit, such as `URL#12`.
+    pub key: Vec<u8>,
+    /// When it was seen, in Unix seconds.
+    pub seen: i64,
+    /// The number of bits in which its fingerprint differs.
+    pub distance: u32,
+    /// How similar it is. `None` without sketches.
+    pub similarity: Option<Similarity>,
+}
+
+impl FirstMatch {
+    /// The key of its document, such as `URL`.
+    pub fn document(&self) -> &[u8] {
+        Unit::document_of(&self.key)
+    }
+}
+
+impl Snapshot {
+    /// Tells how much of a text stood elsewhere: which of its paragraphs or sentences are near to stored ones, in which
+    /// documents these are, and where each was seen first.
+    ///
+    /// The database must hold units: documents whose keys are the key of a whole document, `#` and a number from 1 to
+    /// 1,048,576, as `simdb ingest --unit sentence` and [`ReadOptions::unit`](crate::ingest::ReadOptions::unit) store them.
+    /// A key of another form is that of a document of its own. The counts are exact, however many documents have a unit.
+    ///
+    /// "First" is by the time at which documents were seen. A document that came again has the time of its last coming,
+    /// and so has one that was touched ([`Policy::touch`](crate::Policy::touch)). Of a page, the text is
+    /// [`Unit::text_of_html`](crate::Unit::text_of_html).
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::ExternalScheme`] if the fingerprints of the database are made elsewhere.
+    /// * [`Error::TooManyUnits`] for a text of more than 1,048,576 units.
+    /// * Those of [`query`](Self::query).
+    ///
+    /// # Cost
+    ///
+    /// That of a query for each distinct unit, and the reading of each document that matches: of a sentence that stands in
+    /// a million documents, all of these. Memory: some 150 bytes and a key for each unit, and less than 200 MB besides. If
+    /// more documents have units of the text than have room in 64 MiB, all is read several times.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, OverlapQuery, Scheme, Unit};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("d.simdb");
+    /// let database = Database::create(path, &CreateOptions::new().scheme(Scheme::MinwiseShort1).max_distance(5))?;
+    /// let fingerprinter = database.fingerprinter()?;
+    /// let stored = "The river rose above its banks on Sunday. Schools stay closed until Friday.";
+    /// let mut txn = database.begin_write()?;
+    /// for (number, sentence) in (1..).zip(Unit::Sentence.cut(stored)) {
+    ///     txn.insert(&fingerprinter.document(format!("a#{number}"), sentence).with_seen(1_700_000_000))?;
+    /// }
+    /// txn.commit()?;
+    ///
+    /// let text = "Who knew? Schools stay closed until Friday! Nobody has told the teachers about that.";
+    /// let overlap = database.snapshot()?.overlap(text, &OverlapQuery::new())?;
+    /// assert_eq!((overlap.judged, overlap.too_short, overlap.found), (2, 1, 1));
+    /// assert_eq!(format!("{:.0} %", 100.0 * overlap.share()), "43 %");
+    /// assert_eq!(overlap.documents[0].key, b"a");
+    /// let first = overlap.units[1].first().expect("it was found");
+    /// assert_eq!((&first.key[..], first.seen), (&b"a#2"[..], 1_700_000_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn overlap(&self, text: &str, query: &OverlapQuery) -> Result<Overlap> {
+        self.overlap_with(text, query, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// As [`overlap`](Self::overlap). `progress` is called now and then with the distinct units that were looked for so
+    /// far and those in all. If all is read several times, it begins anew each time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`] if `progress` breaks, and those of [`overlap`](Self::overlap).
+    pub fn overlap_with(
+        &self,
+        text: &str,
+        query: &OverlapQuery,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Overlap> {
+        self.overlap_within(text, query, MOST_BYTES, progress)
+    }
+
+    /// As [`overlap_with`](Self::overlap_with), with so much memory for documents.
+    pub(super) fn overlap_within(
+        &self,
+        text: &str,
+        query: &OverlapQuery,
+        most_bytes: usize,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Overlap> {
+        let reader = self.reader()?;
+        let settings = reader.settings();
+        query.near.checked(settings)?;
+        let fingerprinter =
+            Fingerprinter::new(settings.scheme)?.with_sketch_size(settings.sketch_size);
+        let TextUnits { units, wanted } = TextUnits::new(text, query.unit, &fingerprinter)?;
+        let found = Search {
+            reader,
+            query,
+            wanted: &wanted,
+            most_bytes,
+        }
+        .run(progress)?;
+        let tallies = self.store.tallies();
+        tallies.add(Tally::Queries, wanted.len() as u64);
+        tallies.add(Tally::Matches, found.matches);
+
+        let mut overlap = Overlap::default();
+        let (documents, total_documents) = found.documents.end();
+        overlap.documents = documents;
+        overlap.total_documents = total_documents;
+        overlap.count_first_units(&wanted, &found.firsts);
+        let firsts: Vec<_> = found.firsts.into_iter().map(First::into_match).collect();
+        overlap.units.reserve_exact(units.len());
+        for unit in units {
+            overlap.add(OverlapUnit {
+                range: unit.range,
+                characters: unit.characters,
+                is_too_short: unit.wanted.is_none(),
+                first: unit.wanted.and_then(|index| firsts[index].clone()),
+            });
+        }
+        Ok(overlap)
+    }
+}
+
+impl Overlap {
+    /// Adds a unit of the text.
+    fn add(&mut self, unit: OverlapUnit) {
+        if unit.is_too_short {
+            self.too_short += 1;
+        } else {
+            self.judged += 1;
+            self.characters += unit.characters;
+        }
+        if unit.first.is_some() {
+            self.found += 1;
+            self.found_characters += unit.characters;
+        }
+        self.units.push(unit);
+    }
+
+    /// Counts the units that each listed document had first.
+    fn count_first_units(&mut self, wanted: &[Wanted], firsts: &[First]) {
+        let mut listed = HashMap::with_capacity(self.documents.len());
+        for document in &mut self.documents {
+            listed.insert(&document.key[..], &mut document.first_units);
+        }
+        for (wanted, first) in wanted.iter().zip(firsts) {
+            if let Some((_, first)) = &first.0
+                && let Some(first_units) = listed.get_mut(first.document())
+            {
+                **first_units += wanted.units;
+            }
+        }
+    }
+}
+
+/// The match of a unit that was seen first, so far, with the number of its document.
+#[derive(Clone, Default)]
+struct First(Option<(DocumentNumber, FirstMatch)>);
+
+impl First {
+    fn offer(&mut self, number: DocumentNumber, found: &Match) {
+        let document = &found.document;
+        if let Some((earlier, first)) = &self.0
+            && (first.seen, *earlier) <= (document.seen(), number)
+        {
+            return;
+        }
+        let first = FirstMatch {
+            key: document.key().to_vec(),
+            seen: document.seen(),
+            distance: found.distance,
+            similarity: found.similarity,
+        };
+        self.0 = Some((number, first));
+    }
+
+    fn into_match(self) -> Option<Arc<FirstMatch>> {
+        self.0.map(|(_, first)| Arc::new(first))
+    }
+}
+
+/// The search for all stored units that are near to those of a text.
+struct Search<'a> {
+    reader: Reader<'a>,
+    query: &'a OverlapQuery,
+    wanted: &'a [Wanted],
+    /// The memory for the documents of a pass.
+    most_bytes: usize,
+}
+
+/// What a search has found.
+struct Found {
+    /// By the index of what is wanted.
+    firsts: Vec<First>,
+    documents: Largest,
+    matches: u64,
+}
+
+impl Search<'_> {
+    fn run(&self, mut progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<Found> {
+        let mut found = Found {
+            firsts: vec![First::default(); self.wanted.len()],
+            documents: Largest::new(self.query.limit),
+            matches: 0,
+        };
+        let mut pass = Pass::first(self.most_bytes);
+        let mut is_first = true;
+        loop {
+            self.each_match(&mut progress, |index, number, matching| {
+                let document = &matching.document;
+                let key = Unit::document_of(document.key());
+                if self.query.without.as_deref() == Some(key)
+                    || self.query.without.as_deref() == Some(document.key())
+                {
+                    return;
+                }
+                pass.add(key, index as u32, document.seen());
+                if is_first {
+                    found.matches += 1;
+                    found.firsts[index].offer(number, matching);
+                }
+            })?;
+            is_first = false;
+            match pass.end(self.wanted, &mut found.documents) {
+                Some(next) => pass = next,
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Calls `each` with all matches, and the index of what is wanted.
+    fn each_match(
+        &self,
+        progress: &mut impl FnMut(u64, u64) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, DocumentNumber, &Match),
+    ) -> Result<()> {
+        /// The matches between two calls of the function that is told of the progress.
+        const TOLD_AFTER: u64 = 4096;
+        let all = self.wanted.len() as u64;
+        let mut matches = 0u64;
+        let mut done = 0;
+        for wanted in self.wanted.chunks(MOST_FOR_EACH) {
+            Error::if_broken(progress(done as u64, all))?;
+            let queries = self.queries(wanted);
+            search::each_match(self.reader, &queries, |index, number, matching| {
+                each(done + index, number, &matching);
+                matches += 1;
+                match matches.is_multiple_of(TOLD_AFTER) {
+                    true => Error::if_broken(progress(done as u64, all)),
+                    false => Ok(()),
+                }
+            })?;
+            done += wanted.len();
+        }
+        Error::if_broken(progress(all, all))
+    }
+
+    fn queries(&self, wanted: &[Wanted]) -> Vec<Query> {
+        let mut queries = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let query = Query::new(wanted.fingerprint).with_sketch(wanted.sketch);
+            queries.push(query.near(self.query.near.clone()));
+        }
+        queries
+    }
+}
