@@ -239,8 +239,11 @@ impl Asked {
         }
         let share = percent(overlap.share());
         let more = overlap.total_documents - parts.len() as u64;
-        if more > 0 {
-            parts.push(format!("some in {more} more"));
+        match (parts.is_empty(), more) {
+            (_, 0) => {}
+            (true, 1) => parts.push("some in 1 document".to_owned()),
+            (true, more) => parts.push(format!("some in {more} documents")),
+            (false, more) => parts.push(format!("some in {more} more")),
         }
         format!("{share} of {name} was seen before: {}", parts.join("; "))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use simdb::{ClientOptions, Query};
 
 use crate::batches::{Inserter, Verdicts};
@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::database::with_judged;
 use crate::documents::{Document, Matches, Verdict};
-use crate::errors::{OrRaise, closed, input_error};
+use crate::errors::{OrRaise, closed, input_error, refused};
 use crate::fingerprinter::Fingerprinter;
 use crate::question::Named;
 use crate::signals::{detached, has_raised};
@@ -328,6 +328,20 @@ impl Client {
         Ok(matches
             .or_raise(py)?
             .map_or_else(Matches::none, Matches::of))
+    }
+
+    /// Raises Error: only the process that has the database open can tell.
+    #[pyo3(signature = (*_given, **_named))]
+    #[pyo3(text_signature = "($self, *given, **named)")]
+    fn overlap(
+        &self,
+        py: Python<'_>,
+        _given: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let message = "a client cannot ask how much of a text stood elsewhere: call Database.overlap in the process \
+                       that has the database open, or run `simdb overlap`";
+        Err(refused(py, message))
     }
 
     /// The document of a key, or None.

@@ -1,5 +1,7 @@
 //! Content: what a document is made of, and its fingerprint and sketch.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -39,16 +41,20 @@ impl Page {
 
     /// The text from which the fingerprint is made.
     pub(crate) fn text(&self, fingerprinter: &Fingerprinter) -> simdb::Result<String> {
+        Ok(fingerprinter.text_of_html(&self.decoded()?))
+    }
+
+    /// The page with its markup.
+    pub(crate) fn decoded(&self) -> simdb::Result<Cow<'_, str>> {
         match self {
-            Self::Text(text) => Ok(fingerprinter.text_of_html(text.as_ref())),
+            Self::Text(text) => Ok(text.as_ref().into()),
             Self::Bytes(bytes) => {
                 let page = simdb::ingest::decode_page(bytes, None);
-                let page = page.map_err(|reason| simdb::Error::Input {
+                page.map_err(|reason| simdb::Error::Input {
                     source_name: "html".to_owned(),
                     line: None,
                     reason: reason.to_string(),
-                })?;
-                Ok(fingerprinter.text_of_html(&page))
+                })
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::convert::key_bytes;
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error};
 use crate::fingerprinter::{Fingerprinter, of_judged, sketch_size};
+use crate::overlap::overlap;
 use crate::question::Named;
 use crate::signals::{detached, stoppable};
 use crate::snapshot::{Clusters, Pairs, Snapshot};
@@ -346,6 +347,21 @@ impl Database {
         Ok(matches
             .or_raise(py)?
             .map_or_else(Matches::none, Matches::of))
+    }
+
+    /// How much of a text stood elsewhere, in which documents, and where each of its sentences was seen first.
+    #[pyo3(signature = (text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, text=None, *, html=None, unit='sentence', without=None, max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, limit=10)"
+    )]
+    fn overlap<'py>(
+        &self,
+        py: Python<'py>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        overlap(py, text, named, || self.handles().database.snapshot())
     }
 
     /// The document of a key, or None.

@@ -13,6 +13,7 @@ mod documents;
 mod duplicates;
 mod errors;
 mod fingerprinter;
+mod overlap;
 mod question;
 mod signals;
 mod snapshot;

@@ -13,6 +13,7 @@ use crate::convert::key_bytes;
 use crate::documents::{Cluster, Document, Matches, Pair};
 use crate::errors::{OrRaise, closed};
 use crate::fingerprinter::judge_all;
+use crate::overlap::overlap;
 use crate::question::Named;
 use crate::signals::{detached, look, stoppable};
 
@@ -128,6 +129,22 @@ impl Snapshot {
         Ok(matches
             .or_raise(py)?
             .map_or_else(Matches::none, Matches::of))
+    }
+
+    /// As Database.overlap.
+    #[pyo3(signature = (text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, text=None, *, html=None, unit='sentence', without=None, max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, limit=10)"
+    )]
+    fn overlap<'py>(
+        &self,
+        py: Python<'py>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let snapshot = self.here(py)?;
+        overlap(py, text, named, || Ok(snapshot))
     }
 
     /// Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either.

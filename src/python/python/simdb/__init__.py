@@ -15,6 +15,7 @@ from ._errors import (
     StorageError,
 )
 from ._client import connect
+from ._overlap import FirstMatch, Overlap, OverlapDocument, OverlapUnit
 from ._simdb import (
     Client,
     Cluster,
@@ -44,6 +45,7 @@ __all__ = [
     "Error",
     "ExistsError",
     "Fingerprinter",
+    "FirstMatch",
     "ForkedError",
     "InputError",
     "Match",
@@ -51,6 +53,9 @@ __all__ = [
     "NotFoundError",
     "NotServedError",
     "OutcomeUnknownError",
+    "Overlap",
+    "OverlapDocument",
+    "OverlapUnit",
     "Pair",
     "ReadOnlyError",
     "Snapshot",

@@ -17,7 +17,7 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, SupportsIndex, TypeAlias, final, overload
+from typing import Any, Literal, NamedTuple, Protocol, Self, SupportsIndex, TypeAlias, final, overload
 
 __all__ = [
     "BusyError",
@@ -29,12 +29,16 @@ __all__ = [
     "Error",
     "ExistsError",
     "Fingerprinter",
+    "FirstMatch",
     "ForkedError",
     "InputError",
     "Match",
     "Matches",
     "NotFoundError",
     "OutcomeUnknownError",
+    "Overlap",
+    "OverlapDocument",
+    "OverlapUnit",
     "Pair",
     "ReadOnlyError",
     "Snapshot",
@@ -55,6 +59,7 @@ _Path: TypeAlias = str | PathLike[str]
 _OnMatch: TypeAlias = Literal["skip", "link", "replace"]
 _Change: TypeAlias = Literal["inserted", "replaced", "skipped"]
 _Survivor: TypeAlias = Literal["rank", "earliest", "latest", "longest", "shortest_key"]
+_Unit: TypeAlias = Literal["sentence", "paragraph"]
 _Features: TypeAlias = Iterable[tuple[str | bytes, float]]
 
 class _ArrowArray(Protocol):
@@ -246,6 +251,25 @@ class Database:
     ) -> Matches:
         """The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge
         is near to nothing."""
+    def overlap(
+        self,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        unit: _Unit = "sentence",
+        without: _Key | None = None,
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        limit: int = 10,
+    ) -> Overlap:
+        """How much of a text stood elsewhere, in which documents, and where each of its sentences was seen first.
+
+        The database must hold sentences or paragraphs under the keys of their documents, `#` and a number, as
+        `simdb ingest --unit sentence` stores them. What is of the document `without` does not count. `limit` documents
+        are listed; all are counted, exactly. Of a page the visible text is cut. Ctrl-C stops it.
+        """
     def get(self, key: _Key) -> Document | None:
         """The document of a key, or None."""
     def __contains__(self, key: _Key, /) -> bool: ...
@@ -435,6 +459,8 @@ class Client:
     ) -> Matches:
         """The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge
         is near to nothing."""
+    def overlap(self, *given: object, **named: object) -> None:
+        """Raises Error: only the process that has the database open can tell how much of a text stood elsewhere."""
     def get(self, key: _Key) -> Document | None:
         """The document of a key, or None."""
     def __contains__(self, key: _Key, /) -> bool: ...
@@ -481,6 +507,20 @@ class Snapshot:
         limit: int = 10,
     ) -> Matches:
         """As Database.query."""
+    def overlap(
+        self,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        unit: _Unit = "sentence",
+        without: _Key | None = None,
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        limit: int = 10,
+    ) -> Overlap:
+        """As Database.overlap."""
     def query_many(
         self,
         questions: Iterable[str | int] | _Column,
@@ -687,6 +727,59 @@ class Cluster:
     def __getitem__(self, index: slice, /) -> tuple[str, ...]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+class Overlap(NamedTuple):
+    """How much of a text stood elsewhere. A share is by characters of the units (sentences or paragraphs) that are
+    judged."""
+
+    share: float
+    """The share of the text that stood elsewhere, 0 to 1."""
+    judged: int
+    """The number of units that were judged. The others are too short, and count neither way."""
+    too_short: int
+    found: int
+    """The number of units that stood elsewhere."""
+    characters: int
+    found_characters: int
+    documents: tuple[OverlapDocument, ...]
+    """The documents with the largest shares."""
+    total_documents: int
+    units: tuple[OverlapUnit, ...]
+    """All units of the text, in order."""
+
+class OverlapDocument(NamedTuple):
+    """A document that has units of a text."""
+
+    key: str
+    units: int
+    characters: int
+    share: float
+    """The share of the text that it has, 0 to 1."""
+    first_units: int
+    """The number of these units that no other document had before it."""
+    seen: int
+    """When the earliest of them was seen, in Unix seconds."""
+
+class OverlapUnit(NamedTuple):
+    """A sentence or a paragraph of a text. It is `text[start:end]`; of a page, of its visible text."""
+
+    text: str
+    start: int
+    end: int
+    too_short: bool
+    first: FirstMatch | None
+    """Where it was seen first. None: it stood nowhere else, or is too short."""
+
+class FirstMatch(NamedTuple):
+    """Where a unit of a text was seen first: of several at one time, the one that was written first."""
+
+    key: str
+    """That of the stored unit, such as `URL#12`."""
+    document: str
+    """That of its document, such as `URL`."""
+    seen: int
+    distance: int
+    similarity: float | None
 
 @final
 class Fingerprinter:
