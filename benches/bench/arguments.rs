@@ -1,10 +1,12 @@
 //! The arguments of `simdb bench`, and what is derived from them.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, value_parser};
 use simdb::{Cache, CreateOptions, Scheme, SketchSize};
 
+use crate::Failure;
 use crate::collection::{Collection, Spread, mixed};
 
 /// Measure inserts, queries and deletes of generated documents on this machine.
@@ -22,6 +24,15 @@ pub(crate) struct Arguments {
     /// The share of documents that are near-duplicates of an earlier one
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
     near_duplicates: f64,
+
+    /// How many documents the near-duplicates are made from [default: any that came before]
+    #[arg(long, value_name = "N", value_parser = positive_count)]
+    originals: Option<u64>,
+
+    /// Take each block of 16 bits from one of these fingerprints at random, instead of --data: 8 bytes each,
+    /// little-endian
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    blocks_of: Option<PathBuf>,
 
     /// The distance the database is made for
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = value_parser!(u32).range(0..=64))]
@@ -72,8 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = positive_count)]
     pub(crate) rate: Option<u64>,
 
-    /// How many threads ask in the phases query, list and any, or submit in the phase writer, or how many processes in the phase clients; each of these
-    /// numbers in turn
+    /// How many threads ask in the phases query, list, any and nearest, or submit in the phase writer, or how many
+    /// processes in the phase clients; each of these numbers in turn
     #[arg(
         long,
         value_name = "N",
@@ -155,6 +166,8 @@ pub(crate) enum Phase {
     List,
     /// Ask whether there is any match
     Any,
+    /// Ask for the ten nearest documents, whatever their distance
+    Nearest,
     /// Ask all queries at once, for the number of their matches, on all cores
     Batch,
     /// Ask as `query` does while another thread inserts documents in durable commits
@@ -188,7 +201,7 @@ impl Phase {
 
 use Phase::{
     Any, Batch, Beside, Build, Clients, Cold, Commit, Compact, Delete, Expire, Insert, Link, List,
-    Query, Reopen, Replace, Window, Writer,
+    Nearest, Query, Reopen, Replace, Window, Writer,
 };
 
 /// The phases that are measured if none are named.
@@ -325,7 +338,7 @@ impl Arguments {
             given @ [_, ..] if asks => given,
             _ => &[self.max_distance],
         };
-        let threads = if matches!(phase, Query | List | Any | Writer | Clients) {
+        let threads = if matches!(phase, Query | List | Any | Nearest | Writer | Clients) {
             &self.threads[..]
         } else {
             &[1]
@@ -337,18 +350,35 @@ impl Arguments {
     }
 
     /// The documents after they were all replaced `replaced` times.
-    pub(crate) fn collection(&self, replaced: u64) -> Collection {
-        let spread = match self.data {
-            Data::Uniform => Spread::Uniform,
-            Data::Skewed => Spread::Skewed,
+    pub(crate) fn collection(&self, replaced: u64) -> Result<Collection, Failure> {
+        let spread = match (&self.blocks_of, self.data) {
+            (Some(path), _) => Spread::BlocksOf(fingerprints_of(path)?),
+            (None, Data::Uniform) => Spread::Uniform,
+            (None, Data::Skewed) => Spread::Skewed,
         };
-        Collection::new(
+        let collection = Collection::new(
             spread,
             self.sketch,
             self.near_duplicates,
             self.seed.wrapping_add(replaced << 32),
-        )
+        );
+        Ok(collection.with_originals(self.originals))
     }
+}
+
+/// The fingerprints of a file of 8 bytes each.
+fn fingerprints_of(path: &Path) -> Result<Vec<u64>, Failure> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let fingerprints: Vec<u64> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&bytes| u64::from_le_bytes(bytes))
+        .collect();
+    if fingerprints.is_empty() {
+        return Err(format!("{}: no fingerprints of 8 bytes", path.display()).into());
+    }
+    Ok(fingerprints)
 }
 
 const MOST_THREADS: u64 = 1024;
@@ -358,7 +388,7 @@ impl Arguments {
     pub(crate) fn ensure_sense(&self) -> Result<(), String> {
         ensure_order(&self.phases)?;
         let has = |wanted: &[Phase]| self.phases.iter().any(|phase| wanted.contains(phase));
-        let asking = [Query, List, Any, Batch, Beside, Cold, Window];
+        let asking = [Query, List, Any, Batch, Beside, Cold, Window, Nearest];
         for (is_given, option, wanted) in [
             (self.more.is_some(), "more", &[Link, Writer][..]),
             (self.together.is_some(), "together", &[Link]),
@@ -408,7 +438,7 @@ fn ensure_order(phases: &[Phase]) -> Result<(), String> {
                 "needs all documents, so it comes before `expire`"
             }
             Expire if was(&[Delete]) => "counts what it removes, so it cannot come after `delete`",
-            Query | List | Any | Batch | Beside | Cold | Delete | Replace | Expire
+            Query | List | Any | Nearest | Batch | Beside | Cold | Delete | Replace | Expire
                 if !was(&[Build, Insert, Link, Writer, Clients, Commit]) =>
             {
                 "needs documents, so it comes after `insert`, `link`, `writer` or `build`"

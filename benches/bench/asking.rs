@@ -41,6 +41,77 @@ impl Bench<'_> {
         })
     }
 
+    pub(crate) fn nearest(&self, threads: u64, row: &mut Row) -> Result<(), Failure> {
+        let snapshot = self.database()?.snapshot()?;
+        let queries = self.asserted_nearest(&snapshot)?;
+        let begun = Instant::now();
+        let ask = |query| Ok(snapshot.query(&query)?.iter().len() as u64);
+        let (times, answers) = timed_by(threads, &queries, ask)?;
+        row.add("threads", threads);
+        row.add_rounded(
+            "queries_per_second",
+            times.len() as f64 / begun.elapsed().as_secs_f64(),
+        );
+        row.add("queries", times.len() as u64);
+        row.add("answers", answers);
+        row.add_times("query", times, 1e6, "us");
+        // Random ones stand at even places, and those near a document between them.
+        for (name, first) in [("random", 0), ("near", 1)] {
+            let half: Vec<Query> = queries.iter().skip(first).step_by(2).cloned().collect();
+            let (times, _) = timed(&half, |query| {
+                Ok(snapshot.query(&query)?.iter().len() as u64)
+            })?;
+            row.add_times(name, times, 1e6, "us");
+        }
+        let begun = Instant::now();
+        snapshot.query_batch(&queries)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        row.add_rounded(
+            "batch_us_per_query",
+            seconds * 1e6 / queries.len().max(1) as f64,
+        );
+        Ok(())
+    }
+
+    /// The queries for the ten nearest documents. The distances of some answers were compared with those of a scan.
+    fn asserted_nearest(&self, snapshot: &Snapshot) -> Result<Vec<Query>, Failure> {
+        const NEAREST: usize = 10;
+        let mut queries = Vec::new();
+        for (query, _) in self.queries(64) {
+            let mut near = Near::new();
+            if let Some(scopes) = self.arguments.asked_scopes() {
+                near = near.scopes(scopes);
+            }
+            queries.push(query.near(near).nearest(NEAREST));
+        }
+        let sample = &queries[..queries.len().min(SCANNED)];
+        let mut counts = vec![[0; 65]; sample.len()];
+        let may_match =
+            |number: &u64| self.is_live(*number) && self.arguments.is_asked_for(*number);
+        for number in (self.expired..self.inserted).filter(may_match) {
+            let fingerprint = self.collection.fingerprint(number);
+            for (counts, query) in counts.iter_mut().zip(sample) {
+                counts[fingerprint.distance(query.fingerprint()) as usize] += 1;
+            }
+        }
+        for (query, counts) in sample.iter().zip(counts) {
+            let by_scan = (0..).zip(counts);
+            let by_scan =
+                by_scan.flat_map(|(distance, count)| std::iter::repeat_n(distance, count));
+            let by_scan: Vec<u32> = by_scan.take(NEAREST).collect();
+            let found = snapshot.query(query)?;
+            let found: Vec<u32> = found.iter().map(|found| found.distance).collect();
+            if found != by_scan {
+                return Err(format!(
+                    "{}: distances {found:?}, by a scan {by_scan:?}",
+                    query.fingerprint()
+                )
+                .into());
+            }
+        }
+        Ok(queries)
+    }
+
     /// Divides the queries among threads. Each thread times its queries one after the other.
     fn ask(
         &self,
@@ -55,22 +126,8 @@ impl Bench<'_> {
             row.add("sources", snapshot.explain(query)?.1.sources as u64);
         }
         let begun = Instant::now();
-        let timed = thread::scope(|scope| {
-            let parts = queries.chunks(queries.len().div_ceil(threads as usize).max(1));
-            let mut running = Vec::new();
-            for part in parts {
-                running.push(start(scope, || {
-                    timed(part, |query| answer(&snapshot, query))
-                })?);
-            }
-            running
-                .into_iter()
-                .map(joined)
-                .collect::<Result<Vec<_>, Failure>>()
-        })?;
+        let (times, answers) = timed_by(threads, &queries, |query| answer(&snapshot, query))?;
         let seconds = begun.elapsed().as_secs_f64();
-        let answers = timed.iter().map(|(_, answers)| answers).sum();
-        let times: Vec<Duration> = timed.into_iter().flat_map(|(times, _)| times).collect();
         row.add("threads", threads);
         row.add_rounded("queries_per_second", times.len() as f64 / seconds);
         add_answers(row, distance, times, answers);
@@ -253,6 +310,28 @@ fn timed(
             break;
         }
     }
+    Ok((times, answers))
+}
+
+/// The same by several threads, each of which asks a part of the queries.
+fn timed_by(
+    threads: u64,
+    queries: &[Query],
+    answer: impl Fn(Query) -> simdb::Result<u64> + Sync,
+) -> Result<(Vec<Duration>, u64), Failure> {
+    let timed = thread::scope(|scope| {
+        let parts = queries.chunks(queries.len().div_ceil(threads as usize).max(1));
+        let mut running = Vec::new();
+        for part in parts {
+            running.push(start(scope, || timed(part, &answer))?);
+        }
+        running
+            .into_iter()
+            .map(joined)
+            .collect::<Result<Vec<_>, Failure>>()
+    })?;
+    let answers = timed.iter().map(|(_, answers)| answers).sum();
+    let times = timed.into_iter().flat_map(|(times, _)| times).collect();
     Ok((times, answers))
 }
 

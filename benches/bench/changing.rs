@@ -110,7 +110,7 @@ impl Bench<'_> {
 
     pub(crate) fn replace(&mut self, row: &mut Row) -> Result<(), Failure> {
         self.replaced += 1;
-        self.collection = self.arguments.collection(self.replaced);
+        self.collection = self.arguments.collection(self.replaced)?;
         self.put(0..self.inserted, self.arguments.batch, row)?;
         self.deleted = false;
         self.assert_stored()

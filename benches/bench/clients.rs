@@ -100,7 +100,7 @@ mod on_unix {
         let [first, end, inserted] = arguments.numbers[..] else {
             return Err("a client has the numbers of its documents".into());
         };
-        let bench = Bench::of_client(arguments, database, inserted);
+        let bench = Bench::of_client(arguments, database, inserted)?;
         let options = ClientOptions::new().timeout(Duration::from_secs(60));
         let client = Client::connect(database, &options)?;
         let mut output = std::io::stdout();

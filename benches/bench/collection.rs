@@ -5,12 +5,14 @@ use std::ops::Range;
 use simdb::{Fingerprint, Sketch, SketchSize};
 
 /// How fingerprints are spread.
-#[derive(Clone, Copy)]
 pub(crate) enum Spread {
     Uniform,
     /// In each block of 16 bits some values are more frequent than others. A probe then meets 1.4 times as
     /// many candidates, as measured on a million fingerprints of real pages.
     Skewed,
+    /// Each block of 16 bits is that of one of these fingerprints, at random. So the blocks are as crowded as theirs, and
+    /// their near-duplicates are none any more.
+    BlocksOf(Vec<u64>),
 }
 
 /// The number of shingles of every document, as of a page of medium length.
@@ -24,6 +26,8 @@ pub(crate) struct Collection {
     sketches: SketchSize,
     /// The share of near-duplicates, in parts of 2^32.
     near_duplicates: u64,
+    /// Near-duplicates are made from the documents with numbers below this.
+    originals: u64,
     seed: u64,
 }
 
@@ -39,7 +43,16 @@ impl Collection {
             spread,
             sketches,
             near_duplicates,
+            originals: u64::MAX,
             seed: mixed(seed),
+        }
+    }
+
+    /// The same, but near-duplicates are made from the first so many documents.
+    pub(crate) fn with_originals(self, originals: Option<u64>) -> Self {
+        Self {
+            originals: originals.unwrap_or(u64::MAX),
+            ..self
         }
     }
 
@@ -63,7 +76,8 @@ impl Collection {
     /// itself be a near-duplicate of another. Its own fingerprint then differs from its original one.
     fn original_of(&self, number: u64) -> Option<u64> {
         let random = mixed(self.seed ^ number);
-        (number > 0 && random >> 32 < self.near_duplicates).then(|| mixed(random) % number)
+        let before = number.min(self.originals);
+        (number > 0 && random >> 32 < self.near_duplicates).then(|| mixed(random) % before)
     }
 
     /// The earlier document that this one is certainly near to, if there is one.
@@ -126,11 +140,15 @@ impl Collection {
 
     fn original(&self, number: u64) -> Fingerprint {
         let random = mixed(self.seed.rotate_left(17) ^ number);
-        Fingerprint::from_bits(match self.spread {
+        let of_blocks =
+            |block: &dyn Fn(u64) -> u64| (0..4).fold(0, |bits, index| bits << 16 | block(index));
+        Fingerprint::from_bits(match &self.spread {
             Spread::Uniform => random,
-            Spread::Skewed => {
-                (0..4).fold(0, |bits, block| bits << 16 | skewed(mixed(random ^ block)))
-            }
+            Spread::Skewed => of_blocks(&|block| skewed(mixed(random ^ block))),
+            Spread::BlocksOf(fingerprints) => of_blocks(&|block| {
+                let chosen = mixed(random ^ block) % fingerprints.len() as u64;
+                fingerprints[chosen as usize] >> (48 - 16 * block) & 0xffff
+            }),
         })
     }
 }

@@ -53,6 +53,7 @@ impl Bench<'_> {
             Phase::Query => self.query(distance, threads, row)?,
             Phase::List => self.list(distance, threads, row)?,
             Phase::Any => self.any(distance, threads, row)?,
+            Phase::Nearest => self.nearest(threads, row)?,
             Phase::Batch => self.batch(distance, row)?,
             Phase::Beside => self.beside(distance, row)?,
             Phase::Cold => self.cold(distance, row)?,

@@ -37,7 +37,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn create(arguments: &'a Arguments, path: PathBuf) -> Result<Self, Failure> {
         Ok(Self {
             arguments,
-            collection: arguments.collection(0),
+            collection: arguments.collection(0)?,
             database: Some(Database::create(&path, &arguments.create_options())?),
             path,
             inserted: 0,
@@ -48,17 +48,21 @@ impl<'a> Bench<'a> {
     }
 
     /// What a client knows of it, which has nothing of its own.
-    pub(crate) fn of_client(arguments: &'a Arguments, path: &Path, inserted: u64) -> Self {
-        Self {
+    pub(crate) fn of_client(
+        arguments: &'a Arguments,
+        path: &Path,
+        inserted: u64,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
             arguments,
-            collection: arguments.collection(0),
+            collection: arguments.collection(0)?,
             database: None,
             path: path.to_owned(),
             inserted,
             expired: 0,
             deleted: false,
             replaced: 0,
-        }
+        })
     }
 
     pub(crate) fn database(&self) -> Result<&Database, Failure> {

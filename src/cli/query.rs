@@ -46,6 +46,13 @@ pub(super) struct Arguments {
     #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
     limit: usize,
 
+    /// Ask for the N nearest documents, whatever their distance
+    ///
+    /// The bounds of the database do not hold; --max-distance and --min-similarity do
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    #[arg(value_parser = count::<usize>, allow_negative_numbers = true)]
+    nearest: Option<usize>,
+
     #[command(flatten)]
     verify: VerifyArguments,
 
@@ -179,9 +186,16 @@ impl Arguments {
         let query = Query::new(document.fingerprint?)
             .with_sketch(document.sketch)
             .near(&self.near)
-            .order(self.order)
-            .limit(self.limit);
-        Some(query)
+            .order(self.order);
+        Some(match self.nearest {
+            Some(n) => query.nearest(n),
+            None => query.limit(self.limit),
+        })
+    }
+
+    /// Whether matches are counted and not listed.
+    fn only_counts(&self) -> bool {
+        self.limit == 0
     }
 }
 
@@ -381,16 +395,17 @@ impl<'a> QuerySession<'a> {
     /// What was looked for in vain.
     fn no_match_message(&self, document: &QueryDocument) -> String {
         let near = &self.arguments.near;
-        let max_distance = near
-            .bounds
-            .max_distance
-            .unwrap_or(self.database.max_distance());
-        let mut message = format!("no match within distance {max_distance}");
-        let least = near
-            .bounds
-            .min_similarity
-            .or(self.database.min_similarity())
-            .unwrap_or(0.0);
+        let mut max_distance = near.bounds.max_distance;
+        let mut least = near.bounds.min_similarity;
+        if self.arguments.nearest.is_none() {
+            max_distance = max_distance.or(Some(self.database.max_distance()));
+            least = least.or(self.database.min_similarity());
+        }
+        let mut message = "no match".to_owned();
+        if let Some(max_distance) = max_distance {
+            message += &format!(" within distance {max_distance}");
+        }
+        let least = least.unwrap_or(0.0);
         if document.sketch.is_some() && least > 0.0 {
             message += &format!(" and of similarity {least} or more");
         }
@@ -474,7 +489,7 @@ impl QuerySession<'_> {
             output.print_json(&document.answer(&list));
             return Ok(());
         }
-        if self.arguments.limit == 0 {
+        if self.arguments.only_counts() {
             output.print_line(&total_text(matches));
             return Ok(());
         }
@@ -545,7 +560,7 @@ impl QuerySession<'_> {
             if output.is_json() {
                 let list = self.list(document, &matches)?;
                 output.print_json(&document.answer(&list));
-            } else if self.arguments.limit == 0 {
+            } else if self.arguments.only_counts() {
                 output.print_line(&document.total_line(&matches));
             } else {
                 let list = self.list(document, &matches)?;

@@ -17,7 +17,8 @@ use crate::store::{AddRanges, Reader, Searched};
 pub struct Explanation {
     /// The name of the plan of the file.
     pub plan: String,
-    /// The max distance of the query, or that of the database if the query names none.
+    /// The max distance of the query, or that of the database if the query names none. Of a query for the nearest
+    /// documents, the distance of the farthest match, unless fewer match than were asked for.
     pub max_distance: u32,
     /// How each table is probed. Empty if all fingerprints are compared.
     pub probes: Vec<TableProbes>,
@@ -72,6 +73,10 @@ impl Snapshot {
     /// Answers a query and tells how: what is read, the expected and the real number of candidates, and
     /// the time.
     ///
+    /// A query for the nearest documents is answered by searches at growing distances
+    /// ([`Query::nearest`](crate::Query::nearest)). What is told is that of a search at the distance of the farthest
+    /// match. The searches before the last one are expected to take as long again.
+    ///
     /// # Errors
     ///
     /// Those of [`query`](Self::query).
@@ -81,19 +86,29 @@ impl Snapshot {
     /// The probes are made 4 to 18 times, to be timed and counted and for the answer. Some blocks are
     /// read besides, to measure how the fingerprints are spread.
     pub fn explain(&self, query: &Query) -> Result<(Matches, Explanation)> {
-        // First, since it measures how long it takes to read blocks that are not in memory.
         let reader = self.reader()?;
-        let mut explanation = explain(reader, query)?;
+        let max_distance = query.filter.checked(reader.settings())?.max_distance;
+        if query.filter.is_nearest {
+            let matches = search::answer(reader, query)?;
+            // In the order of similarity, the farthest may stand anywhere.
+            let farthest = matches.iter().map(|found| found.distance).max();
+            let has_all = matches.iter().len() < query.filter.limit;
+            let searched = farthest.filter(|_| !has_all).unwrap_or(max_distance);
+            let mut explanation = explain(reader, query, searched)?;
+            explanation.total = matches.total();
+            return Ok((matches, explanation));
+        }
+        // First, since it measures how long it takes to read blocks that are not in memory.
+        let mut explanation = explain(reader, query, max_distance)?;
         let matches = search::answer(reader, query)?;
         explanation.total = matches.total();
         Ok((matches, explanation))
     }
 }
 
-/// The explanation of a query, without the number of documents that match.
-fn explain(reader: Reader<'_>, query: &Query) -> Result<Explanation> {
+/// The explanation of a search within a distance, without the number of documents that match.
+fn explain(reader: Reader<'_>, query: &Query, max_distance: u32) -> Result<Explanation> {
     let settings = reader.settings();
-    let max_distance = query.filter.near.checked(settings)?.max_distance;
     let set = probe_set(reader, max_distance, 1)?;
     let cost_model = reader.cost_model(true)?;
     let mut probes = Vec::new();

@@ -23,6 +23,7 @@ mod group_commit;
 mod listener;
 mod near;
 mod near_search;
+mod nearest;
 mod options;
 #[cfg(feature = "ingest")]
 mod overlap;

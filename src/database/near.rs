@@ -101,9 +101,15 @@ impl Near {
 
     /// The bounds with the defaults of a database. Refuses those that are none.
     pub(super) fn checked(&self, settings: &Settings) -> Result<NearBounds> {
-        let max_distance = self.max_distance.unwrap_or(settings.max_distance);
-        let min_similarity = self.min_similarity.or(settings.min_similarity);
-        let bounds = NearBounds::new(max_distance, min_similarity.unwrap_or(0.0))?;
+        let least = settings.min_similarity.unwrap_or(0.0);
+        self.checked_or(settings.max_distance, least)
+    }
+
+    /// The bounds, with these for those that are not named. Refuses those that are none.
+    fn checked_or(&self, max_distance: u32, min_similarity: f64) -> Result<NearBounds> {
+        let max_distance = self.max_distance.unwrap_or(max_distance);
+        let min_similarity = self.min_similarity.unwrap_or(min_similarity);
+        let bounds = NearBounds::new(max_distance, min_similarity)?;
         let since = self.since.map(UnixSeconds::checked).transpose()?;
         Ok(NearBounds { since, ..bounds })
     }
@@ -200,6 +206,8 @@ pub(crate) struct Filter {
     pub(crate) near: Near,
     pub(crate) order: Order,
     pub(crate) limit: usize,
+    /// Whether as many documents match as the limit says, and these are the nearest. Never for a policy.
+    pub(crate) is_nearest: bool,
     pub(crate) verify: Option<Verify>,
     /// The documents of these numbers do not match.
     pub(crate) ignored: Arc<Ignored>,
@@ -211,6 +219,7 @@ impl Default for Filter {
             near: Near::new(),
             order: Order::Distance,
             limit: 10,
+            is_nearest: false,
             verify: None,
             ignored: Arc::default(),
         }
@@ -224,9 +233,18 @@ impl Filter {
         least > 0.0 || self.order == Order::Similarity
     }
 
+    /// The bounds of what is near, checked. Those of the database hold unless the nearest are wanted, however far they
+    /// are.
+    pub(super) fn checked(&self, settings: &Settings) -> Result<NearBounds> {
+        match self.is_nearest {
+            true => self.near.checked_or(Fingerprint::BITS, 0.0),
+            false => self.near.checked(settings),
+        }
+    }
+
     /// The bounds of what is near to a document, if they and its sketch fit.
     pub(super) fn bounds(&self, document: &Document, settings: &Settings) -> Result<NearBounds> {
-        let bounds = self.near.checked(settings)?;
+        let bounds = self.checked(settings)?;
         // Without a fingerprint there is nothing to compare.
         if document.fingerprint().is_some() {
             self.sketch_filter(&bounds, settings, document.sketch())?;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::plan::{Candidates, NearFingerprint, Permuted, ProbeSet, ProbedPrefix};
+use crate::plan::{Candidates, NearFingerprint, Permuted, PricedProbeSet, ProbeSet, ProbedPrefix};
 use crate::planted::planted;
 use crate::store::{AddRanges, Reader, Scan, Searched, Transaction};
 
@@ -45,6 +45,15 @@ pub(super) fn probe_set(
     max_distance: u32,
     together: usize,
 ) -> Result<Arc<ProbeSet>> {
+    Ok(priced_probe_set(reader, max_distance, together)?.probe_set)
+}
+
+/// These probes, and their expected cost for each of the queries.
+pub(super) fn priced_probe_set(
+    reader: Reader<'_>,
+    max_distance: u32,
+    together: usize,
+) -> Result<PricedProbeSet> {
     let plan = &reader.settings().plan;
     plan.probe_set(
         max_distance,
@@ -464,7 +473,7 @@ impl NearWritten {
     }
 }
 
-fn sort_and_dedup<T: Ord>(near: &mut Vec<T>) {
+pub(super) fn sort_and_dedup<T: Ord>(near: &mut Vec<T>) {
     near.sort_unstable();
     near.dedup();
 }

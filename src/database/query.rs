@@ -87,6 +87,56 @@ impl Query {
         self
     }
 
+    /// The `n` nearest documents match, however far they are. Default: those within the max distance.
+    ///
+    /// It sets the [limit](Self::limit) to `n`. The max distance and the least similarity of the database do not hold.
+    /// What [`near`](Self::near) names itself holds: a max distance, a least similarity, a time and scopes. So does
+    /// [`verify`](Self::verify). Fewer than `n` documents are found only if no more meet these conditions.
+    ///
+    /// The answer is exact. Of documents at the same distance those are taken that come first in the order of
+    /// [`Matches`]. With [`Order::Similarity`] the same documents are listed, the most similar first. As `n` documents
+    /// match at most, the [total](Matches::total) is the number of those that are listed.
+    ///
+    /// # Cost
+    ///
+    /// The database is searched within a small distance, then within larger ones, each as far as it is expected to cost
+    /// no more than all searches before, until `n` documents match. All together cost about twice the last one, which
+    /// costs as much as a query at the distance of the farthest match or little more. So it depends on the data: among
+    /// fingerprints at random, the nearest are some 12 bits away. Where every fingerprint is compared, that is the last
+    /// search, and only what can still be among the `n` nearest is kept. Conditions that few documents meet may take the
+    /// look-up of every fingerprint. Memory grows with `n`. The first such query of a database also chooses probes for
+    /// each of the distances, as the first query at any distance does.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Near, Query, Scheme};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
+    /// let mut txn = database.begin_write()?;
+    /// for (key, bits) in [("a", 0xff), ("b", 0xffff_ffff), ("c", u64::MAX)] {
+    ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+    /// }
+    /// txn.commit()?;
+    /// let query = Query::new(Fingerprint::from_bits(0)).nearest(2);
+    /// let snapshot = database.snapshot()?;
+    /// let matches = snapshot.query(&query)?;
+    /// let distances: Vec<u32> = matches.iter().map(|found| found.distance).collect();
+    /// assert_eq!((distances, matches.total()), (vec![8, 32], 2));
+    /// // A max distance that is named stays a bound.
+    /// assert_eq!(snapshot.query(&query.near(Near::within(10)))?.total(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn nearest(mut self, n: usize) -> Self {
+        self.filter.limit = n;
+        self.filter.is_nearest = true;
+        self
+    }
+
     /// Only documents match of which this function says so. Default: all.
     ///
     /// It is asked last, of documents that match in everything else, and may compare what simdb does not keep, such
@@ -184,6 +234,8 @@ impl Matches {
     /// verifies ([`Query::verify`]), documents are read to count them. Then the total is exact up to the limit, and
     /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
     /// more than that, and [`total_is_exact`](Self::total_is_exact) is false.
+    ///
+    /// If the nearest were asked for ([`Query::nearest`]), no others match, and the total is the number of those listed.
     pub fn total(&self) -> u64 {
         self.total
     }

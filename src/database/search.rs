@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::near::{Filter, Order, SketchFilter, Verify};
 use super::near_search::{self, NearQuery, NearSearch};
+use super::nearest;
 use super::policy::Policy;
 use super::query::{Match, Matches, Query};
 use crate::document::Document;
@@ -26,7 +27,7 @@ use crate::store::{DocumentNumber, Numbered, Posted, Reader, ScopeNumber};
 const MOST_COUNTED: usize = 128;
 
 /// The number of near fingerprints whose documents are looked up together.
-const NEAR_TOGETHER: usize = 1024;
+pub(super) const NEAR_TOGETHER: usize = 1024;
 
 /// The number of near fingerprints that searches made together hold before they read documents to see which they need.
 const MOST_HELD: usize = 1 << 20;
@@ -42,7 +43,7 @@ pub(super) struct SearchTarget<'a> {
 }
 
 impl<'a> SearchTarget<'a> {
-    fn from_query(query: &'a Query) -> Self {
+    pub(super) fn from_query(query: &'a Query) -> Self {
         Self {
             fingerprint: query.fingerprint(),
             sketch: query.sketch(),
@@ -68,6 +69,9 @@ impl<'a> SearchTarget<'a> {
 
 /// Answers one query.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
+    if query.filter.is_nearest {
+        return nearest::answer(reader, query);
+    }
     let limit = query.filter.limit;
     let target = SearchTarget::from_query(query);
     let search = Search::among(None, reader, target, limit, None)?;
@@ -76,6 +80,23 @@ pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
 
 /// Answers queries together.
 pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Matches>> {
+    let is_nearest = |query: &&Query| query.filter.is_nearest;
+    let (nearest, others): (Vec<&Query>, Vec<&Query>) = queries.iter().partition(is_nearest);
+    let mut nearest = nearest::answer_all(reader, &nearest)?.into_iter();
+    let mut others = answer_within(reader, &others)?.into_iter();
+    let mut answers = Vec::with_capacity(queries.len());
+    for query in queries {
+        answers.extend(match query.filter.is_nearest {
+            true => nearest.next(),
+            false => others.next(),
+        });
+    }
+    Ok(answers)
+}
+
+/// Answers queries for what is within a distance together.
+fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>> {
+    let queries = queries.iter().copied();
     let mut searches = new_searches(reader, queries, |query| query.filter.limit)?;
     let near_queries = near_queries(&searches);
     let mut parts = NearSearch::new(reader, &near_queries);
@@ -104,7 +125,7 @@ pub(super) fn each_match(
     mut each: impl FnMut(usize, DocumentNumber, Match) -> Result<()>,
 ) -> Result<()> {
     debug_assert!(queries.len() <= MOST_FOR_EACH);
-    let mut searches = new_searches(reader, queries, |_| usize::MAX)?;
+    let mut searches = new_searches(reader, queries.iter(), |_| usize::MAX)?;
     let near_queries = near_queries(&searches);
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(near) = parts.next_part()? {
@@ -122,7 +143,7 @@ pub(super) fn each_match(
 /// The searches for queries, none of which has begun.
 fn new_searches<'a>(
     reader: Reader<'_>,
-    queries: &'a [Query],
+    queries: impl ExactSizeIterator<Item = &'a Query>,
     limit: impl Fn(&Query) -> usize,
 ) -> Result<Vec<Search<'a>>> {
     let mut searches = Vec::with_capacity(queries.len());
@@ -140,6 +161,10 @@ fn near_queries(searches: &[Search<'_>]) -> Vec<NearQuery> {
 
 /// Whether any document matches.
 pub(super) fn answer_any(reader: Reader<'_>, query: &Query) -> Result<bool> {
+    if query.filter.is_nearest {
+        let one = query.clone().limit(query.filter.limit.min(1));
+        return Ok(nearest::answer(reader, &one)?.total() > 0);
+    }
     let mut search = Search::new(reader, SearchTarget::from_query(query), 1, None)?;
     if search.is_over {
         return Ok(false);
@@ -236,6 +261,7 @@ pub(super) struct Search<'a> {
     /// The function that documents are verified by, after all else, and the new document if there is one.
     verify: Option<&'a Verify>,
     document: Option<&'a Document>,
+    order: Order,
     /// The most documents that may be listed.
     limit: usize,
     since: Option<i64>,
@@ -273,11 +299,7 @@ impl<'a> Search<'a> {
             return Ok(search);
         }
         if let Some(near) = near {
-            let mut of_search = Vec::with_capacity(near.len());
-            for &near in near {
-                of_search.push((0, near));
-            }
-            add_all(reader, slice::from_mut(&mut search), &of_search)?;
+            search.add_near(reader, near.iter().copied())?;
             return Ok(search);
         }
         let near_query = [search.near_query];
@@ -298,14 +320,14 @@ impl<'a> Search<'a> {
     ) -> Result<Self> {
         let filter = target.filter;
         let settings = reader.settings();
-        let bounds = filter.near.checked(settings)?;
+        let bounds = filter.checked(settings)?;
         let sketch_filter = filter.sketch_filter(&bounds, settings, target.sketch)?;
         let by_similarity = filter.order == Order::Similarity && sketch_filter.is_some();
         let excludes = sketch_filter.as_ref().is_some_and(SketchFilter::excludes);
-        let counting = if by_similarity && limit > 0 {
+        let counting = if by_similarity && limit > 0 && !filter.is_nearest {
             Counting::All
         } else if excludes || filter.verify.is_some() {
-            let at_least = MOST_COUNTED;
+            let at_least = if filter.is_nearest { 0 } else { MOST_COUNTED };
             Counting::InOrder { at_least }
         } else if bounds.since.is_some() {
             Counting::InOrder { at_least: 0 }
@@ -329,6 +351,7 @@ impl<'a> Search<'a> {
             sketch_filter,
             verify: filter.verify.as_ref(),
             document: target.document,
+            order: filter.order,
             limit,
             since: bounds.since,
             from: from.unwrap_or(DocumentNumber::MAX),
@@ -348,6 +371,16 @@ impl<'a> Search<'a> {
             search.ignored = Some((*number, fingerprint, reader.scope_number_of(document)?));
         }
         Ok(search)
+    }
+
+    /// Adds near fingerprints, with their documents.
+    fn add_near(
+        &mut self,
+        reader: Reader<'_>,
+        near: impl Iterator<Item = NearFingerprint>,
+    ) -> Result<()> {
+        let of_search: Vec<(usize, NearFingerprint)> = near.map(|near| (0, near)).collect();
+        add_all(reader, slice::from_mut(self), &of_search)
     }
 
     /// Adds the documents of a near fingerprint in one scope, if any are left that count.
@@ -391,20 +424,34 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         // One more than are counted tells that there are more.
-        let mut wanted = self.most_counted(self.limit).saturating_add(1);
+        let wanted = self.most_counted(self.limit).saturating_add(1);
+        match self.keep_first(reader, wanted) {
+            // It is told when this search is answered. Others that are made together are not concerned.
+            Err(Error::Verify(_)) => self.most_unread = usize::MAX,
+            kept => {
+                kept?;
+                self.most_unread = 2 * self.near.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads documents in order until so many match, and drops the fingerprints of which none was among these. Returns
+    /// the fingerprint of the last one, if as many match.
+    fn keep_first(
+        &mut self,
+        reader: Reader<'_>,
+        mut wanted: usize,
+    ) -> Result<Option<NearFingerprint>> {
         let mut needed = BTreeSet::new();
         let mut documents = self.documents(reader);
+        let mut last = None;
         while wanted > 0 {
-            match documents.next() {
-                Ok(Some((near, _))) => _ = needed.insert(near),
-                Ok(None) => break,
-                Err(Error::Verify(_)) => {
-                    // It is told when this search is answered. Others that are made together are not concerned.
-                    self.most_unread = usize::MAX;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
+            last = documents.next()?.map(|(near, _)| near);
+            let Some(near) = last else {
+                break;
+            };
+            needed.insert(near);
             wanted -= 1;
         }
         self.near.retain(|near, _| needed.contains(near));
@@ -412,8 +459,7 @@ impl<'a> Search<'a> {
         for group in self.near.values() {
             self.kept += group.documents;
         }
-        self.most_unread = 2 * self.near.len();
-        Ok(())
+        Ok(last)
     }
 
     /// Whether any document matches among those that were added since the last call.
@@ -450,6 +496,45 @@ impl<'a> Search<'a> {
     fn let_go(&mut self) {
         self.near.clear();
         self.kept = 0;
+    }
+
+    /// The fingerprint and the bounds that are searched for.
+    pub(super) fn near_query(&self) -> NearQuery {
+        self.near_query
+    }
+
+    /// Whether any document may be listed.
+    pub(super) fn may_list_any(&self) -> bool {
+        self.limit > 0 && !self.is_over && !self.scopes.is_empty()
+    }
+
+    /// Adds more near fingerprints, with their documents. Returns that of the last document that is listed, if as many
+    /// match as may be listed. Then nothing beyond it matters.
+    pub(super) fn add_nearest(
+        &mut self,
+        reader: Reader<'_>,
+        near: impl Iterator<Item = NearFingerprint>,
+    ) -> Result<Option<NearFingerprint>> {
+        self.add_near(reader, near)?;
+        if self.counting != Counting::ByPostings {
+            return self.keep_first(reader, self.limit);
+        }
+        let farthest = self.near.last_key_value().map(|(near, _)| *near);
+        Ok(farthest.filter(|_| self.kept >= self.limit as u64))
+    }
+
+    /// The answer, if the documents that were added are all that may be listed: these and no others match.
+    pub(super) fn nearest_matches(&self, reader: Reader<'_>) -> Result<Matches> {
+        let mut matches = match self.counting {
+            Counting::ByPostings => self.matches_by_postings(reader, self.limit)?,
+            _ => self.matches_in_order(reader, self.limit)?,
+        };
+        if self.order == Order::Similarity {
+            keep_most_similar(&mut matches.list, self.limit);
+        }
+        matches.total = matches.list.len() as u64;
+        matches.more = false;
+        Ok(matches)
     }
 
     /// The answer, with at most `limit` of its documents. The limit of the search must be the same or

@@ -25,7 +25,7 @@ pub(crate) use {
     cost::CostModel,
     families::all_plans,
     join::{Join, NearPair, Part},
-    plan::Plan,
+    plan::{Plan, PricedProbeSet},
     planner::combinations,
     probes::{ProbeSet, ProbedPrefix},
     table::{Permuted, Table},

@@ -21,7 +21,14 @@ pub(crate) struct Plan {
 }
 
 /// Probe sets by what they were chosen for. They are few, so comparing takes less time than hashing.
-type KnownProbeSets = BTreeMap<ChosenFor, Arc<ProbeSet>>;
+type KnownProbeSets = BTreeMap<ChosenFor, PricedProbeSet>;
+
+/// A probe set, and its cost for each of the queries that it was chosen for, in nanoseconds.
+#[derive(Clone)]
+pub(crate) struct PricedProbeSet {
+    pub(crate) probe_set: Arc<ProbeSet>,
+    pub(crate) nanos: f64,
+}
 
 /// The distance, the number of queries that are answered together, and the size of the file.
 type ChosenFor = (u32, usize, Size);
@@ -105,7 +112,7 @@ impl Plan {
         rows: u64,
         (levels, runs): (usize, usize),
         cost_model: impl FnOnce() -> Result<CostModel>,
-    ) -> Result<Arc<ProbeSet>> {
+    ) -> Result<PricedProbeSet> {
         let size = Size {
             rows_log2: rows.next_power_of_two().trailing_zeros(),
             levels,
@@ -116,16 +123,20 @@ impl Plan {
         // A power of four.
         let together = 1 << (together.max(1).ilog2() & !1);
         let of = (distance, together, size);
-        if let Some(probe_set) = probe_sets.get(&of) {
-            return Ok(probe_set.clone());
+        if let Some(priced) = probe_sets.get(&of) {
+            return Ok(priced.clone());
         }
         drop(probe_sets);
         let cost_model = cost_model()?.for_queries(together);
-        let probe_set = Arc::new(planner::cheapest(&self.tables, distance, &cost_model));
+        let probe_set = planner::cheapest(&self.tables, distance, &cost_model);
+        let priced = PricedProbeSet {
+            nanos: cost_model.nanos(&probe_set),
+            probe_set: Arc::new(probe_set),
+        };
         let probe_sets = self.probe_sets.write();
         let mut probe_sets = probe_sets.unwrap_or_else(PoisonError::into_inner);
-        probe_sets.insert(of, probe_set.clone());
-        Ok(probe_set)
+        probe_sets.insert(of, priced.clone());
+        Ok(priced)
     }
 }
 

@@ -282,14 +282,27 @@ fn query(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
     let fingerprint = fingerprint.ok_or_else(|| Refusal::syntax("a query needs a fingerprint"))?;
     let mut query = Query::new(fingerprint);
     let mut near = Near::new();
+    let mut limit = None;
+    let mut nearest = None;
     while let Some(option) = rest.option() {
         match option.as_str() {
             "SKETCH" => query = query.with_sketch(rest.sketch()?),
             "ORDER" => query = query.order(rest.order()?),
-            "LIMIT" => query = query.limit(rest.number("limit")?),
+            "LIMIT" => limit = Some(rest.number("limit")?),
+            "NEAREST" => nearest = Some(rest.number("number")?),
             other => near = near_option(near, other, rest)?,
         }
     }
+    query = match (limit, nearest) {
+        (Some(_), Some(_)) => {
+            return Err(Refusal::syntax(
+                "NEAREST says how many are listed, so LIMIT cannot stand beside it",
+            ));
+        }
+        (Some(limit), None) => query.limit(limit),
+        (None, Some(n)) => query.nearest(n),
+        (None, None) => query,
+    };
     Ok(Call::Query(query.near(near)))
 }
 
@@ -441,7 +454,9 @@ fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
         let name = order.expect("every order has a name").1;
         write_option(request, "ORDER", name);
     }
-    if filter.limit != default.limit {
+    if filter.is_nearest {
+        write_option(request, "NEAREST", &filter.limit);
+    } else if filter.limit != default.limit {
         write_option(request, "LIMIT", &filter.limit);
     }
     Ok(())
@@ -490,6 +505,8 @@ mod tests {
             Call::Add(whole, policy.near(near.clone()).order(Order::Similarity)),
             Call::Add(Document::new("short", None).with_seen(0), Policy::link()),
             Call::Query(query.clone()),
+            Call::Query(query.clone().nearest(10)),
+            Call::Query(query.clone().near(near.clone()).nearest(usize::MAX)),
             Call::Query(query.near(near).with_sketch(sketch).limit(0)),
             Call::Get(b"k".to_vec()),
             Call::Delete(Vec::new()),
@@ -541,6 +558,14 @@ mod tests {
                 .message
                 .contains("needs a fingerprint")
         );
+        for both in [
+            &[print, "NEAREST", "3", "LIMIT", "3"],
+            &[print, "limit", "9", "nearest", "3"],
+        ] {
+            assert!(refused("SIM.QUERY", both).message.contains("LIMIT cannot"));
+        }
+        let no_policy = refused("SIM.ADD", &["a", print, "NEAREST", "5"]);
+        assert!(no_policy.message.contains("'NEAREST' is no option"));
         assert!(refused("SIM.EXPIRE", &[]).message.contains("BEFORE"));
         assert_eq!(Call::parse(b"SET", &[]), None);
     }

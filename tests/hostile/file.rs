@@ -290,6 +290,27 @@ fn ask(snapshot: &Snapshot, i: u64) {
         wanted.contains(&found),
         "a query finds others than any commit had"
     );
+    ask_for_nearest(snapshot, fingerprint);
+}
+
+/// The nearest documents are as far away as the nearest of all.
+fn ask_for_nearest(snapshot: &Snapshot, fingerprint: Fingerprint) {
+    const WANTED: usize = 5;
+    let Ok(matches) = snapshot.query(&Query::new(fingerprint).nearest(WANTED)) else {
+        return;
+    };
+    let found: Vec<u32> = matches.iter().map(|found| found.distance).collect();
+    let wanted = BASE.models.each_ref().map(|model| {
+        let bits = model.values().filter_map(Document::fingerprint);
+        let mut distances: Vec<u32> = bits.map(|bits| bits.distance(fingerprint)).collect();
+        distances.sort_unstable();
+        distances.truncate(WANTED);
+        distances
+    });
+    assert!(
+        wanted.contains(&found),
+        "other documents are nearest than in any commit"
+    );
 }
 
 /// No change, and one of each kind.

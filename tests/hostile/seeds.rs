@@ -91,6 +91,8 @@ const REQUESTS: &[&str] = &[
     "*2\r\n$10\r\nSIM.EXPIRE\r\n$1000000000\r\n",
     "*12\r\n$6\r\nchange\r\n$7\r\nskipped\r\n$5\r\ntotal\r\n:1\r\n$5\r\nexact\r\n:1\r\n$7\r\nmatches\r\n*0\r\n\
      $7\r\ndeleted\r\n*0\r\n$8\r\nreplaced\r\n$-1\r\n",
+    "*4\r\n$9\r\nSIM.QUERY\r\n$16\r\n00000000000000ff\r\n$7\r\nNEAREST\r\n$2\r\n10\r\n*6\r\n$9\r\nSIM.QUERY\r\n$16\r\n\
+     00000000000000ff\r\n$5\r\nLIMIT\r\n$1\r\n1\r\n$7\r\nNEAREST\r\n$2\r\n-1\r\n",
 ];
 
 fn archives() -> Vec<Vec<u8>> {

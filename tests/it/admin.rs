@@ -184,7 +184,7 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         )?;
     }
     // For each command, from which word on its last line may differ, since times and sizes do.
-    let commands: [(&[&str], &str); 26] = [
+    let commands: [(&[&str], &str); 27] = [
         (&["get", "d.simdb", "first"], "seen"),
         (&["get", "d.simdb", "nothing"], ""),
         (&["get", "d.simdb", ""], ""),
@@ -217,6 +217,10 @@ fn every_verb_answers_at_a_file_in_use_as_at_a_closed_one() -> TestResult {
         (
             &["query", "d.simdb", "--key", "second", "--json"],
             "\"seen\"",
+        ),
+        (
+            &["query", "d.simdb", "--key", "second", "--nearest", "2"],
+            "",
         ),
         (&["query", "d.simdb", "--key", "nothing"], ""),
         (&["query", "d.simdb", "--text", "some words"], ""),

@@ -50,6 +50,7 @@ mod metrics;
 mod milliseconds;
 mod model;
 mod names;
+mod nearest;
 mod odd_fields;
 mod overlap;
 mod overview;

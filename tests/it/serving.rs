@@ -170,6 +170,8 @@ fn a_client_gives_the_answers_of_the_database() -> TestResult {
         let query = Query::new(Fingerprint::from_bits(bits)).near(near).limit(2);
         let query = query.with_sketch(sketch);
         assert_eq!(client.query(&query)?, alone.snapshot()?.query(&query)?);
+        let nearest = query.nearest(step as usize % 9);
+        assert_eq!(client.query(&nearest)?, alone.snapshot()?.query(&nearest)?);
         let gone = key(numbers(60));
         if step % 7 == 0 {
             let mut txn = alone.begin_write()?;
@@ -945,6 +947,16 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
         let answer = say(database.path(), request(words).as_bytes())?;
         assert!(answer.starts_with(expected), "{words:?}: {answer:?}");
     }
+    let both = request(&[
+        "SIM.QUERY",
+        "00000000000000ff",
+        "NEAREST",
+        "3",
+        "LIMIT",
+        "3",
+    ]);
+    let answer = say(database.path(), both.as_bytes())?;
+    assert!(answer.starts_with("-ERR NEAREST says"), "{answer:?}");
     // Answers come in the order of requests, whichever of them wait for a commit.
     let many = [
         request(&["SIM.ADD", "a", "00000000000000ff", "SEEN", "5"]),

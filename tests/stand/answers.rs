@@ -182,5 +182,8 @@ fn queries(keys: &[String]) -> Vec<Query> {
     ] {
         queries.push(any.clone().near(near).limit(1_000));
     }
+    for near in [Near::new(), Near::new().scopes(["en"]).since(40)] {
+        queries.push(any.clone().near(near).nearest(7));
+    }
     queries
 }

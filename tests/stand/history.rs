@@ -621,6 +621,34 @@ pub(super) fn ask(
     );
     assert_eq!(answer.total(), near.len() as u64, "{query:?}");
     assert_eq!(snapshot.any_match(&query)?, !near.is_empty(), "{query:?}");
+    ask_for_nearest(snapshot, model, fingerprint, rule)
+}
+
+/// Asks for the nearest documents, at any distance and within that of the rule.
+fn ask_for_nearest(
+    snapshot: &Snapshot,
+    model: &Model,
+    fingerprint: Fingerprint,
+    rule: &Rule,
+) -> Result<()> {
+    let anywhere = Rule {
+        max_distance: 64,
+        ..rule.clone()
+    };
+    let wanted = 1 + fingerprint.bits() as usize % 12;
+    for rule in [&anywhere, rule] {
+        let mut near = model.near(fingerprint, rule);
+        near.truncate(wanted);
+        let query = Query::new(fingerprint).near(rule.near()).nearest(wanted);
+        let answer = snapshot.query(&query)?;
+        let found = answer.iter().map(|found| (found.distance, &found.document));
+        assert!(
+            found.clone().eq(near.iter().copied()),
+            "{query:?} finds {:?}, not {near:?}",
+            found.collect::<Vec<_>>()
+        );
+        assert_eq!(answer.total(), near.len() as u64, "{query:?}");
+    }
     Ok(())
 }
 

@@ -82,8 +82,25 @@ impl Conditions {
             .order(self.order)
     }
 
+    /// A query for the nearest documents, within the max distance if it is `bounded`.
+    pub(super) fn nearest(
+        &self,
+        fingerprint: Fingerprint,
+        sketch: Option<&Sketch>,
+        bounded: bool,
+    ) -> Query {
+        let mut query = self.query(fingerprint, sketch);
+        if !bounded {
+            query = query.near(self.conditions(Near::new()));
+        }
+        query.nearest(self.limit)
+    }
+
     fn near(&self) -> Near {
-        let mut near = Near::within(self.max_distance);
+        self.conditions(Near::within(self.max_distance))
+    }
+
+    fn conditions(&self, mut near: Near) -> Near {
         if let Some(least) = self.min_similarity {
             near = near.min_similarity(least);
         }
@@ -94,6 +111,19 @@ impl Conditions {
             near = near.scopes(scopes);
         }
         near
+    }
+
+    /// Asserts that what was found is the nearest of what is near, and no more.
+    pub(super) fn agrees_nearest(
+        &self,
+        found: &Matches,
+        near: &[(Document, u32)],
+        sketch: Option<&Sketch>,
+    ) {
+        let nearest = &near[..near.len().min(self.limit)];
+        assert_eq!(listed(found), self.first(nearest, sketch));
+        assert_eq!(found.total(), nearest.len() as u64);
+        assert!(found.total_is_exact());
     }
 
     /// Asserts that what was found is what is near, as far as it is asked for.

@@ -26,6 +26,8 @@ pub(super) enum Operation {
     /// Takes a snapshot. Later it is compared with the documents that are committed now.
     Keep,
     Query(u64, Option<Sketch>, Conditions),
+    /// Asks for the nearest documents: as many as the limit of the conditions, within their max distance or at any.
+    Nearest(u64, Option<Sketch>, Conditions, bool),
 }
 
 /// Sketches of three texts and of texts that are like these.
@@ -130,5 +132,7 @@ pub(super) fn operations() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Keep),
         4 => (bits(), prop::option::of(sketches()), conditions())
             .prop_map(|(bits, sketch, conditions)| Operation::Query(bits, sketch, conditions)),
+        4 => (bits(), prop::option::of(sketches()), conditions(), any::<bool>())
+            .prop_map(|(bits, sketch, conditions, bounded)| Operation::Nearest(bits, sketch, conditions, bounded)),
     ]
 }

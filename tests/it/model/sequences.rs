@@ -152,6 +152,32 @@ fn agree(sequence: &[Operation], many: bool) -> Result<(), Box<dyn std::error::E
                 conditions.agrees(&snapshot.query(&query)?, &near, sketch.as_ref());
                 assert_eq!(snapshot.any_match(&query)?, !near.is_empty());
             }
+            (Operation::Nearest(bits, sketch, conditions, bounded), txn) => {
+                let fingerprint = Fingerprint::from_bits(*bits);
+                let mut conditions = conditions.clone();
+                if sketch.is_none() {
+                    (conditions.min_similarity, conditions.order) = (None, Order::Distance);
+                }
+                let query = conditions.nearest(fingerprint, sketch.as_ref(), *bounded);
+                let farthest = if *bounded {
+                    conditions.max_distance
+                } else {
+                    64
+                };
+                let near = |model: &Model| {
+                    model.near(fingerprint, farthest, |document| {
+                        conditions.keeps(document, sketch.as_ref())
+                    })
+                };
+                let snapshot = database.snapshot()?;
+                let committed = near(&committed);
+                conditions.agrees_nearest(&snapshot.query(&query)?, &committed, sketch.as_ref());
+                let any = conditions.limit > 0 && !committed.is_empty();
+                assert_eq!(snapshot.any_match(&query)?, any);
+                if let Some(txn) = txn {
+                    conditions.agrees_nearest(&txn.query(&query)?, &near(&model), sketch.as_ref());
+                }
+            }
             (_, None) => unreachable!("a transaction was begun"),
         }
     }
