@@ -46,6 +46,8 @@ const HALF_IN_CACHE_BYTES: f64 = 64e6;
 /// The additional cost of a range whose block is not in the cache. The block is read from the page cache
 /// of the system, and decoded.
 const READ_NANOS: f64 = 5_000.0;
+/// Gathering a near fingerprint, and putting it in order.
+const NEAR_NANOS: f64 = 60.0;
 /// Comparing the query with one fingerprint in a scan, including reading and decoding.
 const SCANNED_NANOS: f64 = 4.5;
 
@@ -252,6 +254,23 @@ impl CostModel {
                 self.sum_nanos(prefixes.iter().map(|&prefix| self.prefix_nanos(prefix)))
             }
         }
+    }
+
+    /// The cost of a query for what is within a distance, with what the probes find if fingerprints are evenly spread.
+    /// Of real ones they find more where they are near to many, which is not known before. A scan can do without what
+    /// it does not need.
+    pub(super) fn nanos_with_near(&self, probes: &ProbeSet, distance: u32) -> f64 {
+        let nanos = self.nanos(probes);
+        if *probes == ProbeSet::Scan {
+            return nanos;
+        }
+        let whole = ProbedPrefix {
+            table: 0,
+            prefix_bits: u64::BITS,
+            flips: distance,
+        };
+        let share = whole.values() / 2f64.powi(64);
+        nanos + self.rows * share * NEAR_NANOS
     }
 }
 

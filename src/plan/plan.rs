@@ -23,7 +23,8 @@ pub(crate) struct Plan {
 /// Probe sets by what they were chosen for. They are few, so comparing takes less time than hashing.
 type KnownProbeSets = BTreeMap<ChosenFor, PricedProbeSet>;
 
-/// A probe set, and its cost for each of the queries that it was chosen for, in nanoseconds.
+/// A probe set, and its cost for each of the queries that it was chosen for, in nanoseconds: that of the probes and of
+/// what they are expected to find.
 #[derive(Clone)]
 pub(crate) struct PricedProbeSet {
     pub(crate) probe_set: Arc<ProbeSet>,
@@ -130,7 +131,7 @@ impl Plan {
         let cost_model = cost_model()?.for_queries(together);
         let probe_set = planner::cheapest(&self.tables, distance, &cost_model);
         let priced = PricedProbeSet {
-            nanos: cost_model.nanos(&probe_set),
+            nanos: cost_model.nanos_with_near(&probe_set, distance),
             probe_set: Arc::new(probe_set),
         };
         let probe_sets = self.probe_sets.write();

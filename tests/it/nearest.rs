@@ -87,7 +87,7 @@ fn several_levels(
         .sketch_size(SketchSize::Bytes16)
         .min_similarity(0.9)
         .plan(plan)
-        .recent_documents(documents / 7);
+        .recent_documents(documents as usize / 7);
     let database = Database::create(folder.path(plan), &options)?;
     let mut random = Random::new(7);
     let mut twin = Twin::default();

@@ -302,10 +302,13 @@ impl Client {
 
     /// The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge is
     /// near to nothing.
+    ///
+    /// With `nearest` in the place of `limit`, that many documents match, the nearest, however far they are. What the
+    /// database was created with does not hold then, but a `max_distance` or `min_similarity` that is given does.
     #[pyo3(signature = (text=None, **named))]
     #[pyo3(
         text_signature = "($self, text=None, *, html=None, fingerprint=None, features=None, max_distance=None, \
-                             min_similarity=None, since=None, scopes=None, limit=10)"
+                             min_similarity=None, since=None, scopes=None, limit=10, nearest=None)"
     )]
     fn query<'py>(
         &self,

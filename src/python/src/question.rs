@@ -166,8 +166,19 @@ impl<'py> Named<'py> {
     /// What is asked of a query, whatever its fingerprint.
     pub(crate) fn take_query(&self) -> PyResult<impl Fn(Query) -> Query + use<>> {
         let near = self.take_near()?;
-        let limit = self.take_as("limit")?.unwrap_or(10);
-        Ok(move |query: Query| query.near(near.clone()).limit(limit))
+        let limit = self.take_as("limit")?;
+        let nearest = self.take_as("nearest")?;
+        if limit.is_some() && nearest.is_some() {
+            let message = "nearest says how many are listed, so limit cannot stand beside it";
+            return Err(input_error(self.0.py(), message, None));
+        }
+        Ok(move |query: Query| {
+            let query = query.near(near.clone());
+            match nearest {
+                Some(n) => query.nearest(n),
+                None => query.limit(limit.unwrap_or(10)),
+            }
+        })
     }
 
     pub(crate) fn take_clustering(&self) -> PyResult<Clustering> {

@@ -105,7 +105,7 @@ impl Snapshot {
     #[pyo3(signature = (text=None, **named))]
     #[pyo3(
         text_signature = "($self, text=None, *, html=None, fingerprint=None, features=None, max_distance=None, \
-                             min_similarity=None, since=None, scopes=None, limit=10)"
+                             min_similarity=None, since=None, scopes=None, limit=10, nearest=None)"
     )]
     fn query<'py>(
         &self,
@@ -151,7 +151,7 @@ impl Snapshot {
     #[pyo3(signature = (questions, **named))]
     #[pyo3(
         text_signature = "($self, questions, *, max_distance=None, min_similarity=None, since=None, scopes=None, \
-                             limit=10)"
+                             limit=10, nearest=None)"
     )]
     fn query_many<'py>(
         &self,

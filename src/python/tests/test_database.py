@@ -223,6 +223,23 @@ def test_questions_by_scope_and_time(db: simdb.Database) -> None:
     assert db.insert_if_new("new", FOX, scopes=["fr"], scope="fr").is_new
 
 
+def test_the_nearest_are_found_however_far_they_are(db: simdb.Database) -> None:
+    for number, text in enumerate([FOX, FOX.upper(), FOX + " and so on", "entirely other words " * 9]):
+        db.insert_if_new(f"{number}", text, scope="en" if number % 2 else "", on_match="link")
+    assert db.query(FOX).total < 4
+    found = db.query(FOX, nearest=4)
+    distances = [match.distance for match in found]
+    assert len(found) == found.total == 4 and found.total_is_exact
+    assert distances == sorted(distances) and distances[-1] > 8
+    assert db.query(FOX, nearest=2).total == 2 and db.query(FOX, nearest=0).total == 0
+    assert [match.key for match in db.query(FOX, nearest=4, scopes=["en"])] == ["1", "3"]
+    assert db.query(FOX, nearest=4, max_distance=distances[-1] - 1).total == 3
+    asked = db.snapshot().query_many([FOX, "entirely other words " * 9], nearest=1)
+    assert [answer[0].key for answer in asked] == ["1", "3"]
+    with pytest.raises(simdb.InputError, match="limit"):
+        db.query(FOX, nearest=3, limit=3)
+
+
 def test_touch_keeps_what_comes_again(db: simdb.Database) -> None:
     db.insert_if_new("a", FOX, seen=10)
     db.insert_if_new("b", FOX, seen=500, touch=True)

@@ -108,6 +108,7 @@ def test_a_client_has_the_calls_of_a_database(client: simdb.Client, path: Path) 
     assert stored is not None and (stored.seen, stored.scope, stored.payload) == (5, "en", b"\0x")
     assert "a" in client and "b" not in client
     assert client.query(FOX).total == 1 and client.query("three short words").total == 0
+    assert client.query("a text of which nothing near is stored at all", nearest=1)[0].distance > 8
     assert client.submit("c", text_of(1)).result().is_new
     short = client.insert_if_new("d", "three short words")
     assert short.too_short and short.stored

@@ -248,9 +248,14 @@ class Database:
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
         limit: int = 10,
+        nearest: int | None = None,
     ) -> Matches:
         """The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge
-        is near to nothing."""
+        is near to nothing.
+
+        With `nearest` in the place of `limit`, that many documents match, the nearest, however far they are. What the
+        database was created with does not hold then, but a `max_distance` or `min_similarity` that is given does.
+        """
     def overlap(
         self,
         text: str | None = None,
@@ -456,9 +461,14 @@ class Client:
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
         limit: int = 10,
+        nearest: int | None = None,
     ) -> Matches:
         """The stored documents that are near, the nearest first. No match is missed. A text that is too short to judge
-        is near to nothing."""
+        is near to nothing.
+
+        With `nearest` in the place of `limit`, that many documents match, the nearest, however far they are. What the
+        database was created with does not hold then, but a `max_distance` or `min_similarity` that is given does.
+        """
     def overlap(self, *given: object, **named: object) -> None:
         """Raises Error: only the process that has the database open can tell how much of a text stood elsewhere."""
     def get(self, key: _Key) -> Document | None:
@@ -505,6 +515,7 @@ class Snapshot:
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
         limit: int = 10,
+        nearest: int | None = None,
     ) -> Matches:
         """As Database.query."""
     def overlap(
@@ -530,6 +541,7 @@ class Snapshot:
         since: _Time | None = None,
         scopes: Iterable[str] | None = None,
         limit: int = 10,
+        nearest: int | None = None,
     ) -> list[Matches]:
         """Answers many questions at once, on all cores: of texts, of fingerprints, or of a column of either."""
     def pairs(
