@@ -61,6 +61,12 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "list")]
     drop_unjudged: bool,
 
+    /// Keep all records, and tell each its group, the group's size, its survivor
+    ///
+    /// As fields of JSON Lines or columns of Parquet, for those who weight records and drop none
+    #[arg(long, conflicts_with = "list")]
+    annotate: bool,
+
     #[command(flatten)]
     reading: Reading,
 
@@ -153,7 +159,7 @@ fn clean(arguments: &Arguments, dedup: &Dedup, output: &mut Output) -> CommandRe
             return Err(error.into());
         }
     };
-    print_totals(output, &totals);
+    print_totals(output, &totals, arguments.annotate);
     let judged_none = totals.records > 0 && totals.rejected == totals.records;
     if judged_none {
         let became = if arguments.drop_unjudged {
@@ -197,6 +203,7 @@ impl Arguments {
             .clustering(self.clusters.clustering(&self.bounds))
             .again(self.again)
             .drop_unjudged(self.drop_unjudged)
+            .annotate(self.annotate)
             .stop_when(move || console.is_ended());
         if let Some(database) = &self.database {
             dedup = dedup.database(database);
@@ -305,7 +312,7 @@ impl DedupReport {
     }
 }
 
-fn print_totals(output: &mut Output, totals: &DedupTotals) {
+fn print_totals(output: &mut Output, totals: &DedupTotals, annotates: bool) {
     let DedupTotals {
         records,
         too_short,
@@ -314,6 +321,7 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
         removed,
         removed_as_equal,
         removed_as_known,
+        annotated,
         dropped_unjudged,
         elapsed,
         ..
@@ -325,7 +333,7 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
         0 => format!("{kept_unjudged} kept unjudged"),
         dropped => format!("{dropped} dropped unjudged"),
     };
-    let object = json!({
+    let mut object = json!({
         "records": records,
         "kept": kept,
         "removed": removed,
@@ -338,10 +346,19 @@ fn print_totals(output: &mut Output, totals: &DedupTotals) {
         "failed_inputs": failed,
         "seconds": seconds,
     });
-    let line = format!(
-        "{records} records: {kept} kept, {removed} removed ({removed_as_equal} with an equal fingerprint or text, \
-         {removed_as_known} near to the database), {too_short} too short, {unjudged}, {seconds:.2} s"
+    let (stay, go) = match annotates {
+        true => ("survive", "near-duplicates"),
+        false => ("kept", "removed"),
+    };
+    let mut line = format!(
+        "{records} records: {kept} {stay}, {removed} {go} ({removed_as_equal} with an equal fingerprint or text, \
+         {removed_as_known} near to the database), {too_short} too short, {unjudged}"
     );
+    if annotates {
+        object["annotated"] = annotated.into();
+        line += &format!(", {annotated} annotated");
+    }
+    line += &format!(", {seconds:.2} s");
     output.print_record(&object, &line);
 }
 

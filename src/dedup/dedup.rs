@@ -43,6 +43,7 @@ pub struct Dedup {
     sketch_size: Option<SketchSize>,
     again: bool,
     pub(super) drops_unjudged: bool,
+    pub(super) annotates: bool,
     pub(super) stop: Stop,
 }
 
@@ -67,6 +68,7 @@ impl Dedup {
             sketch_size: None,
             again: false,
             drops_unjudged: false,
+            annotates: false,
             stop: Stop::default(),
         }
     }
@@ -152,6 +154,25 @@ impl Dedup {
         self
     }
 
+    /// Whether each record stays and is told its group, for those who weight records and drop none. Default: false.
+    ///
+    /// Each record that was judged gets these fields at the end of its object, or columns of these names in a Parquet
+    /// file: `dedup_group` (a number from 1, in the order of the first records of groups), `dedup_size` (the records of
+    /// the group, and the document of the [database](Self::database) if that is the survivor), `dedup_survives`,
+    /// `dedup_survivor` (the key of the survivor, or the path of its input, a colon and its number),
+    /// `dedup_distance` and `dedup_similarity` (to the survivor; null for what survives, and where no sketches were
+    /// compared). All other bytes stay. A record that is near to no other is a group of its own. Older fields of these
+    /// names are replaced. Records that cannot be judged stay as they are, and in a Parquet file have nulls.
+    ///
+    /// Inputs have to be JSON Lines or Parquet files. The list of the [removed](Self::removed) records and the
+    /// [report](Self::report) are about those that do not survive, and only those that survive are stored in a
+    /// database.
+    #[must_use]
+    pub fn annotate(mut self, annotate: bool) -> Self {
+        self.annotates = annotate;
+        self
+    }
+
     /// A function that is asked several times a second whether to end. Default: never.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -232,21 +253,25 @@ impl Dedup {
         for input in inputs {
             names.push(path_bytes(input));
         }
-        let command = json!([
-            COMMAND_VERSION,
-            names,
-            path_bytes(&self.output),
-            self.removed.as_deref().map(path_bytes),
-            self.report.as_ref().map(|(path, _)| path_bytes(path)),
-            self.database.as_deref().map(path_bytes),
-            self.scheme.as_ref().map(Scheme::to_string),
-            self.sketch_size.map(SketchSize::bytes),
-            self.again,
-            self.drops_unjudged,
+        let mut command = vec![
+            json!(COMMAND_VERSION),
+            json!(names),
+            json!(path_bytes(&self.output)),
+            json!(self.removed.as_deref().map(path_bytes)),
+            json!(self.report.as_ref().map(|(path, _)| path_bytes(path))),
+            json!(self.database.as_deref().map(path_bytes)),
+            json!(self.scheme.as_ref().map(Scheme::to_string)),
+            json!(self.sketch_size.map(SketchSize::bytes)),
+            json!(self.again),
+            json!(self.drops_unjudged),
             self.options.to_json(),
             self.clustering.to_json(),
-        ]);
-        command.to_string().into_bytes()
+        ];
+        // What comes later is there only if it was asked for. So what an older release has begun goes on.
+        if self.annotates {
+            command.push(json!("annotate"));
+        }
+        json!(command).to_string().into_bytes()
     }
 }
 
@@ -331,7 +356,15 @@ impl Dedup {
             work.save()?;
         }
         layout.leave_out(&work.state.left_out);
-        writing::write(work, &layout, records, &database, &self.stop, observe)?;
+        writing::write(
+            work,
+            &layout,
+            records,
+            &database,
+            self.annotates,
+            &self.stop,
+            observe,
+        )?;
         self.make_report(work, records, &database)?;
         work.ensure_unchanged(records)?;
         work.state.has_results = true;
@@ -688,5 +721,7 @@ mod tests {
              [\"jsonl\",9,\"k\",\"h\",\"t\",\"paragraph\",[\"*.x\"],[\"rank\"],[100]],\
              [3,0.5,7,[\"b\",\"a\"],[\"rank\",\"shortest-key\"],true]]"
         );
+        let annotated = text(&dedup.annotate(true), &["a".into(), "b".into()]);
+        assert!(annotated.ends_with(",true],\"annotate\"]"), "{annotated}");
     }
 }

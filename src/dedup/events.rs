@@ -71,12 +71,16 @@ pub struct DedupTotals {
     pub dropped_unjudged: u64,
     /// The inputs that could not be read, or not to their ends. Nothing of them is in the output.
     pub failed: u64,
-    /// The records that were removed.
+    /// The records that were removed. If the records were [annotated](super::Dedup::annotate), those that were not and
+    /// do not survive.
     pub removed: u64,
     /// Those of them that have the same fingerprint as their survivor, or the same text.
     pub removed_as_equal: u64,
     /// Those of them whose survivor is a document of the database that was named.
     pub removed_as_known: u64,
+    /// The records that were [annotated](super::Dedup::annotate), if that was asked for.
+    #[serde(default)]
+    pub annotated: u64,
     /// The time that the run took, without those that were stopped before it.
     pub elapsed: Duration,
 }

@@ -53,6 +53,9 @@ impl Layout {
         } else {
             layout.one_file(dedup)?
         };
+        if dedup.annotates {
+            layout.ensure_fields()?;
+        }
         // What cannot be copied is told before the work, and not at its end.
         #[cfg(feature = "parquet")]
         for (index, (_, packing)) in layout.kinds.iter().enumerate() {
@@ -61,6 +64,22 @@ impl Layout {
             }
         }
         Ok(layout)
+    }
+
+    /// Refuses inputs whose records have no place for fields.
+    fn ensure_fields(&self) -> Result<()> {
+        for (path, (format, packing)) in self.paths.iter().zip(&self.kinds) {
+            if *format != InputFormat::Jsonl && !packing.is_of_rows() {
+                return Err(Error::Input {
+                    source_name: path_name(path),
+                    line: None,
+                    reason: "its records have no place for fields: only JSON Lines and Parquet files are annotated. \
+                             `--removed FILE` without `--annotate` lists what is near to what"
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The path of the input of a record, and what its number counts.

@@ -20,12 +20,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod annotation;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
 )]
 mod dedup;
 mod events;
+mod json_fields;
 mod keeping;
 mod layout;
 mod verdicts;

@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
+use super::annotation;
 use super::dedup::Dedup;
 use super::events::{DedupEvent, DedupTotals, Observe};
 use super::layout::Layout;
@@ -26,21 +27,29 @@ const UNJUDGED: &str = "unjudged.ids";
 
 /// The removed records.
 #[derive(Default)]
-struct Verdicts {
+pub(super) struct Verdicts {
     rows: Vec<Row>,
     /// The keys of all rows.
     keys: Vec<u8>,
 }
 
 /// A removed record.
-struct Row {
-    id: RecordId,
+pub(super) struct Row {
+    pub(super) id: RecordId,
     key: Option<Range<usize>>,
     /// The place of the survivor. `None` if that is a document of the database that was named.
     survivor: Option<RecordId>,
     survivor_key: Option<Range<usize>>,
-    distance: u32,
-    similarity: Option<f32>,
+    pub(super) distance: u32,
+    pub(super) similarity: Option<f32>,
+}
+
+/// Which survivor is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum SurvivorId<'v> {
+    Record(RecordId),
+    /// The document of this key in the database that was named.
+    Known(&'v [u8]),
 }
 
 /// Decides which records are removed, and writes their places and the list of them into the folder of the work.
@@ -91,6 +100,9 @@ pub(super) fn decide(
         left_out.extend(unjudged);
         left_out.sort_unstable();
     }
+    if dedup.annotates {
+        totals.annotated = annotation::write(work, layout, &snapshot, &verdicts)?;
+    }
     write_durably(&work.path(IDS), |out| {
         for id in &left_out {
             out.write_all(&<[u8; RecordId::BYTES]>::from(*id))?;
@@ -109,6 +121,24 @@ pub(super) fn decide(
 }
 
 impl Verdicts {
+    /// The removed records, in the order of their places.
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The survivor of a removed record.
+    pub(super) fn survivor_of(&self, row: &Row) -> SurvivorId<'_> {
+        match row.survivor {
+            Some(id) => SurvivorId::Record(id),
+            None => SurvivorId::Known(self.survivor_key(row).unwrap_or_default()),
+        }
+    }
+
+    /// The key of the survivor of a removed record, if it has one.
+    pub(super) fn survivor_key(&self, row: &Row) -> Option<&[u8]> {
+        Some(&self.keys[row.survivor_key.clone()?])
+    }
+
     fn add(&mut self, duplicate: &Duplicate, is_known: bool) {
         let Some(own) = NumberedKey::of_bytes(duplicate.document.key()) else {
             return;
@@ -177,9 +207,7 @@ impl Verdicts {
         object.insert("survivor".to_owned(), Value::Object(survivor));
         object.insert("distance".to_owned(), row.distance.into());
         if let Some(similarity) = row.similarity {
-            // As many digits as the estimate is worth.
-            let rounded = (f64::from(similarity) * 100.0).round() / 100.0;
-            object.insert("similarity".to_owned(), rounded.into());
+            object.insert("similarity".to_owned(), rounded(similarity).into());
         }
         Value::Object(object)
     }
@@ -202,6 +230,11 @@ impl Verdicts {
         }
         object
     }
+}
+
+/// A similarity with as many digits as the estimate is worth.
+pub(super) fn rounded(similarity: f32) -> f64 {
+    (f64::from(similarity) * 100.0).round() / 100.0
 }
 
 /// Adds a name that need not be UTF-8. Then the field has `_base64` at its end.

@@ -13,6 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
+use super::annotation::{Annotation, Annotations};
 use super::events::{DedupEvent, DedupStep, Observe};
 use super::layout::{Layout, OutputFile};
 use super::verdicts::Removed;
@@ -23,7 +24,7 @@ use crate::files::{open_to_write, remove, sync_directory, sync_file};
 use crate::ingest::{Cut, Input, Packing, Progress, RecordId, Stop, StoredRecords};
 use crate::parallel;
 #[cfg(feature = "parquet")]
-use crate::parquet::RowCopy;
+use crate::parquet::{RowCopy, RowFate};
 use crate::source::{Place, Source};
 
 /// The bytes of a piece. It ends with a record, unless that is much longer.
@@ -57,6 +58,7 @@ pub(super) fn write(
     layout: &Layout,
     records: &mut StoredRecords,
     database: &Database,
+    annotates: bool,
     stop: &Stop,
     observe: Observe<'_>,
 ) -> Result<()> {
@@ -82,9 +84,14 @@ pub(super) fn write(
         sources.push(source);
     }
     let progress = records.begin_again();
+    let annotations = match annotates {
+        true => Some(Annotations::open(work)?),
+        false => None,
+    };
     let mut survivors = Survivors {
         records,
         removed: Removed::open(work)?,
+        annotations,
         sources,
     };
     let mut writing = Writing {
@@ -111,12 +118,20 @@ pub(super) fn write(
     writing.save(None)
 }
 
-/// The records that survive.
+/// The records that survive, or all of them if they are annotated.
 struct Survivors<'s> {
     records: &'s mut StoredRecords,
     removed: Removed,
+    annotations: Option<Annotations>,
     /// What the inputs were when they were read. `None` for one that is not read.
     sources: Vec<Option<Source>>,
+}
+
+/// What becomes of a record.
+enum Fate {
+    LeftOut,
+    Copied,
+    Annotated(Annotation),
 }
 
 struct Writing<'w> {
@@ -132,9 +147,9 @@ impl Writing<'_> {
     /// Copies an input that is one record.
     fn copy_file(&mut self, file: &OutputFile, survivors: &mut Survivors<'_>) -> Result<()> {
         let index = file.inputs.start;
-        let is_removed = survivors.is_removed(index, 1)?;
+        let is_copied = matches!(survivors.fate(index, 1)?, Fate::Copied);
         if let Some(source) = &survivors.sources[index]
-            && !is_removed
+            && is_copied
         {
             let records = &mut *survivors.records;
             records.ensure_same(index, source)?;
@@ -156,7 +171,7 @@ impl Writing<'_> {
     ) -> Result<()> {
         let path = self.work.path(&file.path);
         make_folder_of(&path).map_err(cannot_write(&path))?;
-        let mut copy = RowCopy::new(&path);
+        let mut copy = RowCopy::new(&path, survivors.annotations.is_some());
         for index in file.inputs.clone() {
             let Some(source) = survivors.sources[index].clone() else {
                 continue;
@@ -166,7 +181,13 @@ impl Writing<'_> {
             let progress = self.progress.clone();
             copy.add(
                 &place,
-                |number| Ok(!survivors.is_removed(index, number)?),
+                |number| {
+                    Ok(match survivors.fate(index, number)? {
+                        Fate::LeftOut => RowFate::LeftOut,
+                        Fate::Copied => RowFate::Copied,
+                        Fate::Annotated(annotation) => RowFate::Annotated(annotation.into_row()),
+                    })
+                },
                 |bytes| {
                     progress.pass_over(bytes);
                     self.report(observe)
@@ -315,11 +336,20 @@ impl Writing<'_> {
 }
 
 impl Survivors<'_> {
-    /// Whether a record is removed. Each that is asked for is behind the one before.
-    fn is_removed(&mut self, input: usize, number: u64) -> Result<bool> {
-        self.removed.has(RecordId {
+    /// What becomes of a record. Each that is asked for is behind the one before.
+    fn fate(&mut self, input: usize, number: u64) -> Result<Fate> {
+        let id = RecordId {
             input: input as u32,
             number,
+        };
+        if let Some(annotations) = &mut self.annotations
+            && let Some(annotation) = annotations.of(id)?
+        {
+            return Ok(Fate::Annotated(annotation));
+        }
+        Ok(match self.removed.has(id)? {
+            true => Fate::LeftOut,
+            false => Fate::Copied,
         })
     }
 
@@ -378,12 +408,40 @@ impl Survivors<'_> {
     /// Copies the next record, or passes over it. False at the end of the input.
     fn copy_next(&mut self, input: usize, open: &mut Input, sent: &mut Sent) -> Result<bool> {
         let number = open.next_number();
-        let copied = match self.is_removed(input, number)? {
-            true => open.copy_next(&mut io::sink()),
-            false => open.copy_next(sent),
+        let copied = match self.fate(input, number)? {
+            Fate::LeftOut => open.copy_next(&mut io::sink()),
+            Fate::Copied => open.copy_next(sent),
+            Fate::Annotated(annotation) => self.copy_annotated(input, open, &annotation, sent),
         };
         // Whoever takes the pieces has failed, and says why.
         if sent.is_closed { Ok(false) } else { copied }
+    }
+}
+
+impl Survivors<'_> {
+    /// Copies the next record, which is an object on a line, with what is said of it.
+    fn copy_annotated(
+        &self,
+        input: usize,
+        open: &mut Input,
+        annotation: &Annotation,
+        sent: &mut Sent,
+    ) -> Result<bool> {
+        let number = open.next_number();
+        // It was judged, so it is no longer than records may be.
+        let mut line = Vec::new();
+        let copied = open.copy_next(&mut line)?;
+        let path = &self.records.paths()[input];
+        let Some(annotated) = annotation.write_into(&line) else {
+            return Err(Error::Input {
+                source_name: path_name(path),
+                line: Some(number),
+                reason: "it has changed since it was read".to_owned(),
+            });
+        };
+        // If nobody takes it any more, whoever took it says why.
+        _ = sent.write_all(&annotated);
+        Ok(copied)
     }
 }
 

@@ -27,6 +27,8 @@
 //! ```
 
 mod export;
+#[cfg(feature = "ingest")]
+mod group_columns;
 mod import;
 mod inputs;
 mod output;
@@ -44,6 +46,7 @@ pub use pair_clusters::{FingerprintCluster, FoundClusters, PairClusters};
 pub use pair_file::{KeyColumns, PairFile};
 #[cfg(feature = "ingest")]
 pub(crate) use {
-    row_copy::{RowCopy, ensure_copyable},
+    group_columns::GroupRow,
+    row_copy::{RowCopy, RowFate, ensure_copyable},
     row_lines::{RowLines, Use, is_parquet},
 };

@@ -1,19 +1,23 @@
-//! Copies of Parquet files without some of their rows.
+//! Copies of Parquet files without some of their rows, or with what is said of each row.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::BooleanArray;
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::SchemaDescriptor;
 
+use super::group_columns::{
+    GroupRow, with_column_texts, with_columns, with_parquet_columns, with_values,
+};
 use super::inputs::{Batches, bad_input, is_int96, open_as_written};
 use super::output::write_failed;
 use crate::error::{Error, Result};
@@ -21,9 +25,19 @@ use crate::error::{Error, Result};
 /// The rows that are copied together.
 const TOGETHER: usize = 1024;
 
+/// What becomes of a row.
+pub(crate) enum RowFate {
+    LeftOut,
+    Copied,
+    /// It is copied with this in the columns of groups, if the file gets these.
+    Annotated(GroupRow),
+}
+
 /// A file that gets rows of others.
 pub(crate) struct RowCopy {
     to: PathBuf,
+    /// Whether it gets the columns of groups.
+    has_groups: bool,
     begun: Option<Begun>,
 }
 
@@ -31,24 +45,28 @@ pub(crate) struct RowCopy {
 struct Begun {
     writer: ArrowWriter<File>,
     from: PathBuf,
+    /// The columns of that file.
     schema: SchemaDescriptor,
+    /// Those of the copy.
+    written: SchemaRef,
 }
 
 impl RowCopy {
     /// A new file at `to`, in the place of an old one.
-    pub(crate) fn new(to: &Path) -> Self {
+    pub(crate) fn new(to: &Path, has_groups: bool) -> Self {
         Self {
             to: to.to_owned(),
+            has_groups,
             begun: None,
         }
     }
 
-    /// Adds the rows of a file that `keeps` wants, which gets the numbers of rows, from 1, in order. All files have the
+    /// Adds the rows of a file as `fate_of` says, which gets the numbers of rows, from 1, in order. All files have the
     /// same columns. The first says how the copy is packed and what its metadata are.
     pub(crate) fn add(
         &mut self,
         from: &Path,
-        mut keeps: impl FnMut(u64) -> Result<bool>,
+        mut fate_of: impl FnMut(u64) -> Result<RowFate>,
         mut copied: impl FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         let bytes = from.metadata().map_or(0, |metadata| metadata.len());
@@ -70,11 +88,21 @@ impl RowCopy {
         for batch in Batches::new(from, builder.with_batch_size(TOGETHER))? {
             let batch = batch?;
             let mut wanted = Vec::with_capacity(batch.num_rows());
+            let mut said = Vec::new();
             for _ in 0..batch.num_rows() {
                 row += 1;
-                wanted.push(keeps(row)?);
+                let fate = fate_of(row)?;
+                wanted.push(!matches!(fate, RowFate::LeftOut));
+                match fate {
+                    RowFate::LeftOut => {}
+                    RowFate::Copied => said.push(None),
+                    RowFate::Annotated(row) => said.push(Some(row)),
+                }
             }
-            let kept = filter_record_batch(&batch, &BooleanArray::from(wanted));
+            let mut kept = filter_record_batch(&batch, &BooleanArray::from(wanted));
+            if self.has_groups {
+                kept = kept.and_then(|kept| with_values(&kept, &said, &begun.written));
+            }
             let written = kept
                 .map_err(ParquetError::from)
                 .and_then(|kept| begun.writer.write(&kept));
@@ -91,17 +119,31 @@ impl RowCopy {
     fn begin(&self, from: &Path, builder: &ParquetRecordBatchReaderBuilder<File>) -> Result<Begun> {
         let file = File::create(&self.to).map_err(Error::io(&self.to))?;
         let schema = builder.parquet_schema().clone();
-        // What other programs keep of the types of Arrow is among the metadata that are copied.
-        let options = ArrowWriterOptions::new()
-            .with_skip_arrow_metadata(true)
-            .with_properties(properties_of(builder.metadata()))
-            .with_parquet_schema(schema.clone());
-        let writer = ArrowWriter::try_new_with_options(file, builder.schema().clone(), options);
+        let metadata = builder.metadata();
+        let texts = metadata.file_metadata().key_value_metadata().cloned();
+        let mut written = builder.schema().clone();
+        // What other programs keep of the types of Arrow is among the texts that are copied.
+        let mut options = ArrowWriterOptions::new().with_skip_arrow_metadata(true);
+        if self.has_groups {
+            let (texts, has_arrow) = with_column_texts(texts.unwrap_or_default());
+            let columns = with_parquet_columns(&schema).map_err(write_failed(&self.to))?;
+            written = with_columns(&written);
+            options = options
+                .with_skip_arrow_metadata(!has_arrow)
+                .with_properties(properties_of(metadata, Some(texts)))
+                .with_parquet_schema(columns);
+        } else {
+            options = options
+                .with_properties(properties_of(metadata, texts))
+                .with_parquet_schema(schema.clone());
+        }
+        let writer = ArrowWriter::try_new_with_options(file, written.clone(), options);
         let writer = writer.map_err(write_failed(&self.to))?;
         Ok(Begun {
             writer,
             from: from.to_owned(),
             schema,
+            written,
         })
     }
 
@@ -133,8 +175,9 @@ pub(crate) fn ensure_copyable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How a file was written, as far as it tells: how each column is packed, how many rows a group has, its metadata.
-fn properties_of(metadata: &ParquetMetaData) -> WriterProperties {
+/// How a file was written, as far as it tells: how each column is packed, how many rows a group has. `texts` are its
+/// metadata.
+fn properties_of(metadata: &ParquetMetaData, texts: Option<Vec<KeyValue>>) -> WriterProperties {
     let mut properties = WriterProperties::builder();
     let rows = metadata
         .row_groups()
@@ -154,6 +197,5 @@ fn properties_of(metadata: &ParquetMetaData) -> WriterProperties {
             }
         }
     }
-    let texts = metadata.file_metadata().key_value_metadata();
-    properties.set_key_value_metadata(texts.cloned()).build()
+    properties.set_key_value_metadata(texts).build()
 }

@@ -1,0 +1,306 @@
+//! Annotations: what is said of each record that was judged, for those who weight records and drop none. The list of
+//! them, in the order of the records, and how one is written into a record.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::json_fields::with_fields;
+use super::layout::Layout;
+use super::verdicts::{SurvivorId, Verdicts, rounded};
+use super::work::{Work, cannot_write, write_durably};
+use crate::database::Snapshot;
+use crate::error::{Error, Result, path_name};
+use crate::ingest::{NumberedKey, RecordId};
+#[cfg(feature = "parquet")]
+use crate::parquet::GroupRow;
+
+/// The name of the list in the folder of the work.
+const ANNOTATIONS: &str = "annotations";
+
+/// What is said of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Annotation {
+    /// The number of its group, from 1, in the order of the first records of groups.
+    group: u64,
+    /// The records of the group. A document of the database that was named counts too, if it is the survivor.
+    size: u64,
+    survives: bool,
+    /// The key of the survivor, or the path of its input, a colon and its number.
+    survivor: String,
+    distance: u32,
+    /// `None` for what survives, and for what was not compared by a sketch.
+    similarity: Option<f32>,
+}
+
+/// The names of the fields.
+const NAMES: [&str; 6] = [
+    "dedup_group",
+    "dedup_size",
+    "dedup_survives",
+    "dedup_survivor",
+    "dedup_distance",
+    "dedup_similarity",
+];
+
+impl Annotation {
+    /// The line of a record with the fields at the end of its object. `None` if it is no object.
+    pub(super) fn write_into(&self, line: &[u8]) -> Option<Vec<u8>> {
+        with_fields(line, |name| NAMES.contains(&name), &self.fields())
+    }
+
+    fn fields(&self) -> String {
+        let values: [Value; NAMES.len()] = [
+            self.group.into(),
+            self.size.into(),
+            self.survives.into(),
+            self.survivor.as_str().into(),
+            self.distance.into(),
+            self.similarity.map(rounded).into(),
+        ];
+        let mut fields = String::new();
+        for (name, value) in NAMES.iter().zip(values) {
+            if !fields.is_empty() {
+                fields.push(',');
+            }
+            fields += &format!("\"{name}\":{value}");
+        }
+        fields
+    }
+
+    /// The columns of a row.
+    #[cfg(feature = "parquet")]
+    pub(super) fn into_row(self) -> GroupRow {
+        GroupRow {
+            group: self.group,
+            size: self.size,
+            survives: self.survives,
+            survivor: self.survivor,
+            distance: self.distance,
+            similarity: self.similarity.map(rounded),
+        }
+    }
+}
+
+/// A group while records are gone through.
+struct Group {
+    /// 0 before its first record.
+    number: u64,
+    size: u64,
+}
+
+/// Writes what is said of each record that was judged into the folder of the work. Returns their number.
+pub(super) fn write(
+    work: &Work,
+    layout: &Layout,
+    snapshot: &Snapshot,
+    verdicts: &Verdicts,
+) -> Result<u64> {
+    let mut groups: HashMap<SurvivorId<'_>, Group> = HashMap::new();
+    for row in verdicts.rows() {
+        let group = groups.entry(verdicts.survivor_of(row)).or_insert(Group {
+            number: 0,
+            size: 1,
+        });
+        group.size += 1;
+    }
+    let mut rows = verdicts.rows().iter().peekable();
+    let mut last = 0;
+    let mut count = 0;
+    let mut failed = None;
+    write_durably(&work.path(ANNOTATIONS), |out| {
+        for document in snapshot.documents() {
+            let document = match document {
+                Ok(document) => document,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let Some(numbered) = NumberedKey::of_bytes(document.key()) else {
+                continue;
+            };
+            let row = rows.next_if(|row| row.id == numbered.id);
+            let survivor = match row {
+                Some(row) => verdicts.survivor_of(row),
+                None => SurvivorId::Record(numbered.id),
+            };
+            let alone = &mut Group { number: 0, size: 1 };
+            let group = groups.get_mut(&survivor).unwrap_or(alone);
+            if group.number == 0 {
+                last += 1;
+                group.number = last;
+            }
+            let survivor_key = match row {
+                Some(row) => verdicts.survivor_key(row),
+                None => numbered.key,
+            };
+            let annotation = Annotation {
+                group: group.number,
+                size: group.size,
+                survives: row.is_none(),
+                survivor: name_of(survivor, survivor_key, layout),
+                distance: row.map_or(0, |row| row.distance),
+                similarity: row.and_then(|row| row.similarity),
+            };
+            write_row(numbered.id, &annotation, out)?;
+            count += 1;
+        }
+        Ok(())
+    })?;
+    // Rows and documents are in the order of their places, so each row has met its document.
+    assert!(
+        failed.is_some() || rows.peek().is_none(),
+        "the documents of a cleaning are not in the order of their records"
+    );
+    failed.map_or(Ok(count), Err)
+}
+
+/// What a survivor is called: its key. If it has none that is text, its place.
+fn name_of(survivor: SurvivorId<'_>, key: Option<&[u8]>, layout: &Layout) -> String {
+    if let Some(key) = key
+        && let Ok(key) = std::str::from_utf8(key)
+        && !key.is_empty()
+    {
+        return key.to_owned();
+    }
+    match survivor {
+        SurvivorId::Record(id) => {
+            let (path, _) = layout.place_of(id);
+            format!("{}:{}", path_name(path), id.number)
+        }
+        SurvivorId::Known(key) => key.escape_ascii().to_string(),
+    }
+}
+
+/// No similarity, in the bytes of a row. A similarity is from 0 to 1.
+const NO_SIMILARITY: f32 = -1.0;
+
+fn write_row(id: RecordId, annotation: &Annotation, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(&<[u8; RecordId::BYTES]>::from(id))?;
+    out.write_all(&annotation.group.to_le_bytes())?;
+    out.write_all(&annotation.size.to_le_bytes())?;
+    out.write_all(&annotation.distance.to_le_bytes())?;
+    let similarity = annotation.similarity.unwrap_or(NO_SIMILARITY);
+    out.write_all(&similarity.to_le_bytes())?;
+    out.write_all(&[u8::from(annotation.survives)])?;
+    let survivor = annotation.survivor.as_bytes();
+    out.write_all(&(survivor.len() as u64).to_le_bytes())?;
+    out.write_all(survivor)
+}
+
+/// The annotations of a run. Asked for in the order of the records, they are read as they are needed.
+pub(super) struct Annotations {
+    path: PathBuf,
+    rows: BufReader<File>,
+    /// The first one that was not passed yet.
+    next: Option<(RecordId, Annotation)>,
+}
+
+impl Annotations {
+    pub(super) fn open(work: &Work) -> Result<Self> {
+        let path = work.path(ANNOTATIONS);
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        let mut annotations = Self {
+            path,
+            rows: BufReader::with_capacity(256 << 10, file),
+            next: None,
+        };
+        annotations.next = annotations.read()?;
+        Ok(annotations)
+    }
+
+    /// What is said of a record. `None` if it could not be judged. Each that is asked for is behind the one before.
+    pub(super) fn of(&mut self, id: RecordId) -> Result<Option<Annotation>> {
+        while self.next.as_ref().is_some_and(|(next, _)| *next < id) {
+            self.next = self.read()?;
+        }
+        let next = self.next.take_if(|(next, _)| *next == id);
+        if next.is_some() {
+            self.next = self.read()?;
+        }
+        Ok(next.map(|(_, annotation)| annotation))
+    }
+
+    fn read(&mut self) -> Result<Option<(RecordId, Annotation)>> {
+        let mut id = [0; RecordId::BYTES];
+        match self.rows.read_exact(&mut id) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(cannot_write(&self.path))?,
+        }
+        let row = read_row(&mut self.rows).map_err(Error::io(&self.path))?;
+        Ok(Some((RecordId::from(&id), row)))
+    }
+}
+
+/// Reads what stands behind the place of a record.
+fn read_row(rows: &mut impl Read) -> io::Result<Annotation> {
+    let group = u64::from_le_bytes(bytes(rows)?);
+    let size = u64::from_le_bytes(bytes(rows)?);
+    let distance = u32::from_le_bytes(bytes(rows)?);
+    let similarity = f32::from_le_bytes(bytes(rows)?);
+    let [survives] = bytes(rows)?;
+    let length = u64::from_le_bytes(bytes(rows)?);
+    let mut survivor = String::new();
+    rows.take(length).read_to_string(&mut survivor)?;
+    Ok(Annotation {
+        group,
+        size,
+        survives: survives != 0,
+        survivor,
+        distance,
+        similarity: (similarity >= 0.0).then_some(similarity),
+    })
+}
+
+fn bytes<const COUNT: usize>(rows: &mut impl Read) -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    rows.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_as_they_were_written() -> io::Result<()> {
+        for similarity in [None, Some(0.0), Some(0.7)] {
+            let annotation = Annotation {
+                group: 3,
+                size: u64::MAX,
+                survives: similarity.is_none(),
+                survivor: "a\"b:7".to_owned(),
+                distance: 64,
+                similarity,
+            };
+            let mut row = Vec::new();
+            let id = RecordId {
+                input: 1,
+                number: 2,
+            };
+            write_row(id, &annotation, &mut row)?;
+            assert_eq!(read_row(&mut &row[RecordId::BYTES..])?, annotation);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_annotated_line_is_annotated_anew() {
+        let annotation = Annotation {
+            group: 1,
+            size: 2,
+            survives: false,
+            survivor: "a\"b".to_owned(),
+            distance: 3,
+            similarity: Some(0.876),
+        };
+        let line = annotation.write_into(br#"{"id":7}"#).expect("an object");
+        let expected = r#"{"id":7,"dedup_group":1,"dedup_size":2,"dedup_survives":false,"dedup_survivor":"a\"b","dedup_distance":3,"dedup_similarity":0.88}"#;
+        assert_eq!(String::from_utf8_lossy(&line), expected);
+        assert_eq!(annotation.write_into(&line), Some(line));
+    }
+}
