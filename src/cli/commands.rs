@@ -17,7 +17,7 @@ use super::process::Process;
 #[cfg(feature = "parquet")]
 use super::tables;
 use super::verbs::{self, DatabaseVerb};
-use super::{create, dedup, eval, fingerprint, load, manual, plan, salvage, serve};
+use super::{audit, create, dedup, eval, fingerprint, load, manual, plan, salvage, serve};
 
 /// A command, which is its arguments.
 pub(super) trait Command {
@@ -90,6 +90,10 @@ enum Commands {
     ///
     /// Without a database, the default distance is 10 where sketches are compared
     Dedup(dedup::Arguments),
+    /// Prove that a corpus was cleaned as it is said to be
+    ///
+    /// No two kept records are near, and each removed record is near to its survivor
+    Audit(audit::Arguments),
     /// Build a database from what `dump` has printed
     Load(load::Arguments),
     /// Build a database of what a damaged one still has
@@ -115,7 +119,7 @@ enum Commands {
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Find near-duplicates",
-        &["ingest", "query", "dedup", "serve"],
+        &["ingest", "query", "dedup", "audit", "serve"],
     ),
     (
         "Look after a database",
@@ -210,6 +214,7 @@ impl Commands {
             Self::Database(command) => command,
             Self::Serve(command) => command,
             Self::Dedup(command) => command,
+            Self::Audit(command) => command,
             Self::Load(command) => command,
             Self::Salvage(command) => command,
             #[cfg(feature = "parquet")]

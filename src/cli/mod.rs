@@ -6,6 +6,7 @@
 
 mod answer;
 mod arguments;
+mod audit;
 mod check;
 mod clusters;
 mod commands;

@@ -101,10 +101,9 @@ pub(super) fn write(
 ) -> Result<u64> {
     let mut groups: HashMap<SurvivorId<'_>, Group> = HashMap::new();
     for row in verdicts.rows() {
-        let group = groups.entry(verdicts.survivor_of(row)).or_insert(Group {
-            number: 0,
-            size: 1,
-        });
+        let group = groups
+            .entry(verdicts.survivor_of(row))
+            .or_insert(Group { number: 0, size: 1 });
         group.size += 1;
     }
     let mut rows = verdicts.rows().iter().peekable();

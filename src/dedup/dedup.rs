@@ -36,10 +36,10 @@ pub struct Dedup {
     pub(super) output: PathBuf,
     pub(super) options: ReadOptions,
     pub(super) clustering: Clustering,
-    database: Option<PathBuf>,
+    pub(super) database: Option<PathBuf>,
     removed: Option<PathBuf>,
     report: Option<(PathBuf, Reporter)>,
-    scheme: Option<Scheme>,
+    pub(super) scheme: Option<Scheme>,
     sketch_size: Option<SketchSize>,
     again: bool,
     pub(super) drops_unjudged: bool,
@@ -193,7 +193,7 @@ impl Dedup {
     }
 
     /// The options of a new database for the records.
-    pub(super) fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
+    fn options_of_new(&self, unread: &mut Records) -> Result<CreateOptions> {
         let options = match self.scheme {
             Some(_) => self.options_asked_for(),
             None => self.options_asked_for().scheme(unread.suitable_scheme()?),
@@ -201,8 +201,24 @@ impl Dedup {
         Ok(self.clustering.options_of_new(options))
     }
 
+    /// The options of the database for the records. Those of the database that was named come first.
+    pub(super) fn options_of_records(
+        &self,
+        known: Option<&Database>,
+        unread: &mut Records,
+    ) -> Result<CreateOptions> {
+        match known {
+            Some(known) => Ok(CreateOptions::new()
+                .scheme(known.scheme())
+                .sketch_size(known.sketch_size())
+                .max_distance(known.max_distance())
+                .min_similarity(known.min_similarity().unwrap_or(0.0))),
+            None => self.options_of_new(unread),
+        }
+    }
+
     /// How the records are read, named by their places. Fields are passed over if nothing depends on them.
-    fn reading(&self) -> ReadOptions {
+    pub(super) fn reading(&self) -> ReadOptions {
         let mut options = self.options.clone();
         options.numbered = true;
         if self.database.is_some() {
@@ -448,7 +464,7 @@ impl Dedup {
     /// Stores the documents of the records. Returns the indices of the inputs that cannot be read to their ends. Of
     /// these no document stays, so that nothing is removed in favour of what is not in the output. Keeps the places
     /// of the records that cannot be judged.
-    fn ingest(
+    pub(super) fn ingest(
         &self,
         database: &Database,
         unread: Records,

@@ -21,6 +21,10 @@
 //! ```
 
 mod annotation;
+mod audit;
+mod audit_report;
+mod balance;
+mod claims;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
@@ -30,9 +34,13 @@ mod events;
 mod json_fields;
 mod keeping;
 mod layout;
+mod removed_list;
 mod verdicts;
 mod work;
 mod writing;
 
+pub use audit::Audit;
+pub use audit_report::{AuditFault, AuditReport, AuditVerdict, FaultKind, InputRecords, KeptPair};
 pub use dedup::{Dedup, DedupGroup, GroupedRecord};
 pub use events::{DedupEvent, DedupStep, DedupTotals, Removals};
+pub use removed_list::{ListedRecord, RemovedRecord, RemovedRecords};

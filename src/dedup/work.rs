@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::dedup::Dedup;
 use super::events::DedupTotals;
 use super::writing::Written;
-use crate::database::{CreateOptions, Database, OpenOptions};
+use crate::database::{Database, OpenOptions};
 use crate::error::{Error, Result, path_name};
 use crate::files::{
     Existing, NewFile, are_same_bytes, create, folder_of, make_directory, remove, remove_directory,
@@ -165,14 +165,7 @@ impl Work {
             Err(Error::NotFound { .. }) => {}
             opened => return opened,
         }
-        let options = match known {
-            Some(known) => CreateOptions::new()
-                .scheme(known.scheme())
-                .sketch_size(known.sketch_size())
-                .max_distance(known.max_distance())
-                .min_similarity(known.min_similarity().unwrap_or(0.0)),
-            None => dedup.options_of_new(unread)?,
-        };
+        let options = dedup.options_of_records(known, unread)?;
         Database::create(&path, &options)
     }
 

@@ -104,6 +104,15 @@ impl Fingerprinting {
         Ok(made.fingerprint_and_sketch_of(text))
     }
 
+    /// Whether a fingerprint is made from a content that is a text, whatever text it is.
+    pub(super) fn makes_from(self, content: &Content) -> bool {
+        let is_text = matches!(
+            content,
+            Content::Text(_) | Content::Html(_) | Content::Xhtml(_)
+        );
+        is_text && self.fingerprinter.is_some()
+    }
+
     /// The fingerprint and the sketch of a content, or the reason why the database does not take the content.
     pub(super) fn judge(
         self,

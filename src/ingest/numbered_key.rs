@@ -15,7 +15,8 @@ pub(crate) struct RecordId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberedKey<'k> {
     pub(crate) id: RecordId,
-    /// The hash of a text that is too short to judge. By it, texts that are the same are found.
+    /// The hash of a text that is too short to judge, or of every text where records are to be known again. By it,
+    /// texts that are the same are found.
     pub(crate) text: Option<u128>,
     /// The key that the record itself has, unless it has more than [`MAX_KEY_BYTES`](Self::MAX_KEY_BYTES).
     pub(crate) key: Option<&'k [u8]>,

@@ -19,6 +19,9 @@ pub struct ReadOptions {
     pub(super) globs: Vec<String>,
     /// Whether documents are named by the places of their records. So none takes the place of another of its key.
     pub(crate) numbered: bool,
+    /// Whether the key of such a document has the hash of its text in any case, and no key that is only the path of a
+    /// file. So a record is known again where it was copied to.
+    pub(crate) hashes_texts: bool,
     /// The fields of JSON records that are not read.
     ignored: Vec<String>,
     /// Whether a rank that is no list of whole numbers counts as none. Fields of this name may mean something else to
@@ -40,6 +43,7 @@ impl Default for ReadOptions {
             unit: Unit::Document,
             globs: Vec::new(),
             numbered: false,
+            hashes_texts: false,
             ignored: Vec::new(),
             odd_ranks_are_none: false,
             directory: None,

@@ -32,6 +32,8 @@ pub struct Record {
     unit: Unit,
     /// Its place, if its document is named by that.
     id: Option<RecordId>,
+    /// Whether the hash of its text is in the key of its document in any case.
+    keeps_hash: bool,
     /// Whether nobody has said that the whole file is one document, and its name and its beginning do not say
     /// otherwise.
     is_taken_whole: bool,
@@ -71,13 +73,21 @@ impl Record {
         };
         match parsed {
             Ok(None) => Ok(None),
-            Ok(Some(parsed)) => Ok(Some(Self {
-                position,
-                parsed,
-                unit: options.unit,
-                id,
-                is_taken_whole: format == InputFormat::Text && options.format == InputFormat::Auto,
-            })),
+            Ok(Some(mut parsed)) => {
+                // A copy of the file has another path.
+                if options.hashes_texts && is_named_by_path(format) {
+                    parsed.key = None;
+                }
+                Ok(Some(Self {
+                    position,
+                    parsed,
+                    unit: options.unit,
+                    id,
+                    keeps_hash: options.hashes_texts,
+                    is_taken_whole: format == InputFormat::Text
+                        && options.format == InputFormat::Auto,
+                }))
+            }
             Err(reason) => Err(position.rejected(reason, id)),
         }
     }
@@ -158,6 +168,16 @@ impl Record {
         made.map_err(|reason| self.rejected(reason))
     }
 
+    /// As [`into_document`](Self::into_document), but no fingerprint is made from a text. For those who only want to
+    /// know the record again.
+    pub(crate) fn into_unjudged(self, rule: Fingerprinting) -> Result<Document, Rejected> {
+        if !rule.makes_from(&self.parsed.content) {
+            return self.into_document(rule);
+        }
+        self.document_with(None, self.hash_for_key())
+            .map_err(|reason| self.rejected(reason))
+    }
+
     fn document(&self, rule: Fingerprinting) -> Result<Document, Rejected> {
         let made = rule
             .judge(&self.parsed.content)
@@ -193,7 +213,7 @@ impl Record {
         let key = match self.id {
             None => Cow::Borrowed(self.parsed.key.as_deref().ok_or(Reason::NoKey)?),
             Some(id) => {
-                let text = hash.filter(|_| judged.is_none());
+                let text = hash.filter(|_| judged.is_none() || self.keeps_hash);
                 let key = self.parsed.key.as_deref();
                 let numbered = NumberedKey { id, text, key };
                 Cow::Owned(numbered.into())
@@ -238,6 +258,14 @@ impl Record {
     fn rejected(&self, reason: Reason) -> Rejected {
         self.position.rejected(reason, self.id)
     }
+}
+
+/// Whether the key of a record of this format is the path of its file, perhaps with a number.
+fn is_named_by_path(format: InputFormat) -> bool {
+    matches!(
+        format,
+        InputFormat::Auto | InputFormat::Text | InputFormat::Lines
+    )
 }
 
 /// The units of a record, in order: records of one paragraph or one sentence, or the whole record. The key of a

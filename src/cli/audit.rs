@@ -1,0 +1,443 @@
+//! `simdb audit`: proves of a cleaned corpus that no two of its records are near, and that each removed record is near to
+//! the survivor that it names.
+
+use std::path::PathBuf;
+
+use crate::dedup::{
+    Audit, AuditFault, AuditReport, AuditVerdict, DedupEvent, DedupStep, FaultKind, InputRecords,
+    KeptPair, ListedRecord,
+};
+use crate::{Near, Scheme, SketchSize};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, CommandResult};
+use super::arguments::{BoundArguments, Reading};
+use super::commands::Command;
+use super::console::{Console, Progress};
+use super::escaping::printable;
+use super::output::{Output, name_fields};
+use super::parsing::version;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The cleaned corpus: what `dedup --output` has written
+    #[arg(required = true, value_name = "CLEAN")]
+    clean: Vec<PathBuf>,
+
+    /// The list of the removed records: what `dedup --removed` has written
+    #[arg(long, value_name = "FILE")]
+    removed: PathBuf,
+
+    /// An input of the cleaning; with all of them, no record can be lost
+    ///
+    /// May be given several times. Without it, only the inputs that the list names are read
+    #[arg(long, value_name = "INPUT")]
+    input: Vec<PathBuf>,
+
+    /// Where relative paths of inputs begin, also those in the list
+    ///
+    /// [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    inputs_in: Option<PathBuf>,
+
+    /// The database of the cleaning, if it had one
+    #[arg(long, value_name = "DB")]
+    database: Option<PathBuf>,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    #[command(flatten)]
+    bounds: BoundArguments,
+
+    /// How fingerprints are made, or the scheme of those in the inputs
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<Scheme>,
+
+    /// The bytes of the sketches
+    #[arg(long, value_name = "BYTES", value_enum)]
+    sketch: Option<SketchSize>,
+}
+
+impl Command for Arguments {
+    fn run(&self, output: &mut Output) -> CommandResult {
+        let mut steps = Steps::new(output.console());
+        let report = self
+            .audit(output.console())
+            .run(|event| steps.observe(&event));
+        drop(steps);
+        let report = report?;
+        match output.is_json() {
+            true => output.print_json(&self.object(&report)),
+            false => output.print_lines(&self.page(&report)),
+        }
+        Ok(match report.verdict() {
+            AuditVerdict::Proven => Answer::Yes,
+            AuditVerdict::Refuted => Answer::No,
+            _ => Answer::CouldNotTell,
+        })
+    }
+
+    fn ends_in_order(&self) -> bool {
+        true
+    }
+
+    fn when_ended(&self) -> Option<&'static str> {
+        Some("ended before all was looked at, so nothing is proven")
+    }
+}
+
+impl Arguments {
+    fn audit(&self, console: &Console) -> Audit {
+        let console = console.clone();
+        let mut audit = Audit::new(&self.clean, &self.removed)
+            .options(self.reading.options())
+            .near(Near::from(&self.bounds))
+            .inputs(&self.input)
+            .stop_when(move || console.is_ended());
+        if let Some(directory) = &self.inputs_in {
+            audit = audit.inputs_in(directory);
+        }
+        if let Some(database) = &self.database {
+            audit = audit.database(database);
+        }
+        if let Some(scheme) = self.scheme {
+            audit = audit.scheme(scheme);
+        }
+        if let Some(size) = self.sketch {
+            audit = audit.sketch_size(size);
+        }
+        audit
+    }
+
+    /// What was found, as a page of text.
+    fn page(&self, report: &AuditReport) -> String {
+        let paths = self.clean.iter().chain([&self.removed]);
+        let mut paths = paths.map(|path| printable(path.as_os_str().as_encoded_bytes()));
+        let clean = paths.next().unwrap_or_default();
+        let more = match self.clean.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let list = paths.next_back().unwrap_or_default();
+        let mut lines = vec![
+            format!("Audit of {clean}{more} with {list}, by simdb {}", version()),
+            format!(
+                "Near means: {}. Scheme {}, {}. The search for near records is exact within these limits.",
+                limits(report),
+                report.scheme,
+                sketches(report.sketch_size),
+            ),
+        ];
+        add_kept(report, &mut lines);
+        add_removed(report, &mut lines);
+        add_inputs(report, &mut lines);
+        lines.push(verdict(report).to_owned());
+        lines.join("\n")
+    }
+
+    /// What was found, as an object.
+    fn object(&self, report: &AuditReport) -> Value {
+        let clean: Vec<Value> = self
+            .clean
+            .iter()
+            .map(|path| Value::Object(name_fields("input", path.as_os_str().as_encoded_bytes())))
+            .collect();
+        let removed = name_fields("input", self.removed.as_os_str().as_encoded_bytes());
+        let proven = match report.verdict() {
+            AuditVerdict::Proven => Some(true),
+            AuditVerdict::Refuted => Some(false),
+            _ => None,
+        };
+        json!({
+            "proven": proven,
+            "simdb": version(),
+            "clean": clean,
+            "removed_list": removed,
+            "max_distance": report.max_distance,
+            "min_similarity": report.min_similarity.unwrap_or(0.0),
+            "scheme": report.scheme.name(),
+            "sketch_bytes": report.sketch_size.bytes(),
+            "kept": report.kept,
+            "kept_too_short": report.kept_too_short,
+            "kept_unjudged": report.kept_unjudged,
+            "near_pairs": report.near_pairs,
+            "near": report.near.iter().map(pair_object).collect::<Vec<_>>(),
+            "removed": report.removed,
+            "unchecked": report.unchecked,
+            "greatest_distance": report.greatest_distance,
+            "least_similarity": report.least_similarity.map(rounded),
+            "faults": report.faults,
+            "faulty": report.faulty.iter().map(fault_object).collect::<Vec<_>>(),
+            "inputs": report.inputs.as_ref().map(inputs_object),
+            "seconds": report.elapsed.as_secs_f64(),
+        })
+    }
+}
+
+/// Says of the kept records what was found.
+fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
+    let kept = report.kept;
+    let found = match report.near_pairs {
+        0 => "no two of them are near".to_owned(),
+        pairs => format!("{pairs} pairs of them are near"),
+    };
+    lines.push(format!(
+        "{kept} kept records: {found}. {} are too short to judge, and no two of these may be the same. {} cannot be \
+         judged, and nothing is said of them.",
+        report.kept_too_short, report.kept_unjudged
+    ));
+    for KeptPair {
+        a,
+        b,
+        distance,
+        similarity,
+    } in &report.near
+    {
+        lines.push(format!(
+            "    {} is near to {} ({})",
+            place(a),
+            place(b),
+            nearness(*distance, *similarity)
+        ));
+    }
+}
+
+/// Says of the removed records what was found.
+fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
+    let removed = report.removed;
+    let checked = removed - report.unchecked;
+    let found = match (checked, report.faults) {
+        (0, 0) => "none was looked at".to_owned(),
+        (_, 0) => format!(
+            "each is near to the survivor that it names, as the list says (at most {}), and that is among the kept \
+             records",
+            nearness(report.greatest_distance, report.least_similarity)
+        ),
+        (_, faults) => format!("of {faults} something is not as the list says"),
+    };
+    if removed == 0 {
+        lines.push("0 removed records.".to_owned());
+    } else {
+        lines.push(format!("{checked} removed records: {found}."));
+    }
+    for fault in &report.faulty {
+        lines.push(format!("    line {}: {}", fault.line, fault_line(fault)));
+    }
+    if report.unchecked > 0 {
+        lines.push(format!(
+            "{} removed records NOT looked at: their survivors are documents of a database, which `--database` names.",
+            report.unchecked
+        ));
+    }
+}
+
+/// Says what came of the records of the inputs.
+fn add_inputs(report: &AuditReport, lines: &mut Vec<String>) {
+    let Some(inputs) = &report.inputs else {
+        lines.push(
+            "Whether a record of the inputs was lost was not looked at: `--input` names all inputs."
+                .to_owned(),
+        );
+        return;
+    };
+    let InputRecords {
+        records,
+        unjudged,
+        lost,
+        foreign,
+        ..
+    } = inputs;
+    let is_whole = *lost == 0 && *foreign == 0 && report.unjudged_agree();
+    if is_whole {
+        let dropped = match report.kept_unjudged {
+            0 if *unjudged > 0 => format!(", or one of {unjudged} that cannot be judged"),
+            _ => String::new(),
+        };
+        lines.push(format!(
+            "{records} records of the inputs: each is either kept, with its key and its text, or removed{dropped}."
+        ));
+        return;
+    }
+    lines.push(format!(
+        "{records} records of the inputs: {lost} are neither kept nor removed, and {foreign} records were kept that are \
+         in no input or were removed."
+    ));
+    for record in &inputs.lost_records {
+        lines.push(format!("    {} is neither kept nor removed", place(record)));
+    }
+    for record in &inputs.foreign_records {
+        lines.push(format!("    {} should not be there", place(record)));
+    }
+    if !report.unjudged_agree() {
+        lines.push(format!(
+            "    of {unjudged} records that cannot be judged, {} were kept",
+            report.kept_unjudged
+        ));
+    }
+}
+
+fn verdict(report: &AuditReport) -> &'static str {
+    match report.verdict() {
+        AuditVerdict::Proven => "Proven.",
+        AuditVerdict::Refuted => "NOT proven: there are counter-examples.",
+        _ => "NOT proven: not all removed records could be looked at.",
+    }
+}
+
+/// What is near.
+fn limits(report: &AuditReport) -> String {
+    let distance = format!(
+        "fingerprints differ in at most {} bits",
+        report.max_distance
+    );
+    match report.min_similarity {
+        Some(least) => format!("{distance}, and the estimated similarity is {least} or more"),
+        None => distance,
+    }
+}
+
+fn sketches(size: SketchSize) -> String {
+    match size.bytes() {
+        0 => "no sketches".to_owned(),
+        bytes => format!("sketches of {bytes} bytes"),
+    }
+}
+
+fn nearness(distance: u32, similarity: Option<f64>) -> String {
+    match similarity {
+        Some(similarity) => format!("distance {distance}, similarity {similarity:.2}"),
+        None => format!("distance {distance}"),
+    }
+}
+
+/// What is wrong with a removed record.
+fn fault_line(fault: &AuditFault) -> String {
+    let told = &fault.told;
+    let record = place(&told.record);
+    let survivor = place(&told.survivor);
+    let found = match fault.found {
+        Some((distance, similarity)) => nearness(distance, similarity),
+        None => "the two cannot be compared".to_owned(),
+    };
+    match fault.kind {
+        FaultKind::NoRecord => {
+            format!("{record} is no record that can be judged, or has another key")
+        }
+        FaultKind::NoSurvivor => format!(
+            "the survivor of {record}, {survivor}, is no record that can be judged, or has another key"
+        ),
+        FaultKind::NotNear => format!("{record} is not near to its survivor {survivor} ({found})"),
+        FaultKind::NotAsTold => format!(
+            "{record} and its survivor {survivor} have {found}, and the list says {}",
+            nearness(told.distance, told.similarity)
+        ),
+        FaultKind::SurvivorNotKept => {
+            format!("the survivor of {record}, {survivor}, is not among the kept records")
+        }
+        FaultKind::ListedTwice => format!("{record} was listed before"),
+    }
+}
+
+/// Where a record is, and its key.
+fn place(record: &ListedRecord) -> String {
+    let key = record.key.as_ref().map(|key| printable(key));
+    match (&record.place, key) {
+        (Some((input, number)), Some(key)) => format!("{}:{number} ({key})", printable(input)),
+        (Some((input, number)), None) => format!("{}:{number}", printable(input)),
+        (None, key) => key.unwrap_or_default().into_owned(),
+    }
+}
+
+/// A similarity with as many digits as the estimate is worth.
+fn rounded(similarity: f64) -> f64 {
+    (similarity * 100.0).round() / 100.0
+}
+
+fn record_object(record: &ListedRecord) -> Map<String, Value> {
+    let mut object = Map::new();
+    if let Some((input, number)) = &record.place {
+        object.extend(name_fields("input", input));
+        object.insert("record".to_owned(), (*number).into());
+    }
+    if let Some(key) = &record.key {
+        object.extend(name_fields("key", key));
+    }
+    object
+}
+
+fn pair_object(pair: &KeptPair) -> Value {
+    json!({
+        "a": record_object(&pair.a),
+        "b": record_object(&pair.b),
+        "distance": pair.distance,
+        "similarity": pair.similarity.map(rounded),
+    })
+}
+
+fn fault_object(fault: &AuditFault) -> Value {
+    let kind = match fault.kind {
+        FaultKind::NoRecord => "no_record",
+        FaultKind::NoSurvivor => "no_survivor",
+        FaultKind::NotNear => "not_near",
+        FaultKind::NotAsTold => "not_as_told",
+        FaultKind::SurvivorNotKept => "survivor_not_kept",
+        FaultKind::ListedTwice => "listed_twice",
+    };
+    let mut object = record_object(&fault.told.record);
+    object.insert("fault".to_owned(), kind.into());
+    object.insert("list_line".to_owned(), fault.line.into());
+    let survivor = record_object(&fault.told.survivor);
+    object.insert("survivor".to_owned(), Value::Object(survivor));
+    object.insert("told_distance".to_owned(), fault.told.distance.into());
+    object.insert("told_similarity".to_owned(), fault.told.similarity.into());
+    let distance = fault.found.map(|(distance, _)| distance);
+    let similarity = fault.found.and_then(|(_, similarity)| similarity);
+    object.insert("distance".to_owned(), distance.into());
+    object.insert("similarity".to_owned(), similarity.map(rounded).into());
+    Value::Object(object)
+}
+
+fn inputs_object(inputs: &InputRecords) -> Value {
+    json!({
+        "records": inputs.records,
+        "unjudged": inputs.unjudged,
+        "lost": inputs.lost,
+        "lost_records": inputs.lost_records.iter().map(record_object).collect::<Vec<_>>(),
+        "foreign": inputs.foreign,
+        "foreign_records": inputs.foreign_records.iter().map(record_object).collect::<Vec<_>>(),
+    })
+}
+
+/// Shows how far the steps are.
+struct Steps {
+    console: Console,
+    step: Option<(DedupStep, Progress)>,
+}
+
+impl Steps {
+    fn new(console: &Console) -> Self {
+        Self {
+            console: console.clone(),
+            step: None,
+        }
+    }
+
+    fn observe(&mut self, event: &DedupEvent<'_>) {
+        let DedupEvent::Progress { step, done, all } = event else {
+            return;
+        };
+        if self.step.as_ref().is_none_or(|(shown, _)| shown != step) {
+            // The old one goes from the screen first.
+            self.step = None;
+            let what = match step {
+                DedupStep::Comparing => "parts compared",
+                _ => "bytes read",
+            };
+            self.step = Some((*step, self.console.progress_of(what)));
+        }
+        if let Some((_, progress)) = &self.step {
+            _ = progress.update(*done, Some(*all));
+        }
+    }
+}

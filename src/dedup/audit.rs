@@ -1,0 +1,619 @@
+//! Audit: proves of a cleaned corpus that no two of its records are near, and that each removed record is near to the
+//! survivor that it names. It trusts nothing that the cleaning has left but the list and the texts.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::audit_report::{AuditReport, InputRecords, KeptPair};
+use super::balance::{Balance, Difference, Pile};
+use super::claims::{Check, Claims, Evidence, Facts, Identity};
+use super::dedup::Dedup;
+use super::events::{DedupEvent, DedupStep, Observe};
+use super::removed_list::ListedRecord;
+use super::work::cannot_write;
+use crate::database::{Clustering, Database, Near, OpenOptions, PairEvent, Pairs, Snapshot};
+use crate::document::Document;
+use crate::error::{Error, Result, path_name};
+use crate::ingest::{
+    Fingerprinting, NumberedKey, ReadOptions, Record, RecordId, Records, Rejected,
+};
+use crate::sketch::SketchSize;
+use crate::text::{Scheme, Unit};
+
+/// The most counter-examples of each kind that are listed.
+const MOST: usize = 10;
+
+/// Proves that a corpus was cleaned as a list of the removed records says.
+///
+/// An audit finds all pairs of near records in the cleaned corpus by the exact search, of which there should be none.
+/// It reads each removed record and its survivor from the inputs, makes their fingerprints and sketches anew, and
+/// compares them with each other and with what the list says. Each survivor has to be among the kept records. If all
+/// inputs are named, each of their records has to be either kept or removed.
+///
+/// # Example
+///
+/// ```
+/// use simdb::dedup::{Audit, AuditVerdict, Dedup};
+/// # let directory = tempfile::tempdir()?;
+/// # let [input, output, removed] =
+/// #     ["pages.tsv", "clean.tsv", "removed.jsonl"].map(|name| directory.path().join(name));
+/// # let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+/// # std::fs::write(&input, format!("a\t{text}\nb\t{text}\n"))?;
+///
+/// Dedup::new([&input], &output).removed(&removed).run(|_event| {})?;
+/// let report = Audit::new([&output], &removed).inputs([&input]).run(|_event| {})?;
+/// assert_eq!((report.kept, report.removed, report.near_pairs, report.faults), (1, 1, 0, 0));
+/// assert_eq!(report.verdict(), AuditVerdict::Proven);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Audit {
+    /// The cleaned corpus is read as the inputs of a cleaning are.
+    clean: Dedup,
+    removed: PathBuf,
+    near: Near,
+    inputs: Vec<PathBuf>,
+    directory: Option<PathBuf>,
+}
+
+impl Audit {
+    /// The audit of a cleaned corpus, which is files or directories, and of the list that
+    /// [`Dedup::removed`](super::Dedup::removed) has written, with the defaults of the setters below.
+    pub fn new(
+        clean: impl IntoIterator<Item = impl Into<PathBuf>>,
+        removed: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            clean: Dedup::new(clean, PathBuf::new()),
+            removed: removed.into(),
+            near: Near::new(),
+            inputs: Vec::new(),
+            directory: None,
+        }
+    }
+
+    /// How the cleaned corpus and the inputs are read. Default: [`ReadOptions::new`]. It has to be as in the cleaning.
+    #[must_use]
+    pub fn options(mut self, options: ReadOptions) -> Self {
+        self.clean = self.clean.options(options);
+        self
+    }
+
+    /// Which records are near. The defaults are those of [`Dedup::clustering`](super::Dedup::clustering).
+    #[must_use]
+    pub fn near(mut self, near: impl Into<Near>) -> Self {
+        self.near = near.into();
+        let clustering = Clustering::new().near(self.near.clone());
+        self.clean = self.clean.clustering(clustering);
+        self
+    }
+
+    /// How fingerprints are made from texts. Default: as for [`Dedup::scheme`](super::Dedup::scheme).
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.clean = self.clean.scheme(scheme);
+        self
+    }
+
+    /// The size of the sketches. Default: as for [`Dedup::sketch_size`](super::Dedup::sketch_size).
+    #[must_use]
+    pub fn sketch_size(mut self, size: SketchSize) -> Self {
+        self.clean = self.clean.sketch_size(size);
+        self
+    }
+
+    /// The database of the cleaning. Default: none, so survivors that are documents of one are not looked at.
+    #[must_use]
+    pub fn database(mut self, path: impl Into<PathBuf>) -> Self {
+        self.clean = self.clean.database(path);
+        self
+    }
+
+    /// All inputs of the cleaning, as they were given to it. Default: only those that the list names are read, and it is
+    /// not looked whether a record was lost.
+    #[must_use]
+    pub fn inputs(mut self, inputs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        self.inputs = inputs.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Where relative paths of inputs begin, in the list too. Default: where those of the cleaned corpus do.
+    #[must_use]
+    pub fn inputs_in(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// A function that is asked several times a second whether to end. Default: never.
+    #[must_use]
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.clean = self.clean.stop_when(stop);
+        self
+    }
+
+    /// Looks at everything. Counter-examples are no error.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Input`](crate::Error::Input) if the list, the cleaned corpus or an input cannot be read, or not to its
+    ///   end.
+    /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it.
+    /// * Those of [`Ingest::run`](crate::ingest::Ingest::run), [`Snapshot::pairs`](crate::Snapshot::pairs) and
+    ///   [`Database::open`](crate::Database::open).
+    ///
+    /// # Cost
+    ///
+    /// That of storing the documents of the cleaned corpus, in a folder for temporary files, of finding all pairs, and
+    /// of reading the inputs; fingerprints are made of the records that the list names only. The memory is some 250
+    /// bytes for each removed record, and their keys.
+    pub fn run(&self, mut observe: impl FnMut(DedupEvent<'_>)) -> Result<AuditReport> {
+        let began = Instant::now();
+        let observe: Observe<'_> = &mut observe;
+        self.ensure_whole_records()?;
+        let claims = Claims::read(&self.removed, &self.clean.stop)?;
+        let known = self.known()?;
+        let mut unread = self.clean_records()?;
+        let options = self.clean.options_of_records(known.as_ref(), &mut unread)?;
+        let folder = tempfile::tempdir().map_err(cannot_write(&std::env::temp_dir()))?;
+        let database = Database::create(folder.path().join("kept.simdb"), &options)?;
+        let paths = unread.paths().to_vec();
+        let kept_unjudged = self.store(&database, unread, observe)?;
+
+        let mut reading = InputReading::new(self, &claims, &database)?;
+        reading.read(observe)?;
+        let snapshot = database.snapshot()?;
+        let mut kept = Kept::new(reading.evidence.survivors(&claims));
+        kept.read(&snapshot, &mut reading, &self.clean)?;
+        let mut report = self.report_of(&snapshot, kept_unjudged)?;
+        report.inputs = reading.inputs(&snapshot, &paths, observe)?;
+        (report.near_pairs, report.near) = self.near_pairs(&snapshot, &paths, observe)?;
+        kept.add_short_pairs(&mut report, &paths);
+
+        let known = known.as_ref().map(Database::snapshot).transpose()?;
+        let check = Check {
+            evidence: &reading.evidence,
+            survivors: &kept.survivors,
+            known: known.as_ref(),
+            max_distance: report.max_distance,
+            min_similarity: report.min_similarity,
+        };
+        let checked = check.run(&claims, MOST, &self.clean.stop)?;
+        Ok(AuditReport {
+            removed: claims.len() as u64,
+            unchecked: checked.unchecked,
+            greatest_distance: checked.greatest_distance,
+            least_similarity: checked.least_similarity,
+            faults: checked.faults,
+            faulty: checked.faulty,
+            elapsed: began.elapsed(),
+            ..report
+        })
+    }
+
+    fn ensure_whole_records(&self) -> Result<()> {
+        match self.clean.options.unit {
+            Unit::Document => Ok(()),
+            _ => Err(Error::Input {
+                source_name: path_name(&self.removed),
+                line: None,
+                reason: "records are removed whole, so they are not cut into units".to_owned(),
+            }),
+        }
+    }
+
+    /// The database of the cleaning, if one was named.
+    fn known(&self) -> Result<Option<Database>> {
+        match &self.clean.database {
+            Some(path) => Database::open(path, &OpenOptions::new().read_only(true)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How records are read: so that they are known again wherever they were copied to.
+    fn reading(&self) -> ReadOptions {
+        let mut options = self.clean.reading();
+        options.hashes_texts = true;
+        let clean = self.clean.stop.clone();
+        options.stop_when(move || clean.is_asked())
+    }
+
+    /// The records of the cleaned corpus.
+    fn clean_records(&self) -> Result<Records> {
+        Records::open(self.clean.inputs.clone(), self.reading())
+    }
+
+    /// The paths of the inputs, each once, with the files of directories in their place.
+    fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
+        let mut paths = self.inputs.clone();
+        if paths.is_empty() {
+            for name in claims.names() {
+                paths.push(path_of(name, &self.removed)?);
+            }
+        }
+        let mut known = HashSet::new();
+        let mut paths = self.input_records(paths)?.paths().to_vec();
+        paths.retain(|path| known.insert(path.clone()));
+        Ok(paths)
+    }
+
+    /// The records of some inputs.
+    fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
+        let mut options = self.reading();
+        if let Some(directory) = &self.directory {
+            options = options.directory(directory);
+        }
+        Records::open(paths, options)
+    }
+
+    /// Stores the documents of the cleaned corpus. Returns the number of records that cannot be judged.
+    fn store(&self, database: &Database, unread: Records, observe: Observe<'_>) -> Result<u64> {
+        let mut unjudged = 0;
+        let mut failed = None;
+        self.clean.ingest(database, unread, None, &mut |event| {
+            match &event {
+                DedupEvent::Rejected(_) => unjudged += 1,
+                DedupEvent::Failed { error, .. } => {
+                    failed.get_or_insert_with(|| error.to_string());
+                }
+                DedupEvent::Progress { .. } => {}
+            }
+            observe(event);
+        })?;
+        match failed {
+            None => Ok(unjudged),
+            Some(reason) => Err(Error::Input {
+                source_name: "the cleaned corpus".to_owned(),
+                line: None,
+                reason: format!("it cannot be read to its end: {reason}"),
+            }),
+        }
+    }
+
+    /// What is known before anything is compared.
+    fn report_of(&self, snapshot: &Snapshot, kept_unjudged: u64) -> Result<AuditReport> {
+        let stats = snapshot.stats()?;
+        let min_similarity = self
+            .near
+            .min_similarity
+            .or(stats.min_similarity)
+            .filter(|&least| least > 0.0);
+        Ok(AuditReport {
+            scheme: stats.scheme,
+            sketch_size: stats.sketch_size,
+            max_distance: self.near.max_distance.unwrap_or(stats.max_distance),
+            min_similarity,
+            kept: stats.documents + kept_unjudged,
+            kept_too_short: stats.too_short,
+            kept_unjudged,
+            near_pairs: 0,
+            near: Vec::new(),
+            removed: 0,
+            unchecked: 0,
+            greatest_distance: 0,
+            least_similarity: None,
+            faults: 0,
+            faulty: Vec::new(),
+            inputs: None,
+            elapsed: Default::default(),
+        })
+    }
+
+    /// Counts the pairs of near kept records, and lists the first.
+    fn near_pairs(
+        &self,
+        snapshot: &Snapshot,
+        paths: &[PathBuf],
+        observe: Observe<'_>,
+    ) -> Result<(u64, Vec<KeptPair>)> {
+        let pairs = snapshot.pairs(self.near.clone());
+        let mut count = 0u64;
+        // A fingerprint of a million records has half a billion pairs. So groups are counted.
+        self.each_pair(&pairs, observe, |event| {
+            let found = match event {
+                PairEvent::Group(group) => {
+                    let others = group.documents.saturating_sub(1);
+                    group.documents.saturating_mul(others) / 2
+                }
+                PairEvent::Pair(pair) => pair.a.documents.saturating_mul(pair.b.documents),
+                PairEvent::Progress { .. } => 0,
+            };
+            count = count.saturating_add(found);
+            ControlFlow::Continue(())
+        })?;
+        let mut near = Vec::new();
+        if count == 0 {
+            return Ok((count, near));
+        }
+        self.each_pair(&pairs.each_document(true), observe, |event| {
+            if let PairEvent::Pair(pair) = event {
+                near.push(KeptPair {
+                    a: listed_key(&pair.a.newest_key, paths),
+                    b: listed_key(&pair.b.newest_key, paths),
+                    distance: pair.distance,
+                    similarity: pair.similarity,
+                });
+            }
+            match near.len() {
+                MOST => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok((count, near))
+    }
+
+    fn each_pair(
+        &self,
+        pairs: &Pairs,
+        observe: Observe<'_>,
+        mut each: impl FnMut(PairEvent) -> ControlFlow<()>,
+    ) -> Result<()> {
+        pairs.run(|event| {
+            if let PairEvent::Progress { done, all, .. } = event {
+                observe(DedupEvent::comparing(done, all));
+            }
+            match self.clean.stop.is_asked() {
+                true => ControlFlow::Break(()),
+                false => each(event),
+            }
+        })?;
+        self.clean.stop.ensure_wanted()
+    }
+}
+
+/// The reading of the inputs.
+struct InputReading<'a> {
+    audit: &'a Audit,
+    rule: Fingerprinting,
+    paths: Vec<PathBuf>,
+    evidence: Evidence,
+    /// Whether each record is either kept or removed, if all inputs are named.
+    balance: Option<Balance>,
+    records: u64,
+    unjudged: u64,
+}
+
+impl<'a> InputReading<'a> {
+    fn new(audit: &'a Audit, claims: &Claims, database: &Database) -> Result<Self> {
+        let size = database.sketch_size();
+        let rule = Fingerprinting::new(database.scheme(), audit.clean.scheme)?
+            .sketch_size(size)
+            .stores(true);
+        let paths = audit.input_paths(claims)?;
+        Ok(Self {
+            audit,
+            rule,
+            evidence: Evidence::new(claims, &paths),
+            paths,
+            balance: (!audit.inputs.is_empty()).then(Balance::new),
+            records: 0,
+            unjudged: 0,
+        })
+    }
+
+    /// Reads all records, and makes fingerprints of those that the list names.
+    fn read(&mut self, observe: Observe<'_>) -> Result<()> {
+        let mut records = self.audit.input_records(self.paths.clone())?;
+        let progress = records.progress();
+        loop {
+            let chunk = self.next_chunk(&mut records)?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            for read in chunk {
+                match read {
+                    Ok(document) => self.take(document.as_ref()),
+                    Err(rejected) if rejected.is_input() => return Err(rejected.into()),
+                    Err(_) => {
+                        self.records += 1;
+                        self.unjudged += 1;
+                    }
+                }
+            }
+            observe(DedupEvent::Progress {
+                step: DedupStep::Reading,
+                done: progress.bytes_read(),
+                all: progress.bytes_total().unwrap_or_default(),
+            });
+            self.audit.clean.stop.ensure_wanted()?;
+        }
+    }
+
+    /// The next documents. A record that nothing is to be known of has none.
+    fn next_chunk(&self, records: &mut Records) -> Result<Vec<Result<Option<Document>, Rejected>>> {
+        let evidence = &self.evidence;
+        let rule = self.rule;
+        let needs_all = self.balance.is_some();
+        records.next_chunk(|record: Record| {
+            if record.id().is_some_and(|id| evidence.needs(id)) {
+                record.into_document(rule).map(Some)
+            } else if needs_all {
+                record.into_unjudged(rule).map(Some)
+            } else {
+                Ok(None)
+            }
+        })
+    }
+
+    fn take(&mut self, document: Option<&Document>) {
+        let Some((id, facts)) = document.and_then(Facts::of) else {
+            return;
+        };
+        self.records += 1;
+        self.evidence.take(id, facts);
+        if let Some(balance) = &mut self.balance
+            && !self.evidence.is_removed(id)
+        {
+            balance.add(facts.identity, Pile::Inputs);
+        }
+    }
+
+    /// What came of all records, if all inputs are named. Where something is missing, they are read once more.
+    fn inputs(
+        &self,
+        snapshot: &Snapshot,
+        kept_paths: &[PathBuf],
+        observe: Observe<'_>,
+    ) -> Result<Option<InputRecords>> {
+        let Some(balance) = &self.balance else {
+            return Ok(None);
+        };
+        let mut inputs = InputRecords {
+            records: self.records,
+            unjudged: self.unjudged,
+            ..InputRecords::default()
+        };
+        if balance.is_even() {
+            return Ok(Some(inputs));
+        }
+        let mut difference = Difference::new(balance);
+        self.weigh_inputs(&mut difference, observe)?;
+        for document in snapshot.documents() {
+            if let Some((id, facts)) = Facts::of(&document?) {
+                difference.add(facts.identity, id, Pile::Kept);
+            }
+        }
+        let (lost, places) = difference.more_of(Pile::Inputs);
+        inputs.lost = lost;
+        inputs.lost_records = listed_places(&places, &self.paths);
+        let (foreign, places) = difference.more_of(Pile::Kept);
+        inputs.foreign = foreign;
+        inputs.foreign_records = listed_places(&places, kept_paths);
+        Ok(Some(inputs))
+    }
+
+    fn weigh_inputs(&self, difference: &mut Difference<'_>, observe: Observe<'_>) -> Result<()> {
+        let mut records = self.audit.input_records(self.paths.clone())?;
+        let progress = records.progress();
+        loop {
+            let rule = self.rule;
+            let chunk = records.next_chunk(|record: Record| record.into_unjudged(rule))?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            for document in chunk.into_iter().flatten() {
+                if let Some((id, facts)) = Facts::of(&document)
+                    && !self.evidence.is_removed(id)
+                {
+                    difference.add(facts.identity, id, Pile::Inputs);
+                }
+            }
+            observe(DedupEvent::Progress {
+                step: DedupStep::Reading,
+                done: progress.bytes_read(),
+                all: progress.bytes_total().unwrap_or_default(),
+            });
+            self.audit.clean.stop.ensure_wanted()?;
+        }
+    }
+}
+
+/// The kept records.
+struct Kept {
+    /// The survivors that the list names, and whether each was found.
+    survivors: HashMap<Identity, bool>,
+    /// The texts that are too short to judge, by their hashes.
+    short: Vec<(u128, RecordId)>,
+}
+
+impl Kept {
+    fn new(survivors: HashMap<Identity, bool>) -> Self {
+        Self {
+            survivors,
+            short: Vec::new(),
+        }
+    }
+
+    /// Goes through all of them.
+    fn read(
+        &mut self,
+        snapshot: &Snapshot,
+        reading: &mut InputReading<'_>,
+        clean: &Dedup,
+    ) -> Result<()> {
+        for (number, document) in snapshot.documents().enumerate() {
+            if number.is_multiple_of(1 << 14) {
+                clean.stop.ensure_wanted()?;
+            }
+            let Some((id, facts)) = Facts::of(&document?) else {
+                continue;
+            };
+            if let Some(is_found) = self.survivors.get_mut(&facts.identity) {
+                *is_found = true;
+            }
+            if let Some(balance) = &mut reading.balance {
+                balance.add(facts.identity, Pile::Kept);
+            }
+            if let Some(text) = facts.short_text() {
+                self.short.push((text, id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the pairs of texts that are too short to judge, and the same.
+    fn add_short_pairs(&mut self, report: &mut AuditReport, paths: &[PathBuf]) {
+        self.short.sort_unstable();
+        for same in self.short.chunk_by(|a, b| a.0 == b.0) {
+            let count = same.len() as u64;
+            report.near_pairs = report.near_pairs.saturating_add(count * (count - 1) / 2);
+            for (_, id) in &same[1..] {
+                if report.near.len() < MOST {
+                    report.near.push(KeptPair {
+                        a: listed_place(same[0].1, paths),
+                        b: listed_place(*id, paths),
+                        distance: 0,
+                        similarity: None,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The record of the key of a numbered document.
+fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
+    match NumberedKey::of_bytes(key) {
+        Some(NumberedKey { id, key, .. }) => ListedRecord {
+            key: key.map(<[u8]>::to_vec),
+            ..listed_place(id, paths)
+        },
+        None => ListedRecord::default(),
+    }
+}
+
+fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
+    let path = paths[id.input as usize].as_os_str().as_encoded_bytes();
+    ListedRecord {
+        place: Some((path.to_vec(), id.number)),
+        key: None,
+    }
+}
+
+fn listed_places(places: &[RecordId], paths: &[PathBuf]) -> Vec<ListedRecord> {
+    let mut listed = Vec::with_capacity(places.len().min(MOST));
+    for id in places.iter().take(MOST) {
+        listed.push(listed_place(*id, paths));
+    }
+    listed
+}
+
+/// The path of an input that a list names.
+fn path_of(name: &[u8], list: &Path) -> Result<PathBuf> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        _ = list;
+        Ok(std::ffi::OsStr::from_bytes(name).into())
+    }
+    #[cfg(not(unix))]
+    match std::str::from_utf8(name) {
+        Ok(name) => Ok(name.into()),
+        Err(_) => Err(Error::Input {
+            source_name: path_name(list),
+            line: None,
+            reason: "it names an input by bytes that are no path here; name the inputs".to_owned(),
+        }),
+    }
+}

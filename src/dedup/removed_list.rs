@@ -1,0 +1,213 @@
+//! The list of removed records that a cleaning writes, read back.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result, path_name};
+use crate::fingerprint::Fingerprint;
+
+/// A removed record, as the list tells it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RemovedRecord {
+    /// The record. It has a place.
+    pub record: ListedRecord,
+    /// The record that survives in its favour. Without a place it is a document of a database.
+    pub survivor: ListedRecord,
+    /// The number of bits in which their fingerprints differ.
+    pub distance: u32,
+    /// Their estimated similarity, with two digits. `None` if it was not looked at.
+    pub similarity: Option<f64>,
+}
+
+/// Where a record is, and what it is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ListedRecord {
+    /// The path of its input, as its bytes, and its line, its row, or its number in the input.
+    pub place: Option<(Vec<u8>, u64)>,
+    /// Its key, if it has one.
+    pub key: Option<Vec<u8>>,
+}
+
+/// The lines of a list that [`Dedup::removed`](super::Dedup::removed) names. After an error it ends.
+#[derive(Debug)]
+pub struct RemovedRecords {
+    path: PathBuf,
+    lines: Option<BufReader<File>>,
+    number: u64,
+}
+
+impl RemovedRecords {
+    /// Opens a list.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`](crate::Error::Input) if it cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let mut list = Self {
+            path: path.to_owned(),
+            lines: None,
+            number: 0,
+        };
+        let file = File::open(path).map_err(|error| list.not_read(error.to_string()))?;
+        list.lines = Some(BufReader::with_capacity(256 << 10, file));
+        Ok(list)
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub fn line(&self) -> u64 {
+        self.number
+    }
+
+    fn not_read(&self, reason: String) -> Error {
+        Error::Input {
+            source_name: path_name(&self.path),
+            line: (self.number > 0).then_some(self.number),
+            reason,
+        }
+    }
+
+    /// The next line that is not empty. `None` at the end.
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            let Some(lines) = &mut self.lines else {
+                return Ok(None);
+            };
+            let mut line = Vec::new();
+            let read = lines.read_until(b'\n', &mut line);
+            self.number += 1;
+            match read {
+                Err(error) => return Err(self.not_read(error.to_string())),
+                Ok(0) => return Ok(None),
+                Ok(_) if line.trim_ascii().is_empty() => {}
+                Ok(_) => return Ok(Some(line)),
+            }
+        }
+    }
+}
+
+impl Iterator for RemovedRecords {
+    type Item = Result<RemovedRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = match self.next_line() {
+            Ok(Some(line)) => Some(parse(&line).map_err(|reason| self.not_read(reason))),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        };
+        if !matches!(next, Some(Ok(_))) {
+            self.lines = None;
+        }
+        next
+    }
+}
+
+/// Reads a line of a list.
+pub(super) fn parse(line: &[u8]) -> Result<RemovedRecord, String> {
+    let object: Map<String, Value> = serde_json::from_slice(line).map_err(|error| {
+        format!(
+            "it is no line of a list that `dedup --removed` writes, or not a whole one ({error})"
+        )
+    })?;
+    let record = listed(&object)?;
+    if record.place.is_none() {
+        return Err(
+            "it names no record: it needs `input`, and `line`, `row` or `record`".to_owned(),
+        );
+    }
+    let Some(Value::Object(survivor)) = object.get("survivor") else {
+        return Err("it names no `survivor`".to_owned());
+    };
+    let survivor = listed(survivor)?;
+    if survivor == ListedRecord::default() {
+        return Err("its `survivor` has neither a place nor a key".to_owned());
+    }
+    let distance = object.get("distance").and_then(Value::as_u64);
+    let Some(distance) = distance.filter(|&bits| bits <= Fingerprint::BITS.into()) else {
+        return Err("its `distance` is no number of bits".to_owned());
+    };
+    let similarity = match object.get("similarity") {
+        None => None,
+        Some(similarity) => match similarity.as_f64() {
+            Some(similarity @ 0.0..=1.0) => Some(similarity),
+            _ => return Err("its `similarity` is no number from 0 to 1".to_owned()),
+        },
+    };
+    Ok(RemovedRecord {
+        record,
+        survivor,
+        distance: distance as u32,
+        similarity,
+    })
+}
+
+fn listed(object: &Map<String, Value>) -> Result<ListedRecord, String> {
+    let input = bytes_of(object, "input")?;
+    let numbers = ["line", "record", "row"];
+    let number = numbers.into_iter().find_map(|name| object.get(name));
+    let place = match (input, number.and_then(Value::as_u64)) {
+        (None, None) if number.is_none() => None,
+        (Some(input), Some(number)) => Some((input, number)),
+        _ => {
+            return Err(
+                "a place is `input` and a whole number as `line`, `row` or `record`".to_owned(),
+            );
+        }
+    };
+    Ok(ListedRecord {
+        place,
+        key: bytes_of(object, "key")?,
+    })
+}
+
+/// The bytes of a field, which are text, or stand as base64 under another name.
+fn bytes_of(object: &Map<String, Value>, field: &str) -> Result<Option<Vec<u8>>, String> {
+    let encoded = format!("{field}_base64");
+    match (object.get(field), object.get(&encoded)) {
+        (None, None) => Ok(None),
+        (Some(Value::String(text)), None) => Ok(Some(text.as_bytes().to_vec())),
+        (None, Some(Value::String(text))) => match BASE64.decode(text) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(_) => Err(format!("its `{encoded}` is no base64")),
+        },
+        _ => Err(format!("its `{field}` is no text")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_or_refused() {
+        let whole = r#"{"input":"a","line":3,"key":"k","survivor":{"input_base64":"/w==","row":1},"distance":2,"similarity":0.9}"#;
+        let removed = parse(whole.as_bytes()).expect("it is a line");
+        assert_eq!(removed.record.place, Some((b"a".to_vec(), 3)));
+        assert_eq!(removed.record.key.as_deref(), Some(&b"k"[..]));
+        assert_eq!(removed.survivor.place, Some((b"\xff".to_vec(), 1)));
+        assert_eq!((removed.distance, removed.similarity), (2, Some(0.9)));
+        let known = r#"{"input":"a","record":1,"survivor":{"key":"k"},"distance":0}"#;
+        assert!(parse(known.as_bytes()).is_ok_and(|removed| removed.survivor.place.is_none()));
+        for (from, to) in [
+            ("\"line\":3,", ""),
+            ("\"line\":3", "\"line\":-3"),
+            ("\"input\":\"a\"", "\"input\":7"),
+            ("survivor", "other"),
+            ("\"input_base64\":\"/w==\",\"row\":1", ""),
+            ("/w==", "/"),
+            ("\"distance\":2", "\"distance\":65"),
+            ("0.9}", "1.1}"),
+            ("0.9}", "0.9"),
+        ] {
+            let line = whole.replacen(from, to, 1);
+            assert!(parse(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+}
