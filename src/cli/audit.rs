@@ -182,11 +182,20 @@ fn add_kept(report: &AuditReport, lines: &mut Vec<String>) {
         0 => "no two of them are near".to_owned(),
         pairs => format!("{pairs} pairs of them are near"),
     };
-    lines.push(format!(
-        "{kept} kept records: {found}. {} are too short to judge, and no two of these may be the same. {} cannot be \
-         judged, and nothing is said of them.",
-        report.kept_too_short, report.kept_unjudged
-    ));
+    let mut line = format!("{kept} kept records: {found}.");
+    if report.kept_too_short > 0 {
+        line += &format!(
+            " {} are too short to judge, and near only to texts that are the same.",
+            report.kept_too_short
+        );
+    }
+    if report.kept_unjudged > 0 {
+        line += &format!(
+            " {} cannot be judged, and nothing is said of them.",
+            report.kept_unjudged
+        );
+    }
+    lines.push(line);
     for KeptPair {
         a,
         b,
@@ -210,9 +219,8 @@ fn add_removed(report: &AuditReport, lines: &mut Vec<String>) {
     let found = match (checked, report.faults) {
         (0, 0) => "none was looked at".to_owned(),
         (_, 0) => format!(
-            "each is near to the survivor that it names, as the list says (at most {}), and that is among the kept \
-             records",
-            nearness(report.greatest_distance, report.least_similarity)
+            "each is near to the survivor that it names, as the list says ({}), and that is among the kept records",
+            bounds(report)
         ),
         (_, faults) => format!("of {faults} something is not as the list says"),
     };
@@ -293,6 +301,15 @@ fn limits(report: &AuditReport) -> String {
     );
     match report.min_similarity {
         Some(least) => format!("{distance}, and the estimated similarity is {least} or more"),
+        None => distance,
+    }
+}
+
+/// How near the removed records are to their survivors.
+fn bounds(report: &AuditReport) -> String {
+    let distance = format!("distance {} or less", report.greatest_distance);
+    match report.least_similarity {
+        Some(similarity) => format!("{distance}, similarity {similarity:.2} or more"),
         None => distance,
     }
 }

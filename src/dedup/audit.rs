@@ -234,7 +234,20 @@ impl Audit {
         }
         let mut known = HashSet::new();
         let mut paths = self.input_records(paths)?.paths().to_vec();
-        paths.retain(|path| known.insert(path.clone()));
+        paths.retain(|path| known.insert(path.as_os_str().as_encoded_bytes().to_vec()));
+        for name in claims.names() {
+            if !known.contains(name) {
+                return Err(Error::Input {
+                    source_name: path_name(&self.removed),
+                    line: None,
+                    reason: format!(
+                        "it names the input {}, which is not among those that were given: give all inputs by the names \
+                         that they had in the cleaning",
+                        name.escape_ascii()
+                    ),
+                });
+            }
+        }
         Ok(paths)
     }
 

@@ -31,6 +31,9 @@ mod claims;
 )]
 mod dedup;
 mod events;
+#[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
+#[path = "../../tests/hostile/dedup.rs"]
+pub(crate) mod hostile;
 mod json_fields;
 mod keeping;
 mod layout;

@@ -130,3 +130,13 @@ fn texts_of_any_bytes_are_decoded_or_rejected() {
 fn requests_of_any_bytes_are_answered() {
     read_all("socket");
 }
+
+#[test]
+fn lines_of_any_bytes_get_their_fields_or_none() {
+    read_all("annotate");
+}
+
+#[test]
+fn lists_of_removed_records_of_any_bytes_are_refused_or_read_as_they_are() {
+    read_all("removed");
+}

@@ -12,7 +12,8 @@ mod html;
 pub type Target = fn(&[u8]);
 
 /// All targets, by their names. Each has a folder of its name in the corpus.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 17] = [
+    ("annotate", crate::dedup::hostile::annotate),
     ("block", crate::store::hostile::block),
     ("directory", crate::store::hostile::directory),
     ("dump", crate::cli::hostile::dump),
@@ -24,6 +25,7 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("jsonl", crate::ingest::hostile::jsonl),
     ("log", crate::store::hostile::log),
     ("record", crate::store::hostile::record),
+    ("removed", crate::dedup::hostile::removed),
     ("socket", crate::serve::hostile::socket),
     ("state", crate::store::hostile::state),
     ("tsv", crate::ingest::hostile::tsv),

@@ -8,6 +8,7 @@ use crate::store::hostile::seeds as stored;
 /// The first inputs of a target.
 pub(super) fn seeds(name: &str) -> Vec<Vec<u8>> {
     match name {
+        "annotate" => [texts(ANNOTATED), texts(JSON)].concat(),
         "block" => stored::block(),
         "directory" => stored::directory(),
         "state" => stored::state(),
@@ -22,6 +23,7 @@ pub(super) fn seeds(name: &str) -> Vec<Vec<u8>> {
         "jsonl" => texts(JSON),
         "tsv" => texts(TABS),
         "dump" => texts(DUMPS),
+        "removed" => texts(REMOVED),
         "socket" => texts(REQUESTS),
         _ => panic!("there is no target {name}"),
     }
@@ -40,6 +42,18 @@ const JSON: &[&str] = &[
     r#"{"key":"\ud83c","text":"\u0000"}"#,
     r#"{"key":"a","text":NaN}"#,
     "{\"key\":\"s\",\"text\":\"First. Second! Third?\\n\\nNext paragraph.\"}",
+];
+
+const ANNOTATED: &[&str] = &[
+    r#"{"key":"a","text":"one, two","dedup_group":1,"dedup_size":[2,{"a":"}"}]}"#,
+    r#"{ "a" : "\"," , "b" : {"a":1} , "\u0061" : [] }"#,
+    r#"{}"#,
+];
+
+const REMOVED: &[&str] = &[
+    r#"{"input":"pages.jsonl","line":3,"key":"b","survivor":{"input":"pages.jsonl","line":1,"key":"a"},"distance":1,"similarity":0.94}"#,
+    r#"{"input_base64":"/w==","record":1,"survivor":{"key_base64":"/w=="},"distance":0}"#,
+    r#"{"input":"a.parquet","row":7,"survivor":{"input":"b.parquet","row":9},"distance":10,"similarity":1.0}"#,
 ];
 
 const TABS: &[&str] = &[

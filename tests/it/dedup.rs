@@ -24,7 +24,7 @@ use crate::support::{Folder, Ran, TestResult, bundled, run, run_with_input, simd
 /// What these tests are made of.
 impl Random {
     /// A text of which others differ in a few words, or in none.
-    fn text(&mut self, bases: u64) -> String {
+    pub(crate) fn text(&mut self, bases: u64) -> String {
         let mut words = Self::new(self.below(bases));
         let mut text: Vec<String> = (0..80)
             .map(|_| format!("word{}", words.below(5_000)))
@@ -36,13 +36,13 @@ impl Random {
     }
 }
 
-fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes)?;
     encoder.finish()
 }
 
-fn gunzip(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn gunzip(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     MultiGzDecoder::new(fs::File::open(path)?).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -79,7 +79,10 @@ fn plain_removed(texts: &[(usize, String)]) -> simdb::Result<BTreeSet<usize>> {
 
 /// Lines of all kinds with the lines of the records that should go. Some have no key, or one that came before, some
 /// cannot be read, some are empty, and one is longer than a record may be.
-fn odd_lines(count: usize, random: &mut Random) -> simdb::Result<(Vec<String>, BTreeSet<usize>)> {
+pub(crate) fn odd_lines(
+    count: usize,
+    random: &mut Random,
+) -> simdb::Result<(Vec<String>, BTreeSet<usize>)> {
     let (mut lines, mut texts) = (Vec::new(), Vec::new());
     for line in 1..=count {
         let end = if line % 5 == 0 { "\r\n" } else { "\n" };
@@ -327,7 +330,7 @@ fn of_folders_the_files_that_survive_are_copied_or_all_groups_are_listed() -> Te
 }
 
 /// Records of a web archive: requests, pages, and one that is broken.
-fn archive(count: usize, random: &mut Random) -> Vec<(Vec<u8>, Option<String>)> {
+pub(crate) fn archive(count: usize, random: &mut Random) -> Vec<(Vec<u8>, Option<String>)> {
     (0..count)
         .map(|i| {
             let text = random.text(count as u64 / 5);

@@ -7,7 +7,9 @@
 
 mod admin;
 mod amounts;
+mod annotate;
 mod archives;
+mod audit;
 mod bad_inputs;
 mod bench;
 mod binding;

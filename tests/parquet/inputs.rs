@@ -35,7 +35,7 @@ fn text(i: u64) -> String {
         .collect()
 }
 
-fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
+pub(crate) fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)> {
     let texts = (0..rows).map(|i| (i % 50 != 7).then(|| text(i)));
     vec![
         (
@@ -65,7 +65,7 @@ fn columns(rows: u64, text_column: &'static str) -> Vec<(&'static str, ArrayRef)
 }
 
 /// The same records as lines.
-fn lines(rows: u64) -> String {
+pub(crate) fn lines(rows: u64) -> String {
     let line = |i: u64| {
         let text = if i % 50 == 7 {
             serde_json::Value::Null
@@ -77,7 +77,11 @@ fn lines(rows: u64) -> String {
     (0..rows).map(line).collect()
 }
 
-fn write(path: &Path, columns: Vec<(&str, ArrayRef)>, compression: Compression) -> TestResult {
+pub(crate) fn write(
+    path: &Path,
+    columns: Vec<(&str, ArrayRef)>,
+    compression: Compression,
+) -> TestResult {
     let batch = RecordBatch::try_from_iter(columns)?;
     let properties = WriterProperties::builder()
         .set_compression(compression)

@@ -6,6 +6,7 @@
     reason = "a test may panic if the system gives no thread"
 )]
 
+mod annotated;
 mod damage;
 mod documents;
 mod inputs;

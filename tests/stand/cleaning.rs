@@ -19,15 +19,28 @@ const SECOND: &str = "second.tsv";
 const CLEAN: &str = "clean.tsv";
 const REMOVED: &str = "removed.jsonl";
 
+/// What a cleaning makes.
+#[derive(Clone, Copy)]
+enum Made {
+    /// The records that survive, of lines with tabs.
+    Survivors,
+    /// All records with their groups, of lines of JSON.
+    Annotations,
+}
+
 /// Two inputs with near-duplicates within and between them, and lines that cannot be judged.
-fn write_inputs(folder: &Path) {
+fn write_inputs(folder: &Path, made: Made) {
     let mut inputs = [String::new(), String::new()];
     for number in 0..40u64 {
         let far = (number % 23 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = far ^ u64::from(number >= 23);
-        let line = match number % 13 {
-            7 => format!("key {number}\tno fingerprint\n"),
-            _ => format!("key {number}\t{bits:016x}\n"),
+        let line = match (made, number % 13) {
+            (Made::Survivors, 7) => format!("key {number}\tno fingerprint\n"),
+            (Made::Survivors, _) => format!("key {number}\t{bits:016x}\n"),
+            (Made::Annotations, 7) => format!("{{\"key\":{number}}}\n"),
+            (Made::Annotations, _) => {
+                format!("{{\"key\":{number},\"fingerprint\":\"{bits:016x}\"}}\n")
+            }
         };
         inputs[usize::from(number > 15)] += &line;
     }
@@ -41,10 +54,15 @@ fn write_inputs(folder: &Path) {
     }
 }
 
-fn dedup(folder: &Path) -> Dedup {
+fn dedup(folder: &Path, made: Made) -> Dedup {
     let inputs = [FIRST, SECOND].map(|name| folder.join(name));
+    let (format, annotates) = match made {
+        Made::Survivors => (InputFormat::Fingerprints, false),
+        Made::Annotations => (InputFormat::Jsonl, true),
+    };
     Dedup::new(inputs, folder.join(CLEAN))
-        .options(ReadOptions::new().format(InputFormat::Fingerprints))
+        .options(ReadOptions::new().format(format))
+        .annotate(annotates)
         .scheme(crate::Scheme::External)
         .removed(folder.join(REMOVED))
         .drop_unjudged(true)
@@ -75,9 +93,9 @@ fn empty(folder: &Path) {
 }
 
 /// Goes on in a folder that a power cut has left.
-fn go_on(folder: &Path, expected: &[Option<String>; 2], what: &str) {
+fn go_on(folder: &Path, made: Made, expected: &[Option<String>; 2], what: &str) {
     let before = results(folder);
-    match dedup(folder).run(|_| {}) {
+    match dedup(folder, made).run(|_| {}) {
         Ok(_) => {}
         // The run had come to its end, and what it has made is not written over.
         Err(Error::Output { .. }) if before == *expected => {}
@@ -88,16 +106,15 @@ fn go_on(folder: &Path, expected: &[Option<String>; 2], what: &str) {
     assert_eq!(names_in(folder), BTreeSet::from(names), "{what}");
 }
 
-#[test]
-fn a_cleaning_goes_on_after_a_power_cut_at_any_moment() -> Result<()> {
-    const TEST: &str = "a_cleaning_goes_on_after_a_power_cut_at_any_moment";
+/// Cuts the power at some moments of a cleaning, and goes on.
+fn cut_and_go_on(made: Made, test: &'static str) -> Result<()> {
     let seed = seed_or(1);
-    let _repeat = Repeat { seed, test: TEST };
+    let _repeat = Repeat { seed, test };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let folder = folder.path();
-    write_inputs(folder);
+    write_inputs(folder, made);
     let journal = Journal::of(folder);
-    dedup(folder).run(|_| {})?;
+    dedup(folder, made).run(|_| {})?;
     let expected = results(folder);
     assert!(expected.iter().all(Option::is_some), "{expected:?}");
     let events = journal.events();
@@ -111,10 +128,26 @@ fn a_cleaning_goes_on_after_a_power_cut_at_any_moment() -> Result<()> {
     {
         moment.go_to(at);
         empty(folder);
-        write_inputs(folder);
+        write_inputs(folder, made);
         let cut = moment.cut_into(folder, &mut random);
-        go_on(folder, &expected, &format!("image {image}: {cut}"));
+        go_on(folder, made, &expected, &format!("image {image}: {cut}"));
     }
     println!("{wanted} folders, {} events", events.len());
     Ok(())
+}
+
+#[test]
+fn a_cleaning_goes_on_after_a_power_cut_at_any_moment() -> Result<()> {
+    cut_and_go_on(
+        Made::Survivors,
+        "a_cleaning_goes_on_after_a_power_cut_at_any_moment",
+    )
+}
+
+#[test]
+fn annotations_go_on_after_a_power_cut_at_any_moment() -> Result<()> {
+    cut_and_go_on(
+        Made::Annotations,
+        "annotations_go_on_after_a_power_cut_at_any_moment",
+    )
 }

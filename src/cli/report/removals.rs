@@ -1,15 +1,10 @@
 //! Finds the contents of a report of a cleaning in the list of the removed records.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader};
 
 use crate::Error;
-use crate::dedup::{DedupTotals, Removals};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value};
+use crate::dedup::{DedupTotals, ListedRecord, Removals, RemovedRecords};
 
 use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section};
 
@@ -144,37 +139,21 @@ impl RemovalCounts {
 
 /// Reads the list.
 fn each_removed(removals: &Removals<'_>, mut each: impl FnMut(Removed)) -> Result<(), Error> {
-    let failed = Error::io(removals.list());
-    let list = File::open(removals.list()).map_err(&failed)?;
-    for line in BufReader::new(list).lines() {
-        let line = line.map_err(&failed)?;
-        let object = serde_json::from_str(&line).map_err(|error| failed(error.into()));
-        let object: Value = object?;
-        if let Some(removed) = object.as_object().and_then(Removed::from_line) {
-            each(removed);
-        }
+    for removed in RemovedRecords::open(removals.list())? {
+        let removed = removed?;
+        each(Removed {
+            record: name_of(removed.record),
+            survivor: name_of(removed.survivor),
+            distance: removed.distance,
+            similarity: removed.similarity,
+        });
     }
     Ok(())
 }
 
-impl Removed {
-    /// Reads a line of the list.
-    fn from_line(object: &Map<String, Value>) -> Option<Self> {
-        Some(Self {
-            record: name_of(object),
-            survivor: name_of(object.get("survivor")?.as_object()?),
-            distance: u32::try_from(object.get("distance")?.as_u64()?).ok()?,
-            similarity: object.get("similarity").and_then(Value::as_f64),
-        })
-    }
-}
-
 /// The name of a record of an input, or of a document of a database.
-fn name_of(object: &Map<String, Value>) -> Name {
-    let key = bytes_of(object, "key");
-    let mut numbers = ["line", "record", "row"].into_iter();
-    let number = numbers.find_map(|field| object.get(field)?.as_u64());
-    match bytes_of(object, "input").zip(number) {
+fn name_of(ListedRecord { place, key, .. }: ListedRecord) -> Name {
+    match place {
         Some((input, number)) => Name::Place { input, number, key },
         None => Name::Key(key.unwrap_or_default()),
     }
@@ -184,15 +163,5 @@ fn place_of(name: &Name) -> Option<(Vec<u8>, u64)> {
     match name {
         Name::Place { input, number, .. } => Some((input.clone(), *number)),
         Name::Key(_) => None,
-    }
-}
-
-/// The bytes of a field, which are text or stand as base64 under another name.
-fn bytes_of(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
-    match object.get(field).and_then(Value::as_str) {
-        Some(text) => Some(text.as_bytes().to_vec()),
-        None => BASE64
-            .decode(object.get(&format!("{field}_base64"))?.as_str()?)
-            .ok(),
     }
 }

@@ -1,0 +1,365 @@
+//! `simdb dedup --annotate`: every record stays and is told its group, and nothing else of it changes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use simdb::dedup::{Dedup, DedupEvent, RemovedRecords};
+use simdb::{Database, Error, OpenOptions};
+
+use crate::dedup::{gunzip, gzip, odd_lines};
+use crate::support::random::Random;
+use crate::support::{Folder, TestResult, run, simdb};
+
+/// What an annotation says, and the line without it.
+fn taken_apart(line: &str) -> Option<(String, Value)> {
+    let at = line.find(",\"dedup_group\":")?;
+    let end = line.rfind('}')?;
+    let said = serde_json::from_str(&format!("{{{}}}", &line[at + 1..end])).ok()?;
+    Some((format!("{}{}", &line[..at], &line[end..]), said))
+}
+
+/// Lines with their ends.
+fn lines_of(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+#[test]
+fn every_record_stays_and_is_told_its_group() -> TestResult {
+    let folder = Folder::new()?;
+    let (lines, removed) = odd_lines(1_500, &mut Random::new(11))?;
+    let text = lines.concat();
+    let input = folder.file("in.jsonl", &text)?;
+    let [plain, list, annotated, listed] =
+        ["plain.jsonl", "list", "annotated.jsonl", "listed"].map(|name| folder.path(name));
+    let options = ["--max-record", "20k", "--json"];
+    run!(
+        "dedup",
+        &input,
+        "-o",
+        &plain,
+        "--removed",
+        &list,
+        options[0],
+        options[1]
+    )
+    .expect(0);
+    let ran = run!(
+        "dedup",
+        &input,
+        "-o",
+        &annotated,
+        "--annotate",
+        "--removed",
+        &listed,
+        options[0],
+        options[1],
+        options[2]
+    )
+    .expect(0);
+    // The list is about the same records.
+    assert_eq!(fs::read(&list)?, fs::read(&listed)?);
+    let totals = ran.last()?;
+    assert_eq!(totals["removed"].as_u64(), Some(removed.len() as u64));
+
+    let mut told = HashMap::new();
+    for removed in RemovedRecords::open(&list)? {
+        let removed = removed?;
+        let line = removed.record.place.as_ref().ok_or("no place")?.1;
+        told.insert(line, removed);
+    }
+    let output = fs::read_to_string(&annotated)?;
+    let output = lines_of(&output);
+    assert_eq!(output.len(), lines.len());
+    let mut survivors = String::new();
+    let mut groups: BTreeMap<u64, Vec<(u64, Value)>> = BTreeMap::new();
+    let mut annotated = 0;
+    for (number, (line, before)) in (1..).zip(output.iter().zip(&lines)) {
+        let Some((without, said)) = taken_apart(line) else {
+            // What cannot be judged stays as it is.
+            assert_eq!(line, before);
+            survivors += line;
+            continue;
+        };
+        annotated += 1;
+        assert_eq!(without, *before);
+        let group = said["dedup_group"].as_u64().ok_or("no group")?;
+        // Groups are counted as their first records come.
+        assert!(group <= groups.len() as u64 + 1, "{line}");
+        match told.get(&number) {
+            None => {
+                assert_eq!(said["dedup_survives"], true);
+                assert_eq!(
+                    (said["dedup_distance"].as_u64(), &said["dedup_similarity"]),
+                    (Some(0), &Value::Null)
+                );
+                survivors += before;
+            }
+            Some(removed) => {
+                assert_eq!(said["dedup_survives"], false);
+                assert_eq!(
+                    said["dedup_distance"].as_u64(),
+                    Some(removed.distance.into())
+                );
+                assert_eq!(said["dedup_similarity"].as_f64(), removed.similarity);
+            }
+        }
+        groups.entry(group).or_default().push((number, said));
+    }
+    assert_eq!(totals["annotated"].as_u64(), Some(annotated));
+    // Whoever takes those that survive has what a cleaning without annotations makes.
+    assert!(survivors == fs::read_to_string(&plain)?);
+    for (group, records) in groups {
+        let survivor: Vec<_> = records
+            .iter()
+            .filter(|(_, said)| said["dedup_survives"] == true)
+            .collect();
+        let [(survivor, _)] = survivor[..] else {
+            panic!("group {group} has {} survivors", survivor.len());
+        };
+        let key: Value = serde_json::from_str(&lines[*survivor as usize - 1])?;
+        let name = match key["id"].as_str() {
+            Some(key) => key.to_owned(),
+            None => format!("{}:{survivor}", input.display()),
+        };
+        for (number, said) in &records {
+            assert_eq!(said["dedup_size"].as_u64(), Some(records.len() as u64));
+            assert_eq!(said["dedup_survivor"], *name, "{number}");
+            if let Some(removed) = told.get(number) {
+                assert_eq!(
+                    removed.survivor.place.as_ref().map(|place| place.1),
+                    Some(*survivor)
+                );
+            }
+        }
+    }
+
+    // Whatever the packing, and however often.
+    let packed = folder.file("in.jsonl.gz", gzip(text.as_bytes())?)?;
+    let of_packed = folder.path("annotated.jsonl.gz");
+    run!(
+        "dedup",
+        &packed,
+        "-o",
+        &of_packed,
+        "--annotate",
+        options[0],
+        options[1]
+    )
+    .expect(0);
+    let unpacked = String::from_utf8(gunzip(&of_packed)?)?;
+    let expected = output.concat().replace("in.jsonl:", "in.jsonl.gz:");
+    assert!(unpacked == expected);
+    // A line that is near to be too long may have become so.
+    let again = folder.file("in.jsonl", output.concat())?;
+    let twice = folder.path("twice.jsonl");
+    run!(
+        "dedup",
+        &again,
+        "-o",
+        &twice,
+        "--annotate",
+        options[0],
+        options[1]
+    )
+    .expect(0);
+    assert!(fs::read_to_string(&twice)? == output.concat());
+    Ok(())
+}
+
+#[test]
+fn short_texts_documents_of_a_database_and_dropped_records_have_their_places() -> TestResult {
+    let folder = Folder::new()?;
+    let text = |word: &str| {
+        let words: Vec<String> = (0..40).map(|number| format!("{word}{number}")).collect();
+        words.join(" ")
+    };
+    let known = folder.path("known.simdb");
+    let first = folder.file(
+        "first.jsonl",
+        format!("{{\"id\":\"old\",\"text\":\"{}\"}}\n", text("a")),
+    )?;
+    run!(
+        "dedup",
+        &first,
+        "-o",
+        folder.path("first.out"),
+        "--database",
+        &known
+    )
+    .expect(0);
+    let lines = format!(
+        "{{\"id\":\"x\",\"text\":\"{a}\"}}\n{{\"id\":\"y\",\"text\":\"{b}\"}}\n{{\"text\":\"short\"}}\nbad\n\
+         {{\"id\":\"z\",\"text\":\"short\"}}\n{{\"id\":\"w\",\"text\":\"{a}\"}}\n{{\"id\":\"v\",\"text\":\"{b}\"}}",
+        a = text("a"),
+        b = text("b"),
+    );
+    let input = folder.file("in.jsonl", &lines)?;
+    let output = folder.path("out.jsonl");
+    let ran = run!(
+        "dedup",
+        &input,
+        "-o",
+        &output,
+        "--annotate",
+        "--database",
+        &known,
+        "--drop-unjudged",
+        "--json"
+    )
+    .expect(0);
+    let totals = ran.last()?;
+    assert_eq!(
+        [
+            "records",
+            "kept",
+            "removed",
+            "annotated",
+            "dropped_unjudged"
+        ]
+        .map(|name| totals[name].as_u64()),
+        [7, 2, 4, 6, 1].map(Some)
+    );
+    let mut said = Vec::new();
+    let short = format!("{}:3", input.display());
+    for line in fs::read_to_string(&output)?.lines() {
+        let object: Value = serde_json::from_str(line)?;
+        said.push(
+            [
+                "dedup_group",
+                "dedup_size",
+                "dedup_survives",
+                "dedup_survivor",
+                "dedup_distance",
+                "dedup_similarity",
+            ]
+            .map(|name| object[name].to_string())
+            .join(" "),
+        );
+    }
+    assert_eq!(
+        said,
+        [
+            "1 3 false \"old\" 0 1.0".to_owned(),
+            "2 2 true \"y\" 0 null".to_owned(),
+            format!("3 2 true \"{short}\" 0 null"),
+            format!("3 2 false \"{short}\" 0 null"),
+            "1 3 false \"old\" 0 1.0".to_owned(),
+            "2 2 false \"y\" 0 1.0".to_owned(),
+        ]
+    );
+    // What survives is stored, and nothing else. Texts that are too short are too.
+    let known = Database::open(&known, &OpenOptions::new())?;
+    assert_eq!(known.snapshot()?.stats()?.documents, 3);
+    Ok(())
+}
+
+#[test]
+fn what_has_no_place_for_fields_is_refused_before_the_work() -> TestResult {
+    let folder = Folder::new()?;
+    let output = folder.path("out");
+    for (name, content) in [
+        ("a.tsv", "a\tsome text\n"),
+        ("a.txt", "some text"),
+        ("a.warc", "WARC/1.0\r\n"),
+    ] {
+        let input = folder.file(name, content)?;
+        run!("dedup", &input, "-o", &output, "--annotate")
+            .expect(2)
+            .says("only JSON Lines and Parquet files are annotated");
+        assert!(!output.exists() && !Dedup::new([&input], &output).work_folder().exists());
+    }
+    let input = folder.file("a.jsonl", "{\"text\":\"some text\"}\n")?;
+    run!("dedup", &input, "--list", "--annotate").expect(2);
+    Ok(())
+}
+
+/// A run that was begun with annotations goes on only with these.
+#[test]
+fn annotations_go_on_where_they_stopped_and_only_they() -> TestResult {
+    let folder = Folder::new()?;
+    let (lines, _) = odd_lines(600, &mut Random::new(12))?;
+    let input = folder.file("in.jsonl", lines.concat())?;
+    let whole = folder.path("whole.jsonl");
+    Dedup::new([&input], &whole).annotate(true).run(|_| {})?;
+    let output = folder.path("out.jsonl");
+    let mut stops = 0;
+    for most in 1.. {
+        let seen = Arc::new(AtomicU64::new(0));
+        let asked = seen.clone();
+        let dedup = Dedup::new([&input], &output)
+            .annotate(true)
+            .stop_when(move || asked.load(Ordering::Relaxed) > most);
+        let ran = dedup.run(|event| {
+            if let DedupEvent::Progress { .. } = event {
+                seen.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        match ran {
+            Err(Error::Interrupted) => stops += 1,
+            ran => {
+                ran?;
+                break;
+            }
+        }
+        let other = Dedup::new([&input], &output).run(|_| {});
+        assert!(matches!(other, Err(Error::Output { .. })), "{other:?}");
+    }
+    assert!(stops > 0);
+    assert_eq!(fs::read(&output)?, fs::read(&whole)?);
+    Ok(())
+}
+
+#[test]
+fn killed_again_and_again_annotations_end_as_if_it_had_not_been() -> TestResult {
+    let folder = Folder::new()?;
+    let mut random = Random::new(98);
+    let (lines, _) = odd_lines(4_000, &mut random)?;
+    let input = folder.file("a.jsonl.gz", gzip(lines.concat().as_bytes())?)?;
+    let command = |output: &Path, list: &Path| {
+        let mut command = simdb();
+        command
+            .arg("dedup")
+            .arg(&input)
+            .arg("-o")
+            .arg(output)
+            .arg("--removed")
+            .arg(list);
+        command
+            .arg("--annotate")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    };
+    let [expected, whole, output, list] =
+        ["e.jsonl", "e.list", "o.jsonl", "o.list"].map(|name| folder.path(name));
+    let begun = Instant::now();
+    assert!(command(&expected, &whole).status()?.success());
+    let whole_run = begun.elapsed().as_micros() as u64;
+    let mut kills = 0;
+    let mut most = whole_run / 12 + 1;
+    loop {
+        let mut child = command(&output, &list).spawn()?;
+        thread::sleep(Duration::from_micros(random.below(most)));
+        if child.try_wait()?.is_some() {
+            break;
+        }
+        child.kill()?;
+        child.wait()?;
+        kills += 1;
+        most += whole_run / 40 + 1;
+        assert!(most < 200 * whole_run, "it does not go on");
+    }
+    println!("{kills} kills");
+    assert!(!Dedup::new([&input], &output).work_folder().exists());
+    assert_eq!(fs::read_to_string(&output)?, fs::read_to_string(&expected)?);
+    assert_eq!(fs::read(&list)?, fs::read(&whole)?);
+    Ok(())
+}
