@@ -7,7 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::json;
-use simdb::{CreateOptions, Database, Document, Error, ErrorKind, Near, OnMatch, Policy, Scheme};
+use simdb::{
+    CreateOptions, Database, Document, Error, ErrorKind, Fingerprint, Near, OnMatch, Policy, Scheme,
+};
 
 use crate::support::random::{Random, seed_or};
 use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run};
@@ -135,7 +137,8 @@ fn up_to_so_many_of_a_group_are_kept() -> TestResult {
                 .with_scope(*random.pick(&["", "en"]))
                 .with_rank([random.below(5) as i64]);
             let counts = |other: &&Document| {
-                let distance = (other.fingerprint().map_or(0, |it| it.bits()) ^ bits).count_ones();
+                let distance =
+                    (other.fingerprint().map_or(0, Fingerprint::bits) ^ bits).count_ones();
                 let shown = format!("{near:?}");
                 distance <= 3
                     && (!shown.contains("since: Some") || other.seen() >= 5)

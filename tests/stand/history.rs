@@ -104,7 +104,7 @@ pub(super) enum Write {
     Delete(Vec<u8>),
     Touch(Vec<u8>, i64),
     /// Inserts a document if it is new, and notes the place behind it.
-    PutIfNew(Document, Rule, Option<Reached>),
+    PutIfNew(Box<Document>, Rule, Option<Reached>),
     PutBatch(Vec<Document>, Rule),
     Reach(Reached),
     Forget(Vec<u8>),
@@ -281,7 +281,7 @@ impl Maker {
     }
 
     fn put_if_new(&mut self) -> Write {
-        let document = self.document();
+        let document = Box::new(self.document());
         let rule = self.rule();
         let reached = self.random.one_in(2).then(|| self.reached());
         Write::PutIfNew(document, rule, reached)
@@ -1082,7 +1082,7 @@ fn answers_of_one(
 fn submit(writer: &Writer, write: &Write) -> Result<Asked> {
     Ok(match write {
         Write::PutIfNew(document, rule, reached) => {
-            let submission = Submission::from((document.clone(), reached.clone()));
+            let submission = Submission::from(((**document).clone(), reached.clone()));
             Asked::Verdict(writer.submit(submission, &rule.policy())?)
         }
         Write::Delete(key) => Asked::Deletion(writer.submit_delete(key.clone())?),
