@@ -1,5 +1,5 @@
-//! `simdb audit`: proves of a cleaned corpus that no two of its records are near, and that each removed record is near to
-//! the survivor that it names.
+//! `simdb audit`: proves of a cleaned corpus that no two of its records are near, and that each removed record is near
+//! to the survivor that it names.
 
 use std::path::PathBuf;
 

@@ -6,24 +6,22 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::audit_report::{AuditReport, InputRecords, KeptPair};
-use super::balance::{Balance, Difference, Pile};
-use super::claims::{Check, Claims, Evidence, Facts, Identity};
+use super::audit_inputs::{InputReading, listed_place};
+use super::audit_report::{AuditReport, KeptPair};
+use super::balance::Pile;
+use super::claims::{Check, Claims, Facts, Identity};
 use super::dedup::Dedup;
-use super::events::{DedupEvent, DedupStep, Observe};
+use super::events::{DedupEvent, Observe};
 use super::removed_list::ListedRecord;
 use super::work::cannot_write;
 use crate::database::{Clustering, Database, Near, OpenOptions, PairEvent, Pairs, Snapshot};
-use crate::document::Document;
 use crate::error::{Error, Result, path_name};
-use crate::ingest::{
-    Fingerprinting, NumberedKey, ReadOptions, Record, RecordId, Records, Rejected,
-};
+use crate::ingest::{NumberedKey, ReadOptions, RecordId, Records};
 use crate::sketch::SketchSize;
 use crate::text::{Scheme, Unit};
 
 /// The most counter-examples of each kind that are listed.
-const MOST: usize = 10;
+pub(super) const MOST: usize = 10;
 
 /// Proves that a corpus was cleaned as a list of the removed records says.
 ///
@@ -51,10 +49,10 @@ const MOST: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// The cleaned corpus is read as the inputs of a cleaning are.
-    clean: Dedup,
+    pub(super) clean: Dedup,
     removed: PathBuf,
     near: Near,
-    inputs: Vec<PathBuf>,
+    pub(super) inputs: Vec<PathBuf>,
     directory: Option<PathBuf>,
 }
 
@@ -111,8 +109,8 @@ impl Audit {
         self
     }
 
-    /// All inputs of the cleaning, as they were given to it. Default: only those that the list names are read, and it is
-    /// not looked whether a record was lost.
+    /// All inputs of the cleaning, as they were given to it. Default: only those that the list names are read, and it
+    /// is not looked whether a record was lost.
     #[must_use]
     pub fn inputs(mut self, inputs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         self.inputs = inputs.into_iter().map(Into::into).collect();
@@ -137,8 +135,8 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// * [`Error::Input`](crate::Error::Input) if the list, the cleaned corpus or an input cannot be read, or not to its
-    ///   end.
+    /// * [`Error::Input`](crate::Error::Input) if the list, the cleaned corpus or an input cannot be read, or not to
+    ///   its end; and if the list names an input that is not among those that were given.
     /// * [`Error::Interrupted`](crate::Error::Interrupted) if the caller ended it.
     /// * Those of [`Ingest::run`](crate::ingest::Ingest::run), [`Snapshot::pairs`](crate::Snapshot::pairs) and
     ///   [`Database::open`](crate::Database::open).
@@ -225,7 +223,7 @@ impl Audit {
     }
 
     /// The paths of the inputs, each once, with the files of directories in their place.
-    fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
+    pub(super) fn input_paths(&self, claims: &Claims) -> Result<Vec<PathBuf>> {
         let mut paths = self.inputs.clone();
         if paths.is_empty() {
             for name in claims.names() {
@@ -252,7 +250,7 @@ impl Audit {
     }
 
     /// The records of some inputs.
-    fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
+    pub(super) fn input_records(&self, paths: Vec<PathBuf>) -> Result<Records> {
         let mut options = self.reading();
         if let Some(directory) = &self.directory {
             options = options.directory(directory);
@@ -375,153 +373,6 @@ impl Audit {
     }
 }
 
-/// The reading of the inputs.
-struct InputReading<'a> {
-    audit: &'a Audit,
-    rule: Fingerprinting,
-    paths: Vec<PathBuf>,
-    evidence: Evidence,
-    /// Whether each record is either kept or removed, if all inputs are named.
-    balance: Option<Balance>,
-    records: u64,
-    unjudged: u64,
-}
-
-impl<'a> InputReading<'a> {
-    fn new(audit: &'a Audit, claims: &Claims, database: &Database) -> Result<Self> {
-        let size = database.sketch_size();
-        let rule = Fingerprinting::new(database.scheme(), audit.clean.scheme)?
-            .sketch_size(size)
-            .stores(true);
-        let paths = audit.input_paths(claims)?;
-        Ok(Self {
-            audit,
-            rule,
-            evidence: Evidence::new(claims, &paths),
-            paths,
-            balance: (!audit.inputs.is_empty()).then(Balance::new),
-            records: 0,
-            unjudged: 0,
-        })
-    }
-
-    /// Reads all records, and makes fingerprints of those that the list names.
-    fn read(&mut self, observe: Observe<'_>) -> Result<()> {
-        let mut records = self.audit.input_records(self.paths.clone())?;
-        let progress = records.progress();
-        loop {
-            let chunk = self.next_chunk(&mut records)?;
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            for read in chunk {
-                match read {
-                    Ok(document) => self.take(document.as_ref()),
-                    Err(rejected) if rejected.is_input() => return Err(rejected.into()),
-                    Err(_) => {
-                        self.records += 1;
-                        self.unjudged += 1;
-                    }
-                }
-            }
-            observe(DedupEvent::Progress {
-                step: DedupStep::Reading,
-                done: progress.bytes_read(),
-                all: progress.bytes_total().unwrap_or_default(),
-            });
-            self.audit.clean.stop.ensure_wanted()?;
-        }
-    }
-
-    /// The next documents. A record that nothing is to be known of has none.
-    fn next_chunk(&self, records: &mut Records) -> Result<Vec<Result<Option<Document>, Rejected>>> {
-        let evidence = &self.evidence;
-        let rule = self.rule;
-        let needs_all = self.balance.is_some();
-        records.next_chunk(|record: Record| {
-            if record.id().is_some_and(|id| evidence.needs(id)) {
-                record.into_document(rule).map(Some)
-            } else if needs_all {
-                record.into_unjudged(rule).map(Some)
-            } else {
-                Ok(None)
-            }
-        })
-    }
-
-    fn take(&mut self, document: Option<&Document>) {
-        let Some((id, facts)) = document.and_then(Facts::of) else {
-            return;
-        };
-        self.records += 1;
-        self.evidence.take(id, facts);
-        if let Some(balance) = &mut self.balance
-            && !self.evidence.is_removed(id)
-        {
-            balance.add(facts.identity, Pile::Inputs);
-        }
-    }
-
-    /// What came of all records, if all inputs are named. Where something is missing, they are read once more.
-    fn inputs(
-        &self,
-        snapshot: &Snapshot,
-        kept_paths: &[PathBuf],
-        observe: Observe<'_>,
-    ) -> Result<Option<InputRecords>> {
-        let Some(balance) = &self.balance else {
-            return Ok(None);
-        };
-        let mut inputs = InputRecords {
-            records: self.records,
-            unjudged: self.unjudged,
-            ..InputRecords::default()
-        };
-        if balance.is_even() {
-            return Ok(Some(inputs));
-        }
-        let mut difference = Difference::new(balance);
-        self.weigh_inputs(&mut difference, observe)?;
-        for document in snapshot.documents() {
-            if let Some((id, facts)) = Facts::of(&document?) {
-                difference.add(facts.identity, id, Pile::Kept);
-            }
-        }
-        let (lost, places) = difference.more_of(Pile::Inputs);
-        inputs.lost = lost;
-        inputs.lost_records = listed_places(&places, &self.paths);
-        let (foreign, places) = difference.more_of(Pile::Kept);
-        inputs.foreign = foreign;
-        inputs.foreign_records = listed_places(&places, kept_paths);
-        Ok(Some(inputs))
-    }
-
-    fn weigh_inputs(&self, difference: &mut Difference<'_>, observe: Observe<'_>) -> Result<()> {
-        let mut records = self.audit.input_records(self.paths.clone())?;
-        let progress = records.progress();
-        loop {
-            let rule = self.rule;
-            let chunk = records.next_chunk(|record: Record| record.into_unjudged(rule))?;
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            for document in chunk.into_iter().flatten() {
-                if let Some((id, facts)) = Facts::of(&document)
-                    && !self.evidence.is_removed(id)
-                {
-                    difference.add(facts.identity, id, Pile::Inputs);
-                }
-            }
-            observe(DedupEvent::Progress {
-                step: DedupStep::Reading,
-                done: progress.bytes_read(),
-                all: progress.bytes_total().unwrap_or_default(),
-            });
-            self.audit.clean.stop.ensure_wanted()?;
-        }
-    }
-}
-
 /// The kept records.
 struct Kept {
     /// The survivors that the list names, and whether each was found.
@@ -594,22 +445,6 @@ fn listed_key(key: &[u8], paths: &[PathBuf]) -> ListedRecord {
         },
         None => ListedRecord::default(),
     }
-}
-
-fn listed_place(id: RecordId, paths: &[PathBuf]) -> ListedRecord {
-    let path = paths[id.input as usize].as_os_str().as_encoded_bytes();
-    ListedRecord {
-        place: Some((path.to_vec(), id.number)),
-        key: None,
-    }
-}
-
-fn listed_places(places: &[RecordId], paths: &[PathBuf]) -> Vec<ListedRecord> {
-    let mut listed = Vec::with_capacity(places.len().min(MOST));
-    for id in places.iter().take(MOST) {
-        listed.push(listed_place(*id, paths));
-    }
-    listed
 }
 
 /// The path of an input that a list names.

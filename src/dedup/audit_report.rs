@@ -138,8 +138,8 @@ impl AuditReport {
         }
     }
 
-    /// Whether the records of the inputs that cannot be judged were all kept, or all dropped. True if the inputs were not
-    /// named.
+    /// Whether the records of the inputs that cannot be judged were all kept, or all dropped. True if the inputs were
+    /// not named.
     pub fn unjudged_agree(&self) -> bool {
         match &self.inputs {
             Some(inputs) => self.kept_unjudged == 0 || self.kept_unjudged == inputs.unjudged,

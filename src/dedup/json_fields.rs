@@ -1,8 +1,8 @@
 //! Fields at the end of an object on a line, in the place of older ones of the same names. All other bytes stay as they
 //! are.
 
-/// The line with these fields at the end of its object. `fields` are written as JSON, with commas between them; `is_old`
-/// says of a name whether its field goes. `None` if the line is no object.
+/// The line with these fields at the end of its object. `fields` are written as JSON, with commas between them;
+/// `is_old` says of a name whether its field goes. `None` if the line is no object.
 ///
 /// An object is its members with commas between them. So without the members that go, all others are put together
 /// again as they are, with the spaces around them.

@@ -22,6 +22,7 @@
 
 mod annotation;
 mod audit;
+mod audit_inputs;
 mod audit_report;
 mod balance;
 mod claims;
