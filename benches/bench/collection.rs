@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn near_duplicates_are_made_from_the_originals_and_blocks_are_taken_from_fingerprints() {
+        let blocks = vec![0x0001_0002_0003_0004, 0x1001_1002_1003_1004];
+        let spread = Spread::BlocksOf(blocks);
+        let collection = Collection::new(spread, SketchSize::None, 0.9, 1).with_originals(Some(10));
+        let mut of_blocks = 0;
+        for number in 100..1000 {
+            match collection.original_of(number) {
+                Some(original) => assert!(original < 10),
+                None => {
+                    let bits = collection.fingerprint(number).bits();
+                    assert_eq!(bits & !(0x1000_1000_1000_1000), 0x0001_0002_0003_0004);
+                    of_blocks += 1;
+                }
+            }
+        }
+        assert!((50..150).contains(&of_blocks), "{of_blocks}");
+    }
+
+    #[test]
     fn near_duplicates_are_as_often_similar_as_not() {
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let collection = Collection::new(Spread::Uniform, size, 0.0, 1);

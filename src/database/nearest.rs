@@ -2,9 +2,10 @@
 //!
 //! The plain algorithm: search within a distance, and if fewer documents match than are wanted, within a larger one. Once
 //! as many match, those beyond cannot be among the nearest. How far a search goes is decided by what it is expected to
-//! cost: as far as it costs no more than all searches before. So these cost no more than the last one, and that one goes
-//! little further than it has to. Where a scan is cheapest it is the last search, since it can look at all that is left:
-//! its distance shrinks to that of the farthest match as soon as enough are found.
+//! cost: as far as it costs no more than twice all searches before. So these cost about as much as the last one at most,
+//! and that one goes little further than it has to. No search passes the distance at which enough would be found among
+//! random fingerprints, before that was tried. Where a scan is cheapest it is the last search, since it can look at all
+//! that is left: its distance shrinks to that of the farthest match as soon as enough are found.
 
 use super::near_search::{NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
 use super::query::{Matches, Query};
@@ -16,8 +17,14 @@ use crate::store::Reader;
 /// The first search goes as far as it costs no more than this, in nanoseconds.
 const FIRST_NANOS: f64 = 4_000.0;
 
-/// The number of near fingerprints whose documents are looked up first. Mostly they are enough.
-const FEW_NEAR: usize = 64;
+/// Each further search goes as far as it costs no more than so many times all searches before.
+const GROWTH: f64 = 2.0;
+
+/// Where so many times the wanted fingerprints are expected, enough are mostly found.
+const ENOUGH: f64 = 2.0;
+
+/// The least number of near fingerprints whose documents are looked up together.
+const FEWEST_TOGETHER: usize = 4;
 
 /// Answers one query for the nearest documents.
 pub(super) fn answer(reader: Reader<'_>, query: &Query) -> Result<Matches> {
@@ -53,6 +60,8 @@ struct Growing<'s, 'a> {
     reached: Option<u32>,
     /// The expected cost of all searches so far, for each query.
     spent_nanos: f64,
+    /// The number of fingerprints that were expected within the distance that is reached.
+    expected: f64,
 }
 
 /// How the searches go on.
@@ -70,6 +79,7 @@ impl<'s, 'a> Growing<'s, 'a> {
             open: Vec::new(),
             reached: None,
             spent_nanos: 0.0,
+            expected: 0.0,
         }
     }
 
@@ -92,15 +102,24 @@ impl<'s, 'a> Growing<'s, 'a> {
         Ok(())
     }
 
-    /// The largest distance that costs no more than all searches before, but at least the next one.
+    /// The largest distance within [`GROWTH`] and [`ENOUGH`], but at least the next one.
     fn next_step(&mut self) -> Result<Step> {
-        let most_nanos = self.spent_nanos.max(FIRST_NANOS);
+        let most_nanos = (self.spent_nanos * GROWTH).max(FIRST_NANOS);
         let bounds = self.open.iter().map(|open| open.query().max_distance);
         let most_distance = bounds.max().unwrap_or(0);
+        let wanted = self.open.iter().map(|open| open.search.limit());
+        let mut enough = wanted.max().unwrap_or(0) as f64 * ENOUGH;
+        if self.expected >= enough {
+            // They do not suffice, since few of them meet the conditions.
+            enough = f64::INFINITY;
+        }
         let together = self.open.len();
         let mut distance = self.reached.map_or(0, |reached| reached + 1);
         let mut chosen = priced_probe_set(self.reader, distance, together)?;
-        while distance < most_distance && *chosen.probe_set != ProbeSet::Scan {
+        while distance < most_distance
+            && chosen.near < enough
+            && *chosen.probe_set != ProbeSet::Scan
+        {
             let further = priced_probe_set(self.reader, distance + 1, together)?;
             if further.nanos > most_nanos {
                 break;
@@ -109,6 +128,7 @@ impl<'s, 'a> Growing<'s, 'a> {
             distance += 1;
         }
         self.spent_nanos += chosen.nanos;
+        self.expected = chosen.near;
         Ok(match *chosen.probe_set {
             ProbeSet::Scan => Step::Scan,
             ProbeSet::Prefixes(_) => Step::Within(distance),
@@ -183,7 +203,9 @@ impl OpenSearch<'_, '_> {
             near.partition_point(|(_, near)| near.distance <= reached)
         });
         let mut rest = &near[old..];
-        let mut together = FEW_NEAR;
+        // Mostly each has a document, and as many as are wanted are enough.
+        let wanted = self.search.limit();
+        let mut together = wanted.clamp(FEWEST_TOGETHER, NEAR_TOGETHER);
         loop {
             if let Some(farthest) = self.farthest {
                 rest = &rest[..rest.partition_point(|(_, near)| *near < farthest)];

@@ -503,6 +503,11 @@ impl<'a> Search<'a> {
         self.near_query
     }
 
+    /// The most documents that may be listed.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Whether any document may be listed.
     pub(super) fn may_list_any(&self) -> bool {
         self.limit > 0 && !self.is_over && !self.scopes.is_empty()

@@ -256,21 +256,23 @@ impl CostModel {
         }
     }
 
-    /// The cost of a query for what is within a distance, with what the probes find if fingerprints are evenly spread.
-    /// Of real ones they find more where they are near to many, which is not known before. A scan can do without what
-    /// it does not need.
-    pub(super) fn nanos_with_near(&self, probes: &ProbeSet, distance: u32) -> f64 {
-        let nanos = self.nanos(probes);
-        if *probes == ProbeSet::Scan {
-            return nanos;
-        }
+    /// The number of fingerprints within a distance of a query, if all are evenly spread.
+    pub(super) fn near(&self, distance: u32) -> f64 {
         let whole = ProbedPrefix {
             table: 0,
             prefix_bits: u64::BITS,
             flips: distance,
         };
-        let share = whole.values() / 2f64.powi(64);
-        nanos + self.rows * share * NEAR_NANOS
+        self.rows * whole.values() / 2f64.powi(64)
+    }
+
+    /// The cost of a query for what is within a distance, with the gathering of what is near. A scan can do without what
+    /// it does not need.
+    pub(super) fn nanos_with_near(&self, probes: &ProbeSet, distance: u32) -> f64 {
+        match probes {
+            ProbeSet::Scan => self.nanos(probes),
+            ProbeSet::Prefixes(_) => self.nanos(probes) + self.near(distance) * NEAR_NANOS,
+        }
     }
 }
 

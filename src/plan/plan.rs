@@ -23,12 +23,14 @@ pub(crate) struct Plan {
 /// Probe sets by what they were chosen for. They are few, so comparing takes less time than hashing.
 type KnownProbeSets = BTreeMap<ChosenFor, PricedProbeSet>;
 
-/// A probe set, and its cost for each of the queries that it was chosen for, in nanoseconds: that of the probes and of
-/// what they are expected to find.
+/// A probe set, with what is expected of it for each of the queries that it was chosen for.
 #[derive(Clone)]
 pub(crate) struct PricedProbeSet {
     pub(crate) probe_set: Arc<ProbeSet>,
+    /// The cost, in nanoseconds, with that of gathering what is near.
     pub(crate) nanos: f64,
+    /// The number of near fingerprints, if all are evenly spread. Of real ones, mostly more are near.
+    pub(crate) near: f64,
 }
 
 /// The distance, the number of queries that are answered together, and the size of the file.
@@ -132,6 +134,7 @@ impl Plan {
         let probe_set = planner::cheapest(&self.tables, distance, &cost_model);
         let priced = PricedProbeSet {
             nanos: cost_model.nanos_with_near(&probe_set, distance),
+            near: cost_model.near(distance),
             probe_set: Arc::new(probe_set),
         };
         let probe_sets = self.probe_sets.write();
