@@ -60,7 +60,7 @@ fn options_that_make_no_sense_are_refused_before_any_work() -> TestResult {
 fn every_phase_runs_after_those_it_needs() -> TestResult {
     let folder = Folder::new()?;
     for phases in [
-        "build,query,list,any,batch,beside,cold,commit,replace,settle,compact,reopen,expire,expire,query",
+        "build,query,list,any,nearest,batch,beside,cold,commit,replace,settle,compact,reopen,expire,expire,query",
         "insert,link,writer,delete,replace,query",
         "window",
     ] {

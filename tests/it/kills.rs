@@ -490,9 +490,14 @@ fn ensure_found(database: &Database, stored: &Stored) -> Result<(), Failure> {
                 return Err(format!("{key} is not what the walk has found").into());
             }
             let query = Query::new(document.fingerprint().ok_or("it has one")?);
-            let found = snapshot.query(&query.near(0).limit(usize::MAX))?;
+            let found = snapshot.query(&query.clone().near(0).limit(usize::MAX))?;
             if !found.iter().any(|found| found.document == *document) {
                 return Err(format!("{key} is not found by its fingerprint").into());
+            }
+            // Of all documents, those that are nearest to it have its fingerprint.
+            let nearest = snapshot.query(&query.nearest(found.as_slice().len()))?;
+            if nearest != found {
+                return Err(format!("{key} is not among the nearest to its fingerprint").into());
             }
         }
     }
