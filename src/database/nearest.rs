@@ -1,11 +1,13 @@
 //! The nearest documents, whatever their distance: searches within distances that grow, until enough match.
 //!
-//! The plain algorithm: search within a distance, and if fewer documents match than are wanted, within a larger one. Once
-//! as many match, those beyond cannot be among the nearest. How far a search goes is decided by what it is expected to
-//! cost: as far as it costs no more than twice all searches before. So these cost about as much as the last one at most,
-//! and that one goes little further than it has to. No search passes the distance at which enough would be found among
-//! random fingerprints, before that was tried. Where a scan is cheapest it is the last search, since it can look at all
-//! that is left: its distance shrinks to that of the farthest match as soon as enough are found.
+//! The plain algorithm: search within a distance, and if fewer documents match than are wanted, within a larger one.
+//! Once as many match, those beyond cannot be among the nearest.
+//!
+//! How far a search goes is decided by what it is expected to cost: as far as it costs no more than twice all searches
+//! before. So these cost about as much as the last one at most, and that one goes little further than it has to. No
+//! search passes the distance at which enough would be found among random fingerprints, before that was tried. Where a
+//! scan is cheapest it is the last search, since it can look at all that is left: its distance shrinks to that of the
+//! farthest match as soon as enough are found.
 
 use super::near_search::{NearQuery, NearSearch, priced_probe_set, sort_and_dedup};
 use super::query::{Matches, Query};

@@ -104,8 +104,8 @@ impl Query {
     /// one, which costs as much as a query at the distance of the farthest match or somewhat more. So it depends on the
     /// data: in ten million fingerprints at random, the nearest are some 12 bits away. Where it is cheapest to compare
     /// every fingerprint, that is the last search, and only what can still be among the `n` nearest is kept. Conditions
-    /// that few documents meet may take the look-up of every fingerprint. Memory grows with `n`. The first such query of
-    /// a database also chooses probes for each of the distances, as the first query at any distance does: some
+    /// that few documents meet may take the look-up of every fingerprint. Memory grows with `n`. The first such query
+    /// of a database also chooses probes for each of the distances, as the first query at any distance does: some
     /// milliseconds for each.
     ///
     /// # Example
@@ -236,7 +236,8 @@ impl Matches {
     /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
     /// more than that, and [`total_is_exact`](Self::total_is_exact) is false.
     ///
-    /// If the nearest were asked for ([`Query::nearest`]), no others match, and the total is the number of those listed.
+    /// If the nearest were asked for ([`Query::nearest`]), no others match: the total is the number of those listed, and
+    /// exact.
     pub fn total(&self) -> u64 {
         self.total
     }

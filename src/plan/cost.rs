@@ -266,8 +266,8 @@ impl CostModel {
         self.rows * whole.values() / 2f64.powi(64)
     }
 
-    /// The cost of a query for what is within a distance, with the gathering of what is near. A scan can do without what
-    /// it does not need.
+    /// The cost of a query for what is within a distance, with the gathering of what is near. A scan can do without
+    /// what it does not need.
     pub(super) fn nanos_with_near(&self, probes: &ProbeSet, distance: u32) -> f64 {
         match probes {
             ProbeSet::Scan => self.nanos(probes),
