@@ -10,6 +10,7 @@ distance // blocks.
 import argparse
 import json
 import os
+import pathlib
 import time
 
 import faiss
@@ -28,8 +29,10 @@ INDEXES = {
 def arguments():
     parser = argparse.ArgumentParser(description="Measure one index of FAISS")
     parser.add_argument("peer", choices=INDEXES)
-    for name in ("fingerprints", "queries", "answers", "queries7", "answers7", "directory"):
+    for name in ("fingerprints", "questions", "directory"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--distances", default="3,7")
+    parser.add_argument("--made-for", help="of no use here: an index is made for any distance")
     parser.add_argument("--limit-seconds", type=float, default=3600.0)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--pass-seconds", type=float, default=10.0)
@@ -96,13 +99,13 @@ def memory():
     return {"steady_bytes": now, "peak_bytes": peak}
 
 
-def reopened(path, queries, answers):
+def reopened(path, queries, answers, max_distance):
     """The median time to read a saved index and answer one query."""
     seconds = []
     for _ in range(REOPENINGS):
         begin = time.perf_counter()
         index = faiss.read_index_binary(path)
-        found = counts(index, queries[:1], 3)
+        found = counts(index, queries[:1], max_distance)
         seconds.append(time.perf_counter() - begin)
         if found[0] != answers[0]:
             raise SystemExit("what was opened again answers differently")
@@ -115,8 +118,10 @@ def main():
     base = memory()["steady_bytes"]
     index = INDEXES[options.peer]()
     seconds, complete = inserted(index, options.fingerprints, options.limit_seconds)
-    queries = {3: numpy.fromfile(options.queries, dtype="<u8"), 7: numpy.fromfile(options.queries7, dtype="<u8")}
-    answers = {3: numpy.fromfile(options.answers, dtype="<u4"), 7: numpy.fromfile(options.answers7, dtype="<u4")}
+    distances = [int(distance) for distance in options.distances.split(",")]
+    folder = pathlib.Path(options.questions)
+    queries = {k: numpy.fromfile(folder / f"queries-{k}", dtype="<u8") for k in distances}
+    answers = {k: numpy.fromfile(folder / f"answers-{k}", dtype="<u4") for k in distances}
     state = {"query_us": None, "memory": None, "disk": None, "reopen_seconds": None}
     if complete:
         state["query_us"] = {f"k{k}": query(index, queries[k], answers[k], k, options) for k in answers}
@@ -128,7 +133,7 @@ def main():
         del index
         status = os.stat(path)
         state["disk"] = {"bytes": status.st_size, "allocated_bytes": status.st_blocks * 512}
-        state["reopen_seconds"] = reopened(path, queries[3], answers[3])
+        state["reopen_seconds"] = reopened(path, queries[distances[0]], answers[distances[0]], distances[0])
     report = {
         "peer": options.peer,
         "version": faiss.__version__,

@@ -11,12 +11,12 @@ Data, all fingerprints different:
   uniform  random.
   skewed   each of the four 16-bit blocks is that of another fingerprint, drawn from the file of `--real`. So
            block values are as crowded as there. A tenth are copies of others with one to three bits flipped.
-Queries, 10,000 for each distance k of 3 and 7, in turn:
+Queries, 10,000 for each distance k of `--distances`, in turn:
   near     a stored fingerprint with up to k bits flipped, which therefore matches.
   new      a fingerprint made like the data, and not stored.
 
-A peer's answers are compared before they are timed: 400 queries at distance 3, 100 at distance 7. Each of
-`--passes` passes then times the number of queries that the peer can answer in about `--pass-seconds`. The
+A peer's answers are compared before they are timed: 400 queries up to distance 4, 100 up to distance 8, 40 beyond.
+Each of `--passes` passes then times the number of queries that the peer can answer in about `--pass-seconds`. The
 table gives the median of the means of the passes, with the least and greatest. A dash stands for a value that
 a peer does not have.
 
@@ -24,7 +24,13 @@ simdb and the plain layout make every 10,000 insertions durable. The other peers
 save its index, the file is written after the queries, and "reopen" reads all of it. Reopening includes one
 query, with the file in the memory of the system. mih-rs builds its index at once, and its rate is that of
 building. The names of gaoya and mih-rs have the number of blocks of a fingerprint. Those of FAISS have the
-number of blocks by their bits. gaoya fixes the distance when the index is made.
+number of blocks by their bits. gaoya fixes the distance when the index is made. simdb chooses its tables for the
+distance of `--made-for`.
+
+Hashes of pictures are as `docs/pictures.md` says:
+
+    python benches/peers/run.py --size 1000000 --size 10000000 --distances 4,8,10,12 --made-for 8 \\
+        --peers simdb,bk-tree,mih-default,faiss-flat,faiss-multihash-4x16 --data skewed --real HASHES
 """
 
 import argparse
@@ -42,7 +48,6 @@ import numpy
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = 20_070_508
 QUERIES = 10_000
-COMPARED = {3: 400, 7: 100}
 NEAR_DUPLICATES = 0.1
 
 RUST = str(HERE / "target" / "release" / "simdb-peers")
@@ -55,6 +60,7 @@ PEERS = {
     "gaoya-5": (RUST, "gaoya", "--blocks", "5"),
     "gaoya-6": (RUST, "gaoya", "--blocks", "6"),
     "gaoya-k7": (RUST, "gaoya", "--blocks", "9", "--max-distance", "7"),
+    "bk-tree": (RUST, "bk"),
     "faiss-flat": (*FAISS, "faiss-flat"),
     "faiss-multihash-4x16": (*FAISS, "faiss-multihash-4x16"),
     "faiss-multihash-2x32": (*FAISS, "faiss-multihash-2x32"),
@@ -66,6 +72,8 @@ def arguments():
     parser.add_argument("--size", type=int, action="append", help="how many fingerprints; may be repeated")
     parser.add_argument("--data", choices=["uniform", "skewed"], default="uniform")
     parser.add_argument("--real", help="real fingerprints, 64-bit little-endian words, for --data skewed")
+    parser.add_argument("--distances", default="3,7", help="comma-separated, the least first; default: %(default)s")
+    parser.add_argument("--made-for", type=int, default=3, help="the distance for which simdb chooses its tables")
     parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated; default: %(default)s")
     parser.add_argument("--directory", help="where data and databases are written; default: that of the system")
     parser.add_argument("--results", help="a file for everything that was measured, as JSON")
@@ -75,6 +83,7 @@ def arguments():
     options = parser.parse_args()
     options.size = options.size or [2_000_000]
     options.peers = options.peers.split(",")
+    options.distances = [int(distance) for distance in options.distances.split(",")]
     for peer in options.peers:
         if peer not in PEERS:
             parser.error(f"there is no peer {peer}; the peers are {', '.join(PEERS)}")
@@ -126,13 +135,18 @@ def asked(stored, distance, real, rng):
     return numpy.stack([near, new], axis=1).reshape(-1)
 
 
+def compared(distance):
+    """How many answers are compared. An index that compares with every fingerprint takes long for them."""
+    return 400 if distance <= 4 else 100 if distance <= 8 else 40
+
+
 def answered(stored, queries):
     """For each distance, the number of stored fingerprints within it of each of its first queries."""
-    found = {distance: numpy.zeros(count, dtype="<u4") for distance, count in COMPARED.items()}
+    found = {distance: numpy.zeros(compared(distance), dtype="<u4") for distance in queries}
     # Parts that stay in the cache while all queries pass over them.
     for part in numpy.array_split(stored, -(-len(stored) // 65_536)):
-        for distance, count in COMPARED.items():
-            for number, query in enumerate(queries[distance][:count]):
+        for distance, asked_for in queries.items():
+            for number, query in enumerate(asked_for[: compared(distance)]):
                 found[distance][number] += numpy.count_nonzero(numpy.bitwise_count(part ^ query) <= distance)
     return found
 
@@ -143,6 +157,7 @@ def measured(peer, files, options):
         command = [*PEERS[peer]]
         for name, path in {**files, "directory": directory}.items():
             command += [f"--{name}", str(path)]
+        command += ["--distances", ",".join(map(str, options.distances)), "--made-for", str(options.made_for)]
         command += ["--limit-seconds", str(options.limit_seconds), "--passes", str(options.passes)]
         command += ["--pass-seconds", str(options.pass_seconds)]
         environment = {**os.environ, "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -187,8 +202,7 @@ def figures(report):
         return {}
     state = report["steady"]
     figures = {"insert": report["inserts_per_second"]}
-    for distance in ("k3", "k7"):
-        times = (state["query_us"] or {}).get(distance)
+    for distance, times in (state["query_us"] or {}).items():
         figures[distance] = times["median"] if times and times["exact"] else None
     figures["memory"] = state["memory"]["steady_bytes"]
     figures["disk"] = state["disk"] and state["disk"]["allocated_bytes"]
@@ -227,9 +241,9 @@ def states(report):
     return [report, {**report, "peer": f"{report['peer']}, compacted", "steady": compacted, "inserts_per_second": None}]
 
 
-def row(report):
+def row(report, distances):
     if "failed" in report:
-        return [report["peer"], f"failed: {report['failed']}", *["—"] * 6]
+        return [report["peer"], f"failed: {report['failed']}", *["—"] * (len(distances) + 3)]
     state = report["steady"]
     rate = "—" if report["inserts_per_second"] is None else number(report["inserts_per_second"])
     if not report["complete"]:
@@ -239,8 +253,7 @@ def row(report):
     return [
         f"{report['peer']} {report['version']}",
         rate,
-        times_cell(queries.get("k3")),
-        times_cell(queries.get("k7")),
+        *(times_cell(queries.get(f"k{distance}")) for distance in distances),
         f"{megabytes(memory['steady_bytes'])}, {megabytes(memory['peak_bytes'])}",
         f"{megabytes(disk['bytes'])}, {megabytes(disk['allocated_bytes'])}" if disk else "—",
         f"{number(reopen)}" if reopen is not None else "—",
@@ -252,12 +265,12 @@ def table(columns, rows):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def tables(reports):
+def tables(reports, distances):
     """The figures of each peer, and their ratios to those of simdb."""
-    columns = ["peer", "inserts/s", "query k = 3, us", "query k = 7, us", "memory MB, steady, peak"]
-    columns += ["file MB, length, on disk", "reopen s"]
+    columns = ["peer", "inserts/s", *(f"query k = {distance}, us" for distance in distances)]
+    columns += ["memory MB, steady, peak", "file MB, length, on disk", "reopen s"]
     shown = [shown for report in reports for shown in states(report)]
-    text = table(columns, [row(report) for report in shown])
+    text = table(columns, [row(report, distances) for report in shown])
     before = [report.get("settings", {}).get("process_bytes_before") for report in reports]
     if any(before):
         most = megabytes(max(filter(None, before)))
@@ -269,7 +282,8 @@ def tables(reports):
     for report in shown:
         theirs = figures(report)
         ratios.append([report["peer"], *(ratio(theirs.get(name), own[name]) for name in own)])
-    columns = ["peer / simdb", "inserts/s", "query k = 3", "query k = 7", "memory", "on disk", "reopen"]
+    columns = ["peer / simdb", "inserts/s", *(f"query k = {distance}" for distance in distances)]
+    columns += ["memory", "on disk", "reopen"]
     return f"{text}\n\n{table(columns, ratios)}"
 
 
@@ -298,15 +312,14 @@ def run_size(size, options, real):
     rng = numpy.random.default_rng([SEED, size])
     with tempfile.TemporaryDirectory(prefix="simdb-peers-", dir=options.directory) as directory:
         stored = made(size, real, rng)
-        queries = {distance: asked(stored, distance, real, rng) for distance in COMPARED}
+        queries = {distance: asked(stored, distance, real, rng) for distance in options.distances}
         answers = answered(stored, queries)
-        words = {"fingerprints": stored, "queries": queries[3], "queries7": queries[7]}
-        written = {name: values.astype("<u8", copy=False) for name, values in words.items()}
-        written |= {"answers": answers[3], "answers7": answers[7]}
-        files = {name: pathlib.Path(directory, name) for name in written}
-        for name, values in written.items():
-            values.tofile(files[name])
-        del stored, words, written, values
+        files = {"fingerprints": pathlib.Path(directory, "fingerprints"), "questions": directory}
+        stored.astype("<u8", copy=False).tofile(files["fingerprints"])
+        for distance in options.distances:
+            queries[distance].astype("<u8", copy=False).tofile(pathlib.Path(directory, f"queries-{distance}"))
+            answers[distance].tofile(pathlib.Path(directory, f"answers-{distance}"))
+        del stored, queries, answers
         reports = []
         for peer in options.peers:
             print(f"{size:,} {options.data}: {peer}", file=sys.stderr, flush=True)
@@ -326,7 +339,7 @@ def main():
     results = {"machine": about, "data": options.data, "seed": SEED, "sizes": []}
     for size in options.size:
         reports = run_size(size, options, real)
-        print(f"\n{size:,} fingerprints, {options.data}:\n\n{tables(reports)}", flush=True)
+        print(f"\n{size:,} fingerprints, {options.data}:\n\n{tables(reports, options.distances)}", flush=True)
         results["sizes"].append({"fingerprints": size, "peers": reports})
         if options.results:
             pathlib.Path(options.results).write_text(json.dumps(results, indent=2) + "\n")

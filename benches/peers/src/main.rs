@@ -4,6 +4,7 @@
 //! `run.py` beside this package makes the data, runs each peer in a process of its own and prints the
 //! table.
 
+mod bk;
 mod gaoya;
 mod measure;
 mod mih;
@@ -38,25 +39,25 @@ enum Peer {
     Mih(mih::Options),
     /// gaoya: tables of masked fingerprints in memory
     Gaoya(gaoya::Options),
+    /// bk-tree: a tree in memory, by distances
+    Bk,
 }
 
 #[derive(Args)]
 struct TaskArguments {
-    /// The fingerprints to store, all different; this and the queries are 64-bit little-endian words
+    /// The fingerprints to store, all different; these and the queries are 64-bit little-endian words
     #[arg(long, global = true, required = false)]
     fingerprints: PathBuf,
-    /// The fingerprints to ask for within distance 3
+    /// The folder of the questions. For each distance K, `queries-K` has the fingerprints to ask for, and for each of
+    /// the first of these, `answers-K` says how many fingerprints are so near: 32-bit little-endian words
     #[arg(long, global = true, required = false)]
-    queries: PathBuf,
-    /// For each of the first of these, how many fingerprints are so near: 32-bit little-endian words
-    #[arg(long, global = true, required = false)]
-    answers: PathBuf,
-    /// The fingerprints to ask for within distance 7
-    #[arg(long, global = true, required = false)]
-    queries7: PathBuf,
-    /// The answers of the first of these
-    #[arg(long, global = true, required = false)]
-    answers7: PathBuf,
+    questions: PathBuf,
+    /// The distances, the least first
+    #[arg(long, global = true, value_delimiter = ',', default_values_t = [3, 7])]
+    distances: Vec<u32>,
+    /// The distance for which simdb chooses its tables
+    #[arg(long, global = true, default_value_t = 3)]
+    made_for: u32,
     /// Where files are written; they are left there
     #[arg(long, global = true, required = false)]
     directory: PathBuf,
@@ -73,11 +74,16 @@ struct TaskArguments {
 
 impl TaskArguments {
     fn task(self) -> Result<Task> {
+        let mut questions = Vec::new();
+        for &distance in &self.distances {
+            questions.push(Questions::read(distance, &self.questions)?);
+        }
+        if questions.is_empty() {
+            return Err("there has to be a distance".into());
+        }
         Ok(Task {
-            questions: [
-                Questions::read(3, &self.queries, &self.answers)?,
-                Questions::read(7, &self.queries7, &self.answers7)?,
-            ],
+            questions,
+            made_for: self.made_for,
             fingerprints: self.fingerprints,
             directory: self.directory,
             limit: Duration::try_from_secs_f64(self.limit_seconds)?,
@@ -95,6 +101,7 @@ fn run() -> Result<()> {
         Peer::Plain(options) => plain::run(&options, &task),
         Peer::Mih(options) => mih::run(&options, &task),
         Peer::Gaoya(options) => gaoya::run(&options, &task),
+        Peer::Bk => bk::run(&task),
     }?;
     writeln!(std::io::stdout(), "{report}")?;
     Ok(())

@@ -33,7 +33,10 @@ pub(crate) trait Peer {
 pub(crate) struct Task {
     /// A file of fingerprints. It is read during insertion, so its data take no memory beside the peer.
     pub(crate) fingerprints: PathBuf,
-    pub(crate) questions: [Questions; 2],
+    /// There is at least one distance.
+    pub(crate) questions: Vec<Questions>,
+    /// The distance for which an index is made, if it has to be told.
+    pub(crate) made_for: u32,
     pub(crate) directory: PathBuf,
     /// The time after which insertion stops.
     pub(crate) limit: Duration,
@@ -52,15 +55,18 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    pub(crate) fn read(max_distance: u32, queries: &Path, answers: &Path) -> Result<Self> {
-        let bytes = fs::read(answers).map_err(|error| format!("{}: {error}", answers.display()))?;
+    pub(crate) fn read(max_distance: u32, folder: &Path) -> Result<Self> {
+        let queries = folder.join(format!("queries-{max_distance}"));
+        let answers = folder.join(format!("answers-{max_distance}"));
+        let bytes =
+            fs::read(&answers).map_err(|error| format!("{}: {error}", answers.display()))?;
         let answers = bytes
             .as_chunks()
             .0
             .iter()
             .map(|word| u32::from_le_bytes(*word).into())
             .collect::<Vec<_>>();
-        let queries = Words::open(queries)?.collect::<Result<Vec<_>>>()?;
+        let queries = Words::open(&queries)?.collect::<Result<Vec<_>>>()?;
         if answers.is_empty() || queries.len() < answers.len().max(LEAST_QUERIES) {
             return Err(format!(
                 "{} answers to {} queries are too few",
@@ -171,16 +177,16 @@ impl Task {
         }))
     }
 
-    /// The median time to open the file again and answer one query of distance 3.
+    /// The median time to open the file again and answer one query of the least distance.
     pub(crate) fn reopen(
         &self,
-        mut first_answer: impl FnMut(u64) -> Result<Option<u64>>,
+        mut first_answer: impl FnMut(u64, u32) -> Result<Option<u64>>,
     ) -> Result<f64> {
-        let [questions, _] = &self.questions;
+        let questions = &self.questions[0];
         let mut seconds = Vec::new();
         for _ in 0..REOPENINGS {
             let begin = Instant::now();
-            let count = first_answer(questions.queries[0])?;
+            let count = first_answer(questions.queries[0], questions.max_distance)?;
             seconds.push(begin.elapsed().as_secs_f64());
             if count != Some(questions.answers[0]) {
                 return Err("what was opened again answers differently".into());

@@ -48,9 +48,9 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     index.serialize_into(&mut file)?;
     file.flush()?;
     drop((index, file));
-    let reopen = |query| {
+    let reopen = |query, max_distance| {
         let index = Index::<u64>::deserialize_from(BufReader::new(File::open(&path)?))?;
-        index.range_searcher().count(query, 3)
+        index.range_searcher().count(query, max_distance)
     };
     report.insert(
         "steady".into(),

@@ -151,7 +151,8 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     };
     let memory = measure::memory()?;
     drop(database);
-    let reopen = |query| Reader::new(&builder.open(&path)?)?.count(query, 3);
+    let reopen =
+        |query, max_distance| Reader::new(&builder.open(&path)?)?.count(query, max_distance);
     let reopen_seconds = if inserted.complete {
         Some(task.reopen(reopen)?)
     } else {

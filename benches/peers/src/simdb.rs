@@ -36,6 +36,7 @@ pub(crate) fn run(options: &Options, task: &Task) -> Result<Value> {
     let mut create_options = CreateOptions::new()
         .scheme(Scheme::External)
         .cache(Cache::Bytes(options.cache_bytes))
+        .max_distance(task.made_for)
         .expected_documents(documents)
         .prefer(Prefer::Speed);
     if let Some(plan) = &options.plan {
@@ -87,10 +88,10 @@ fn state(
     let memory = measure::memory()?;
     drop(database);
     let open_options = OpenOptions::new().cache(Cache::Bytes(options.cache_bytes));
-    let reopen = |query| {
+    let reopen = |query, max_distance| {
         Database::open(path, &open_options)?
             .snapshot()?
-            .count(query, 3)
+            .count(query, max_distance)
     };
     let reopen_seconds = if inserted.complete {
         Some(task.reopen(reopen)?)
