@@ -96,8 +96,8 @@ pub(super) fn answer_all(reader: Reader<'_>, queries: &[Query]) -> Result<Vec<Ma
 
 /// Answers queries for what is within a distance together.
 fn answer_within(reader: Reader<'_>, queries: &[&Query]) -> Result<Vec<Matches>> {
-    let queries = queries.iter().copied();
-    let mut searches = new_searches(reader, queries, |query| query.filter.limit)?;
+    let each = queries.iter().copied();
+    let mut searches = new_searches(reader, each, |query| query.filter.limit)?;
     let near_queries = near_queries(&searches);
     let mut parts = NearSearch::new(reader, &near_queries);
     while let Some(near) = parts.next_part()? {

@@ -384,7 +384,7 @@ impl Twin<'_> {
     }
 
     /// The documents near to one, in the order of their writing, each with its distance.
-    fn near_to<'d>(&'d self, unit: &'d Document) -> impl Iterator<Item = (&'d Document, u32)> {
+    fn near_to<'d>(&'d self, unit: &Document) -> impl Iterator<Item = (&'d Document, u32)> {
         self.documents.iter().filter_map(move |document| {
             let distance = document.fingerprint()?.distance(unit.fingerprint()?);
             let is_near = distance <= self.max_distance
@@ -463,8 +463,11 @@ fn plain_document_of(key: &[u8]) -> &[u8] {
     &key[..sign.expect("all keys are of units")]
 }
 
+/// A key and a text.
+type KeyedText = (Vec<u8>, String);
+
 /// The keys and the texts of all records.
-fn texts(input: &Path) -> Result<Vec<(Vec<u8>, String)>, Box<dyn std::error::Error>> {
+fn texts(input: &Path) -> Result<Vec<KeyedText>, Box<dyn std::error::Error>> {
     let mut records = Records::open([input], ReadOptions::new())?;
     let mut texts = Vec::new();
     loop {
