@@ -746,7 +746,7 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         .says("missing.txt");
     run!("overlap", &database)
         .expect(2)
-        .says("<INPUT|--text <TEXT>>");
+        .says("<INPUT...|--text TEXT>");
     run!("overlap", &database, &input, "--text", STORY)
         .expect(2)
         .says("cannot be used with");

@@ -16,7 +16,7 @@ fn sentence(number: u64) -> String {
     let mut text = String::new();
     for word in 0..8 {
         let hash = xxhash_rust::xxh3::xxh3_64(&[number.to_le_bytes(), [word; 8]].concat());
-        text += &format!("w{hash:x} ");
+        text += &format!("W{hash:x} ");
     }
     text.trim_end().to_owned() + ". "
 }

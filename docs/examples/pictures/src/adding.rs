@@ -12,7 +12,7 @@ use crate::{Result, cores};
 /// So many pictures are made durable together. After a kill, the others are hashed again.
 const BATCH: usize = 1_000;
 
-/// Stores the pictures of folders. False if one could not be read.
+/// Stores the pictures of folders. That one could not be read is told, and is an error when all others are stored.
 pub(crate) fn add(database: &Database, folders: &[PathBuf]) -> Result<bool> {
     let begin = Instant::now();
     let found = files::pictures(folders)?;
@@ -53,7 +53,10 @@ pub(crate) fn add(database: &Database, folders: &[PathBuf]) -> Result<bool> {
         found.others,
         begin.elapsed().as_secs_f64()
     );
-    Ok(failed == 0)
+    match failed {
+        0 => Ok(true),
+        _ => Err("what could not be read is named above; all else is stored".into()),
+    }
 }
 
 /// The pictures that are not stored, or have changed since.

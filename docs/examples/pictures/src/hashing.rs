@@ -75,7 +75,8 @@ fn is_plain(picture: &DynamicImage) -> bool {
     most - least < 6
 }
 
-/// Reads a picture as people see it: turned as the camera says, and upon white where one sees through it.
+/// Reads a picture as people see it: turned as the camera says, and upon white where one sees through it; upon black if
+/// it is white itself.
 pub(crate) fn read(path: &Path) -> Result<DynamicImage> {
     // What a file is, its first bytes tell, whatever its name says.
     let reader = ImageReader::open(path)?.with_guessed_format()?;
@@ -84,17 +85,22 @@ pub(crate) fn read(path: &Path) -> Result<DynamicImage> {
     let mut picture = DynamicImage::from_decoder(decoder)?;
     picture.apply_orientation(orientation);
     if picture.color().has_alpha() {
-        picture = upon_white(&picture);
+        let upon_white = upon(255, &picture);
+        picture = if is_plain(&upon_white) {
+            upon(0, &picture)
+        } else {
+            upon_white
+        };
     }
     Ok(picture)
 }
 
-fn upon_white(picture: &DynamicImage) -> DynamicImage {
+fn upon(ground: u32, picture: &DynamicImage) -> DynamicImage {
     let seen_through = picture.to_rgba8();
     let mut opaque = RgbImage::new(picture.width(), picture.height());
     for (pixel, from) in opaque.pixels_mut().zip(seen_through.pixels()) {
         let [red, green, blue, alpha] = from.0.map(u32::from);
-        let mixed = [red, green, blue].map(|value| (value * alpha + 255 * (255 - alpha)) / 255);
+        let mixed = [red, green, blue].map(|value| (value * alpha + ground * (255 - alpha)) / 255);
         *pixel = Rgb(mixed.map(|value| value as u8));
     }
     DynamicImage::ImageRgb8(opaque)

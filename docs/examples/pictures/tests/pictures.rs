@@ -118,20 +118,23 @@ fn what_is_stored_is_not_read_again_and_a_broken_picture_stops_nothing() -> Resu
     Ok(())
 }
 
-/// Black ink on nothing is no black picture.
+/// Black ink on nothing is no black picture, and white ink on nothing no white one.
 #[test]
 fn what_one_sees_through_is_white() -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let root = temporary.path();
-    let mut ink = RgbaImage::new(320, 240);
-    for (to, from) in ink.pixels_mut().zip(scene(5).to_luma8().pixels()) {
-        *to = Rgba([0, 0, 0, 255 - from.0[0]]);
+    let mut black = RgbaImage::new(320, 240);
+    let mut white = RgbaImage::new(320, 240);
+    for (x, y, from) in scene(5).to_luma8().enumerate_pixels() {
+        black.put_pixel(x, y, Rgba([0, 0, 0, 255 - from.0[0]]));
+        white.put_pixel(x, y, Rgba([255, 255, 255, from.0[0]]));
     }
-    ink.save(root.join("ink.png"))?;
+    black.save(root.join("black.png"))?;
+    white.save(root.join("white.png"))?;
     scene(5).to_luma8().save(root.join("grey.png"))?;
     let added = pictures(root, &["add", "p.simdb", "."])?;
     assert!(added.status.success(), "{}", text(&added.stderr));
     let groups = pictures(root, &["groups", "p.simdb", "--max-distance", "1"])?;
-    assert_eq!(text(&groups.stdout).lines().count(), 2);
+    assert_eq!(text(&groups.stdout).lines().count(), 3);
     Ok(())
 }
