@@ -50,7 +50,7 @@ impl Page {
             Self::Text(text) => Ok(text.as_ref().into()),
             Self::Bytes(bytes) => {
                 let page = simdb::ingest::decode_page(bytes, None);
-                page.map_err(|reason| simdb::Error::Input {
+                page.map(Cow::Owned).map_err(|reason| simdb::Error::Input {
                     source_name: "html".to_owned(),
                     line: None,
                     reason: reason.to_string(),
