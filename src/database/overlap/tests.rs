@@ -59,7 +59,7 @@ fn the_answer_does_not_depend_on_the_room_for_documents() -> TestResult {
     let (expected, passes) = within(&snapshot, &text, MOST_BYTES)?;
     assert_eq!(passes, 1);
     assert_eq!((expected.found, expected.total_documents), (40, 300));
-    for most_bytes in [0, 1, 500, 5_000, 10_000] {
+    for most_bytes in [0, 1, 500, 5_000] {
         let (overlap, passes) = within(&snapshot, &text, most_bytes)?;
         assert_eq!(overlap, expected, "{most_bytes} bytes");
         let most_passes = if most_bytes < 2 { 300..=300 } else { 2..=299 };
