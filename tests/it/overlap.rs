@@ -752,7 +752,8 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
         .says("cannot be used with");
 
     let whole = folder.path("whole.simdb");
-    run!("ingest", &whole, &input, "--quiet").expect(0);
+    let story = folder.file("story.txt", STORY)?;
+    run!("ingest", &whole, &story, "--quiet").expect(0);
     run!("overlap", &whole, "--text", STORY)
         .expect(1)
         .says("seems to hold whole documents");
