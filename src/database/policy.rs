@@ -189,7 +189,8 @@ impl Policy {
     /// * [`OnMatch::Link`] stores every document, whatever this says.
     ///
     /// What is near is said of each document for itself. So of a group in which not all are near to each other, more
-    /// documents may be stored.
+    /// documents may be stored. With a time, a least similarity or a function that verifies, up to this number of
+    /// near documents are read for each new one.
     ///
     /// # Errors
     ///

@@ -148,12 +148,14 @@ fn noise(seed: u64) -> Vec<u8> {
 }
 
 /// If neither whole blocks were cut nor blocks with many dead documents written anew, the file would be some
-/// twenty times as large. So small a file may have a page far behind the others: of 100 under load four were more than 4
-/// times as large.
+/// twenty times as large. The engine gives back the end of a file only when half of it is free. So the file may be as
+/// long for some turns as it once had to be, and the least size of the last turns is compared: in most runs 1.5 times
+/// that of a fresh file, and of 200 under load 4.3 at most.
 #[test]
 fn what_leaves_a_window_leaves_the_file() -> TestResult {
     const WINDOW: u64 = 120;
     const TURNS: u64 = 60;
+    const LAST: u64 = 40;
     let folder = Folder::in_memory()?;
     let options = CreateOptions::new()
         .scheme(Scheme::External)
@@ -166,6 +168,7 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
         Ok(database.snapshot()?.stats()?.allocated_bytes)
     };
     let mut fresh_bytes = 0;
+    let mut bytes = u64::MAX;
     for turn in 0..TURNS {
         let begin = turn * WINDOW;
         for first in (begin..begin + WINDOW).step_by(30) {
@@ -184,11 +187,12 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
                 )?;
             }
             txn.commit()?;
+            // How far merges lag behind is a matter of the machine, and the file is as long as it once had to be.
+            database.settle()?;
             expire(
                 &database,
                 &Expiry::new().before(first as i64 - WINDOW as i64),
             )?;
-            // How far merges lag behind is a matter of the machine, and the file is as long as it once had to be.
             database.settle()?;
         }
         if turn == 1 {
@@ -196,9 +200,13 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
                 .snapshot()?
                 .documents()
                 .collect::<simdb::Result<Vec<_>>>()?;
-            kept.chunks(30)
-                .try_for_each(|some| insert_all(&fresh, some.iter().cloned()))?;
-            fresh_bytes = sizes(&fresh)?;
+            for some in kept.chunks(30) {
+                insert_all(&fresh, some.iter().cloned())?;
+                fresh_bytes = sizes(&fresh)?;
+            }
+        }
+        if turn >= TURNS - LAST {
+            bytes = bytes.min(sizes(&database)?);
         }
     }
     let documents = database
@@ -212,9 +220,8 @@ fn what_leaves_a_window_leaves_the_file() -> TestResult {
             .all(|it| it.seen() >= end - 30 - WINDOW as i64)
     );
     assert!(documents.len() as u64 > WINDOW / 2, "{}", documents.len());
-    let bytes = sizes(&database)?;
     assert!(
-        bytes < fresh_bytes * 10,
+        bytes < fresh_bytes * 6,
         "{bytes} bytes, and {fresh_bytes} for a fresh file"
     );
     assert_sound(&database)?;
