@@ -19,13 +19,13 @@ pub(crate) fn each<I: Sync, T: Send>(
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
             let (done, next, work) = (done.clone(), &next, &work);
-            scope.spawn(move || {
+            thread::Builder::new().spawn_scoped(scope, move || {
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if done.send((item, work(item))).is_err() {
                         return;
                     }
                 }
-            });
+            })?;
         }
         drop(done);
         // An error drops the receiver, and that ends the threads.

@@ -50,3 +50,4 @@ class Overlap(NamedTuple):
 
 for _class in (FirstMatch, OverlapUnit, OverlapDocument, Overlap):
     _class.__module__ = "simdb"
+del _class
