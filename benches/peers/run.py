@@ -50,7 +50,7 @@ SEED = 20_070_508
 QUERIES = 10_000
 NEAR_DUPLICATES = 0.1
 
-RUST = str(HERE / "target" / "release" / "simdb-peers")
+RUST = str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release" / "simdb-peers")
 FAISS = (sys.executable, str(HERE / "faiss_peer.py"))
 PEERS = {
     "simdb": (RUST, "simdb"),

@@ -18,6 +18,7 @@ gaoya in Rust is in `src/bin/text/peers.rs`.
 
 import importlib.metadata
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -28,7 +29,7 @@ import unicodedata
 import numpy
 
 HERE = pathlib.Path(__file__).resolve().parent
-RUST = HERE / "target" / "release" / "text"
+RUST = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release" / "text"
 PERMUTATIONS = 128
 SHINGLE = 4
 
