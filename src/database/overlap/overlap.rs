@@ -132,8 +132,8 @@ impl Snapshot {
     /// # Cost
     ///
     /// That of a query for each distinct unit, and the reading of each document that matches: of a sentence that stands in
-    /// a million documents, all of these. Memory: some 150 bytes and a key for each unit, and less than 200 MB beside the cache.
-    /// If more documents have units of the text than have room in 64 MiB, all is read several times.
+    /// a million documents, all of these. Memory: some 150 bytes and a key for each unit, and less than 200 MB beside the
+    /// cache. If more documents have units of the text than have room in 64 MiB, all is read several times.
     ///
     /// # Example
     ///
