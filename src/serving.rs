@@ -1,4 +1,5 @@
-//! Serving in the interface of the library: the options with which an open database answers other processes. `cli/verbs.rs` says what it answers.
+//! Serving in the interface of the library: the options with which an open database answers other processes.
+//! `cli/verbs.rs` says what it answers.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,9 @@ impl OpenOptions {
     /// that says so.
     ///
     /// It listens on a Unix socket beside the file, `crawl.simdb.sock` for `crawl.simdb`, in a thread of its own. The
-    /// socket can be used by the user of this process only, and by root. It is removed when the handle is dropped.
-    /// The commands of the program about a database that is there, such as `simdb stats`, find it when the database is
-    /// in use. Each client has a thread of its own: at most 1,000 are connected at once, and at most eight commands run.
+    /// socket can be used by the user of this process only, and by root. It is removed when the handle is dropped. The
+    /// commands of the program about a database that is there, such as `simdb stats`, find it when the database is in
+    /// use. Each client has a thread of its own: at most 1,000 are connected at once, and at most eight commands run.
     /// Who asks can do everything with the database that this process can, and can have `simdb backup` write a file
     /// wherever this process may.
     ///
@@ -87,12 +88,12 @@ impl Database {
         listen(&self.store, &beside(&self.store)?)
     }
 
-    /// Serves at the socket beside the file for as long as `goes_on` says. It is asked some twenty times a second, first
-    /// when others can connect.
+    /// Serves at the socket beside the file for as long as `goes_on` says. It is asked some twenty times a second,
+    /// first when others can connect.
     ///
     /// After a commit that failed, the file is [opened again](Self::reopen) as soon as that is possible, so that those
-    /// who are connected can go on. At the end, requests have five seconds to be answered. This is all that `simdb serve`
-    /// does.
+    /// who are connected can go on. At the end, requests have five seconds to be answered. This is all that `simdb
+    /// serve` does.
     ///
     /// # Errors
     ///

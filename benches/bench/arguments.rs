@@ -94,8 +94,8 @@ pub(crate) struct Arguments {
     )]
     pub(crate) threads: Vec<u64>,
 
-    /// The answers that each thread of the phase writer, or each client of the phase clients, may have outstanding; with 1
-    /// it waits for each
+    /// The answers that each thread of the phase writer, or each client of the phase clients, may have outstanding;
+    /// with 1 it waits for each
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = positive_count)]
     pub(crate) outstanding: u64,
 

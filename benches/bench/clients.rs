@@ -1,7 +1,7 @@
 //! The phase in which processes submit documents to the one that has the database open, as crawlers on one machine do.
 //!
-//! Each client is this program again. It connects, says so, and begins when it is told. All answers are durable, and are
-//! checked as in the phase `writer`.
+//! Each client is this program again. It connects, says so, and begins when it is told. All answers are durable, and
+//! are checked as in the phase `writer`.
 
 use std::path::Path;
 

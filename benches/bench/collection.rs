@@ -10,8 +10,8 @@ pub(crate) enum Spread {
     /// In each block of 16 bits some values are more frequent than others. A probe then meets 1.4 times as
     /// many candidates, as measured on a million fingerprints of real pages.
     Skewed,
-    /// Each block of 16 bits is that of one of these fingerprints, at random. So the blocks are as crowded as theirs, and
-    /// their near-duplicates are none any more.
+    /// Each block of 16 bits is that of one of these fingerprints, at random. So the blocks are as crowded as theirs,
+    /// and their near-duplicates are none any more.
     BlocksOf(Vec<u64>),
 }
 

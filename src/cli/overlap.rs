@@ -109,7 +109,8 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks about all records of the inputs in order. If one is rejected, the answer of the command is "could not tell".
+    /// Asks about all records of the inputs in order. If one is rejected, the answer of the command is "could not
+    /// tell".
     fn ask_all(&self, mut records: Records, output: &mut Output) -> CommandResult {
         let mut any_found = false;
         let mut any_rejected = false;

@@ -165,8 +165,8 @@ impl Policy {
         self
     }
 
-    /// If a document is skipped, its nearest match counts as seen once more, and at the time of the document, if that is
-    /// later. Default: no.
+    /// If a document is skipped, its nearest match counts as seen once more, and at the time of the document, if that
+    /// is later. Default: no.
     ///
     /// So a page that is met again and again stays in a window of time, and its near-duplicates are found as
     /// long as they come. [`Document::repeats`] of the match tells how often that was: the document adds one, and what

@@ -236,8 +236,8 @@ impl Matches {
     /// with a least similarity or such a function up to 128 if that is more. If more documents match, the total is one
     /// more than that, and [`total_is_exact`](Self::total_is_exact) is false.
     ///
-    /// If the nearest were asked for ([`Query::nearest`]), no others match: the total is the number of those listed, and
-    /// exact.
+    /// If the nearest were asked for ([`Query::nearest`]), no others match: the total is the number of those listed,
+    /// and exact.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -26,7 +26,8 @@ const POSTINGS_COUNTED_TOGETHER: u64 = 1 << 19;
 
 /// A consistent view of a database, which later commits do not change.
 ///
-/// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from. A clone is the same view.
+/// Any thread may use it. It may outlive the [`Database`](crate::Database) that it comes from. A clone is the same
+/// view.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     // Before the store, so that the engine's transaction ends before the engine.

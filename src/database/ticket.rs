@@ -82,8 +82,8 @@ impl<T> Ticket<T> {
         answer
     }
 
-    /// Has `answered` called with the answer: later on the writer's thread, as [`Writer::submit_with`] says, or here and
-    /// now if it is there. Until the returned value is dropped, this thread counts as one that waits.
+    /// Has `answered` called with the answer: later on the writer's thread, as [`Writer::submit_with`] says, or here
+    /// and now if it is there. Until the returned value is dropped, this thread counts as one that waits.
     ///
     /// [`Writer::submit_with`]: crate::Writer::submit_with
     #[cfg(feature = "serve")]

@@ -245,8 +245,8 @@ impl<'i> Batches<'i> {
     /// many.
     ///
     /// If the document of units is known, its old units are removed first. So no old unit is left, and none is a
-    /// near-duplicate of a new one. A new unit of the same fingerprint was seen again as often. The head is written with
-    /// that, before the units. All of that is in one transaction.
+    /// near-duplicate of a new one. A new unit of the same fingerprint was seen again as often. The head is written
+    /// with that, before the units. All of that is in one transaction.
     fn take_documents(&mut self, documents: Documents, position: Position) -> Result<()> {
         let (head, count, judged, payload) = match documents {
             Documents::Whole { document, lines } => {

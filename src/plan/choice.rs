@@ -57,7 +57,8 @@ const OTHER_BYTES: f64 = 24.0;
 
 /// The number of queries that are answered together, as verdicts on a batch of some thousand documents are.
 const TOGETHER: usize = 4096;
-/// Plans for fewer documents are compared as if there were so many. A small file is fast with any plan, and it may grow.
+/// Plans for fewer documents are compared as if there were so many. A small file is fast with any plan, and it may
+/// grow.
 const LEAST_DOCUMENTS: u64 = 100_000;
 
 /// All plans that are worth considering, from the fewest tables to the most, with their estimates.

@@ -229,8 +229,8 @@ impl Caller {
 /// What is read from a stream at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// Reads what a stream has, behind the bytes that came before, which need not be zeroed for that. How many have come, and
-/// whether there may be more; 0 at the end.
+/// Reads what a stream has, behind the bytes that came before, which need not be zeroed for that. How many have come,
+/// and whether there may be more; 0 at the end.
 pub(super) fn receive_some(
     stream: &UnixStream,
     incoming: &mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! Client: a database that another process serves, with the calls of a database.
 //!
-//! A client has no thread of its own. Whoever waits for an answer reads for all: one thread at a time sends and receives,
-//! and the others wait for it. What was not answered is kept, and is sent again, in its order, when the connection was
-//! lost and somebody serves again.
+//! A client has no thread of its own. Whoever waits for an answer reads for all: one thread at a time sends and
+//! receives, and the others wait for it. What was not answered is kept, and is sent again, in its order, when the
+//! connection was lost and somebody serves again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -47,8 +47,8 @@ const MOST_LOST: u32 = 5;
 /// So long who serves has to say what it serves when the connection was lost, before it is tried again.
 const LONGEST_TRY: Duration = Duration::from_secs(2);
 
-/// A database that another process [serves](crate::OpenOptions::serve). It needs the feature `serve`, and a system of the
-/// Unix family.
+/// A database that another process [serves](crate::OpenOptions::serve). It needs the feature `serve`, and a system of
+/// the Unix family.
 ///
 /// Clones are the same client, and threads share it. Every answer comes when it is durable. All clients of a database
 /// share commits, as the threads of one process do.
@@ -231,8 +231,8 @@ impl Client {
         Ok(verdicts)
     }
 
-    /// Submits the removal of the document of a key. Its ticket gives the document, or `None` if there is none. If it had
-    /// to be sent again, it may be `None` though it was removed.
+    /// Submits the removal of the document of a key. Its ticket gives the document, or `None` if there is none. If it
+    /// had to be sent again, it may be `None` though it was removed.
     ///
     /// # Errors
     ///
@@ -306,8 +306,8 @@ impl Client {
         self.ticket(place, None, |_, _| Ok(())).wait()
     }
 
-    /// Waits until everything that was submitted is answered, and ends the connection. This concerns all clones. A second
-    /// call does nothing.
+    /// Waits until everything that was submitted is answered, and ends the connection. This concerns all clones. A
+    /// second call does nothing.
     ///
     /// # Errors
     ///
@@ -551,7 +551,8 @@ impl Shared {
             state.send();
         }
         if state.stream.is_none() {
-            // Whoever serves now gets it, whether anybody waits for the answer or not. If nobody does, who waits looks on.
+            // Whoever serves now gets it, whether anybody waits for the answer or not. If nobody does, who waits looks
+            // on.
             self.drive(
                 &mut state,
                 |state| state.stream.is_some() || state.waiting.is_empty(),

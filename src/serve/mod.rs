@@ -1,5 +1,6 @@
-//! Answering other processes: an open database listens at a socket. Two languages are spoken there: RESP, in which clients
-//! insert and ask, and requests for commands of the program. Who opens the socket gives the function that runs those.
+//! Answering other processes: an open database listens at a socket. Two languages are spoken there: RESP, in which
+//! clients insert and ask, and requests for commands of the program. Who opens the socket gives the function that runs
+//! those.
 
 #[cfg(unix)]
 mod call;

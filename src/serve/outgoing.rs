@@ -1,5 +1,5 @@
-//! The answers that a client of RESP has not got yet. They are sent by the thread of the client, or, when one verdict is
-//! all that is waited for, by the thread of the writer.
+//! The answers that a client of RESP has not got yet. They are sent by the thread of the client, or, when one verdict
+//! is all that is waited for, by the thread of the writer.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -92,7 +92,8 @@ pub(super) fn refusal_of(error: Error) -> Result<Refusal, Ended> {
     }
 }
 
-/// What the writer's thread adds and sends a verdict with. It gives the answers back when it is dropped, also by a panic.
+/// What the writer's thread adds and sends a verdict with. It gives the answers back when it is dropped, also by a
+/// panic.
 pub(super) struct LastAnswer {
     /// `None` when they were given back.
     outgoing: Option<Outgoing>,

@@ -2,7 +2,8 @@
 //! are most answers.
 //!
 //! Both ends read from bytes that have come so far, which may end anywhere. No length is believed before it is within
-//! its bounds, and nothing is allocated for what has not come. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+//! its bounds, and nothing is allocated for what has not come.
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 use std::ops::Range;
 use std::str;

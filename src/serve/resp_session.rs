@@ -120,8 +120,8 @@ impl<'s> RespSession<'s> {
         }
     }
 
-    /// Does what the whole requests that have come ask for, also those that come meanwhile. Says whether these are all, or
-    /// the client has too much to read.
+    /// Does what the whole requests that have come ask for, also those that come meanwhile. Says whether these are all,
+    /// or the client has too much to read.
     fn take_requests(&mut self) -> Result<bool, Ended> {
         loop {
             let before = self.pending.len();

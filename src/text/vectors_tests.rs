@@ -1,5 +1,5 @@
-//! The vectors of the schemes, `tests/data/schemes/vectors.jsonl`: inputs of all kinds, with what is made of them. A twin
-//! in Python makes them too. Both follow `docs/schemes.md`.
+//! The vectors of the schemes, `tests/data/schemes/vectors.jsonl`: inputs of all kinds, with what is made of them. A
+//! twin in Python makes them too. Both follow `docs/schemes.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -145,8 +145,8 @@ fn the_library_makes_every_vector() -> Result<()> {
     Ok(())
 }
 
-/// Writes the file anew, where a scheme or an input was added. An input is a line with `about`, with a `text`, a page as
-/// `html` or `xhtml`, or `features`, and with `fingerprints`, in which each scheme has the value `null`. Run it by
+/// Writes the file anew, where a scheme or an input was added. An input is a line with `about`, with a `text`, a page
+/// as `html` or `xhtml`, or `features`, and with `fingerprints`, in which each scheme has the value `null`. Run it by
 /// `cargo test --lib vectors_tests -- --ignored`.
 #[test]
 #[ignore = "it writes to the source"]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::json_fields::with_fields;
 use super::removed_list::{ListedRecord, parse};
 
-/// Any bytes as a line that gets fields. If it is an object, it has the same members afterwards and the new ones, and to
-/// set them again changes nothing.
+/// Any bytes as a line that gets fields. If it is an object, it has the same members afterwards and the new ones, and
+/// to set them again changes nothing.
 pub(crate) fn annotate(line: &[u8]) {
     const NAMES: [&str; 2] = ["dedup_group", "a"];
     let set = |line: &[u8]| {

@@ -185,8 +185,8 @@ pub(crate) mod seeds {
 mod tests {
     use super::*;
 
-    /// A state whose checksum somebody had made anew named the last page that a number can name: the sum of it and of the
-    /// commits of sources, and the next page, were no numbers.
+    /// A state whose checksum somebody had made anew named the last page that a number can name: the sum of it and of
+    /// the commits of sources, and the next page, were no numbers.
     #[test]
     fn a_state_leaves_numbers_for_the_pages_and_commits_that_come_next() {
         let empty = seeds::state().remove(0);

@@ -1,5 +1,5 @@
-//! Inputs that cannot be read beside others that can, files that grow, and files that look as they did: nothing is lost,
-//! nothing is read twice for nothing, and each is told.
+//! Inputs that cannot be read beside others that can, files that grow, and files that look as they did: nothing is
+//! lost, nothing is read twice for nothing, and each is told.
 
 use std::fs::{self, File};
 use std::io::Write as _;

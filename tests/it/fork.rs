@@ -27,8 +27,8 @@ use crate::support::{
     Folder, LIMIT, TestResult, assert_sound, document, go_on, insert_all, run, wait_until, within,
 };
 
-/// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine: what
-/// they must not do is to wait for a thread that they do not have, and that has no end.
+/// So long a call of a child may take, and so long a child may live. Much longer than either does on a busy machine:
+/// what they must not do is to wait for a thread that they do not have, and that has no end.
 const CALL: Duration = Duration::from_secs(20);
 const CHILD: Duration = LIMIT;
 
@@ -337,7 +337,8 @@ fn a_writer_and_its_tickets_are_refused_in_a_forked_process_and_go_on_in_the_par
             writer.flush()?;
             let (mut reader, pipe) = std::io::pipe()?;
             let mut pipe = Some(pipe);
-            // The thread of the writer waits for its turn with the first, another is in the queue, and a third before it.
+            // The thread of the writer waits for its turn with the first, another is in the queue, and a third before
+            // it.
             let txn = database.begin_write()?;
             let first = writer.submit(document("b", 2), &policy)?;
             wait_until("the thread of the writer", || {
@@ -680,8 +681,8 @@ fn a_child_that_is_forked_in_the_middle_of_a_compaction_can_give_up_both_files()
     )
 }
 
-/// A client of a dead process connected to the socket that a child still had, and waited for ever. A process that closed
-/// its database while a child lived waited for its own thread for ever.
+/// A client of a dead process connected to the socket that a child still had, and waited for ever. A process that
+/// closed its database while a child lived waited for its own thread for ever.
 #[test]
 fn a_child_neither_removes_the_sockets_of_its_parent_nor_answers_for_it() -> TestResult {
     alone(

@@ -1,8 +1,8 @@
 //! Pages of the tests of the HTML standard, and the text that browsers show of them.
 //!
-//! The tests are those of <https://github.com/html5lib/html5lib-tests>. Its last commits have no tree tests, so the folder
-//! is the commit before "Tree construction tests have moved to WPT". `SIMDB_HTML5LIB_TESTS` names the folder. If it is not
-//! set when the tests are built, they are ignored.
+//! The tests are those of <https://github.com/html5lib/html5lib-tests>. Its last commits have no tree tests, so the
+//! folder is the commit before "Tree construction tests have moved to WPT". `SIMDB_HTML5LIB_TESTS` names the folder. If
+//! it is not set when the tests are built, they are ignored.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::{env, fs};
 use serde_json::Value;
 use simdb::{Fingerprinter, Scheme};
 
-/// Pages whose text has another order in a browser. What may not stand in a table is moved before the table, and we leave
-/// it where it is.
+/// Pages whose text has another order in a browser. What may not stand in a table is moved before the table, and we
+/// leave it where it is.
 const OTHER_ORDER: [&str; 5] = [
     "<table><a>1<td>2</td>3</table>",
     "<table>A<td>B</td>C</table>",

@@ -329,7 +329,8 @@ fn a_question_with_a_wrong_sketch_is_rejected_and_the_others_are_answered() -> T
     Ok(())
 }
 
-/// Records of others: one is a copy of another, and in all but one a field means something else than simdb takes it for.
+/// Records of others: one is a copy of another, and in all but one a field means something else than simdb takes it
+/// for.
 const OF_OTHERS: [&str; 11] = [
     r#""time":"""#,
     r#""seen":1700000000000"#,

@@ -1,5 +1,5 @@
-//! Many processes at one database: one has it open and serves, and the others are its clients. What fails on either side,
-//! and what the other sees of it, as the table in the guide says.
+//! Many processes at one database: one has it open and serves, and the others are its clients. What fails on either
+//! side, and what the other sees of it, as the table in the guide says.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;

@@ -19,8 +19,8 @@ use crate::text::{Fingerprinter, Unit};
 /// How much of a text stood elsewhere: how many of its units, in which documents, and where each was seen first. From
 /// [`Snapshot::overlap`].
 ///
-/// A share is by length, in characters (Unicode scalar values) of the units that are judged. Units that are too short to
-/// judge count neither way. A unit that the text has twice counts twice.
+/// A share is by length, in characters (Unicode scalar values) of the units that are judged. Units that are too short
+/// to judge count neither way. A unit that the text has twice counts twice.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Overlap {
@@ -34,8 +34,8 @@ pub struct Overlap {
     pub characters: u64,
     /// The characters of the units that stood elsewhere.
     pub found_characters: u64,
-    /// The documents with the largest shares of the text, up to the limit: the largest first, of equal ones the one seen
-    /// earlier, then by key.
+    /// The documents with the largest shares of the text, up to the limit: the largest first, of equal ones the one
+    /// seen earlier, then by key.
     pub documents: Vec<OverlapDocument>,
     /// The number of all documents that have any unit of the text.
     pub total_documents: u64,
@@ -83,8 +83,8 @@ pub struct OverlapUnit {
 }
 
 impl OverlapUnit {
-    /// Where it was seen first, or `None` if it stood nowhere else. Of matches that were seen at the same time, it is the
-    /// one that was written first.
+    /// Where it was seen first, or `None` if it stood nowhere else. Of matches that were seen at the same time, it is
+    /// the one that was written first.
     pub fn first(&self) -> Option<&FirstMatch> {
         self.first.as_deref()
     }
@@ -116,8 +116,9 @@ impl Snapshot {
     /// documents these are, and where each was seen first.
     ///
     /// The database must hold units: documents whose keys are the key of a whole document, `#` and a number from 1 to
-    /// 1,048,576, as `simdb ingest --unit sentence` and [`ReadOptions::unit`](crate::ingest::ReadOptions::unit) store them.
-    /// A key of another form is that of a document of its own. The counts are exact, however many documents have a unit.
+    /// 1,048,576, as `simdb ingest --unit sentence` and [`ReadOptions::unit`](crate::ingest::ReadOptions::unit) store
+    /// them. A key of another form is that of a document of its own. The counts are exact, however many documents have
+    /// a unit.
     ///
     /// "First" is by the time at which documents were seen. A document that came again has the time of its last coming,
     /// and so has one that was touched ([`Policy::touch`](crate::Policy::touch)). Of a page, the text is
@@ -131,9 +132,9 @@ impl Snapshot {
     ///
     /// # Cost
     ///
-    /// That of a query for each distinct unit, and the reading of each document that matches: of a sentence that stands in
-    /// a million documents, all of these. Memory: some 150 bytes and a key for each unit, and less than 200 MB beside the
-    /// cache. If more documents have units of the text than have room in 64 MiB, all is read several times.
+    /// That of a query for each distinct unit, and the reading of each document that matches: of a sentence that stands
+    /// in a million documents, all of these. Memory: some 150 bytes and a key for each unit, and less than 200 MB
+    /// beside the cache. If more documents have units of the text than have room in 64 MiB, all is read several times.
     ///
     /// # Example
     ///

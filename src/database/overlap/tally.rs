@@ -1,7 +1,7 @@
 //! Which documents have which units of a text: exact for any number of documents, in bounded memory.
 //!
-//! A sentence such as a notice of copyright may stand in millions of documents. The documents are counted in passes over
-//! all matches. A pass counts those of the least keys that were not counted before, as many as there is room for.
+//! A sentence such as a notice of copyright may stand in millions of documents. The documents are counted in passes
+//! over all matches. A pass counts those of the least keys that were not counted before, as many as there is room for.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

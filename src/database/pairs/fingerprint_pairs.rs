@@ -37,8 +37,8 @@ pub(in crate::database) struct PairsOfUnit {
     pub(in crate::database) pairs: Vec<[u32; 2]>,
 }
 
-/// After this time a unit hands over however few pairs, and so sees whether it is to end. Otherwise it collects them: one
-/// that hands over a few at a time keeps others waiting, since few results may wait for their turn.
+/// After this time a unit hands over however few pairs, and so sees whether it is to end. Otherwise it collects them:
+/// one that hands over a few at a time keeps others waiting, since few results may wait for their turn.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// The most rows of a part, so that all cores have parts to the end. The work of a part may be many times that of

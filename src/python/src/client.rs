@@ -21,8 +21,8 @@ use crate::question::Named;
 use crate::signals::{detached, has_raised};
 use crate::ticket::Ticket;
 
-/// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork: it
-/// connects anew where it is used.
+/// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork:
+/// it connects anew where it is used.
 #[pyclass(module = "simdb", frozen, weakref)]
 pub(crate) struct Client {
     path: PathBuf,
@@ -367,8 +367,8 @@ impl Client {
         Ok(deleted.map(Document::of))
     }
 
-    /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either it
-    /// raises TypeError, so that nobody removes everything by a slip.
+    /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either
+    /// it raises TypeError, so that nobody removes everything by a slip.
     #[pyo3(signature = (*, before=None, scopes=None))]
     fn expire<'py>(
         &self,

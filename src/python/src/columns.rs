@@ -1,4 +1,5 @@
-//! Columns: many texts, fingerprints or keys at once, from Arrow by its capsules, from a buffer of numbers, or one by one.
+//! Columns: many texts, fingerprints or keys at once, from Arrow by its capsules, from a buffer of numbers, or one by
+//! one.
 
 use std::ffi::CStr;
 

@@ -20,8 +20,8 @@ use crate::signals::{detached, stoppable};
 use crate::snapshot::{Clusters, Pairs, Snapshot};
 use crate::ticket::Ticket;
 
-/// An open file. Any thread may use it. It cannot be pickled, and does not outlive a fork: a process that was forked gets
-/// ForkedError, and opens for itself.
+/// An open file. Any thread may use it. It cannot be pickled, and does not outlive a fork: a process that was forked
+/// gets ForkedError, and opens for itself.
 #[pyclass(module = "simdb", frozen, weakref)]
 pub(crate) struct Database {
     /// `None` only while it is dropped.
@@ -250,8 +250,8 @@ impl Database {
     /// above that of all that are near, which are deleted then. With `keep=3`, up to three of a group are stored. With
     /// `touch=True`, a document that is not stored is counted in the `repeats` of the nearest.
     ///
-    /// A document is never near to the stored one of the same key. If it is stored, it replaces that one. So a call that
-    /// was cut off can be made again.
+    /// A document is never near to the stored one of the same key. If it is stored, it replaces that one. So a call
+    /// that was cut off can be made again.
     ///
     /// Other threads run meanwhile. Many threads share one commit. Ctrl-C ends the wait, not the insertion.
     #[pyo3(signature = (key, text=None, **named))]
@@ -292,8 +292,8 @@ impl Database {
 
     /// Stores many documents and gives their verdicts, in order. Nothing is done before the first is asked for.
     ///
-    /// A document is a pair of its key and its text or fingerprint, or a Document. Or `documents` is one column of texts
-    /// or of fingerprints, from Arrow or a buffer of uint64 such as a numpy array, and `keys` has as many.
+    /// A document is a pair of its key and its text or fingerprint, or a Document. Or `documents` is one column of
+    /// texts or of fingerprints, from Arrow or a buffer of uint64 such as a numpy array, and `keys` has as many.
     ///
     /// `batch` documents are read, made ready on all cores, decided and committed together; then their verdicts come. So
     /// what is read from the iterator is durable, and a loop that ends early has stored at most one batch more than it
@@ -396,8 +396,8 @@ impl Database {
         Ok(deleted.map(Document::of))
     }
 
-    /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either it
-    /// raises TypeError, so that nobody removes everything by a slip. Ctrl-C stops it between two steps.
+    /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either
+    /// it raises TypeError, so that nobody removes everything by a slip. Ctrl-C stops it between two steps.
     #[pyo3(signature = (*, before=None, scopes=None))]
     fn expire<'py>(
         &self,
@@ -421,8 +421,8 @@ impl Database {
         detached(py, || self.writer()?.flush())
     }
 
-    /// Serves the database to other processes, until a signal raises, or nobody was connected for so many seconds. This is
-    /// all that `python -m simdb serve` does.
+    /// Serves the database to other processes, until a signal raises, or nobody was connected for so many seconds. This
+    /// is all that `python -m simdb serve` does.
     #[pyo3(signature = (until_idle, ready))]
     fn _serve_until(
         &self,

@@ -1,7 +1,7 @@
 //! simdb for Python. The interface is described in simdb/__init__.pyi.
 //!
-//! What Python gives is taken with the interpreter ([`convert`], [`content`], [`columns`], [`question`]); the work is done
-//! without it ([`signals`]); answers are plain data ([`documents`]).
+//! What Python gives is taken with the interpreter ([`convert`], [`content`], [`columns`], [`question`]); the work is
+//! done without it ([`signals`]); answers are plain data ([`documents`]).
 
 mod batches;
 mod client;

@@ -104,9 +104,9 @@ impl Prefixes {
     }
 }
 
-/// A map of the prefixes that occur in a run: a bit for each value of the first few bits of a prefix, four to eight bits
-/// for each row. Most ranges that are searched have no row in a run. The map says so, and reading it is a wait for one
-/// line of memory.
+/// A map of the prefixes that occur in a run: a bit for each value of the first few bits of a prefix, four to eight
+/// bits for each row. Most ranges that are searched have no row in a run. The map says so, and reading it is a wait for
+/// one line of memory.
 #[derive(Debug)]
 pub(crate) struct Occupied {
     words: Box<[u64]>,

@@ -7,8 +7,8 @@
 //! The cost of that is waiting for memory: for the segment, for its index, for the rows. So the code departs from the
 //! plain algorithm in two ways.
 //!
-//! First, some ranges take a step together, in a short loop, while those added before take the next step. A step fetches
-//! the memory that the next one reads. So the processor waits for many lines of memory at the same time.
+//! First, some ranges take a step together, in a short loop, while those added before take the next step. A step
+//! fetches the memory that the next one reads. So the processor waits for many lines of memory at the same time.
 //!
 //! Second, the ends of a range are not searched. A search has branches that the processor cannot predict.
 //! Instead, the rows of a range come with some of their neighbours. Comparing these too costs less.

@@ -34,8 +34,8 @@ impl Folder {
         Ok(Self(TempDir::new()?))
     }
 
-    /// A folder in memory if the system has one with room: for tests that would wait for hundreds of syncs of a disk, and
-    /// look at none of its properties.
+    /// A folder in memory if the system has one with room: for tests that would wait for hundreds of syncs of a disk,
+    /// and look at none of its properties.
     pub(crate) fn in_memory() -> std::io::Result<Self> {
         const ENOUGH: u64 = 2 << 30;
         let memory = Path::new("/dev/shm");

@@ -1,4 +1,5 @@
-//! Batches from Rust, for comparison with those from Python: `python_index.py` runs this, and gives it the same documents.
+//! Batches from Rust, for comparison with those from Python: `python_index.py` runs this, and gives it the same
+//! documents.
 //!
 //! Reads lines of a key, a tab, and a text (or the 16 digits of a fingerprint with `--fingerprints`), stores them in
 //! batches of 10,000, and prints the seconds of the processor and the number of near-duplicates. Reading is left out.

@@ -89,7 +89,8 @@ impl Edit {
     }
 }
 
-/// Pictures are made so small before they are changed. To change larger ones takes long, and the distances are the same.
+/// Pictures are made so small before they are changed. To change larger ones takes long, and the distances are the
+/// same.
 const LARGEST: u32 = 1024;
 
 /// The distances of a picture after each edit, by each kind, and its hash of each kind.

@@ -27,8 +27,8 @@ use simdb::{CreateOptions, Database, Scheme};
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Nine of ten copies that were resized, packed anew or made grey are within it. Of other pictures, the more are within a
-/// distance the larger it is: `docs/pictures.md` has the figures.
+/// Nine of ten copies that were resized, packed anew or made grey are within it. Of other pictures, the more are within
+/// a distance the larger it is: `docs/pictures.md` has the figures.
 const MAX_DISTANCE: u32 = 4;
 
 #[derive(Parser)]
