@@ -197,17 +197,17 @@ mod tests {
         let file = std::fs::metadata(&path)?;
         let file = format!("[{},{}]", file.dev(), file.ino());
         let request =
-            r#"{"simdb_admin":2,"arguments":["get","d.simdb","k"],"directory":"/","file":"#;
+            r#"{"simdb_admin":3,"arguments":["get","d.simdb","k"],"directory":"/","file":"#;
         writeln!(client, "{request}{file}}}")?;
         let mut answer = String::new();
         client.read_to_string(&mut answer)?;
         let lines: Vec<&str> = answer.lines().collect();
         assert_eq!(
-            (lines[0], lines[2]),
-            (r#"{"simdb_admin":2}"#, r#"{"exit":2}"#)
+            (lines[0], lines[1], lines[3]),
+            (r#"{"simdb_admin":3}"#, r#"{"begun":true}"#, r#"{"exit":2}"#)
         );
         assert!(
-            lines[1].contains("`get`") && lines[1].contains("without the feature `cli`"),
+            lines[2].contains("`get`") && lines[2].contains("without the feature `cli`"),
             "{answer}"
         );
         Ok(())

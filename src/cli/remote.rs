@@ -16,7 +16,7 @@ use clap::Parser;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, CommandResult, Failure, chain, finish};
+use super::answer::{Answer, Failure, chain, finish};
 use super::console::{Console, Terminal};
 use super::output::Globals;
 use super::verbs::{DatabaseVerb, LiveDatabase};
@@ -61,34 +61,52 @@ impl<'a> Remote<'a> {
     /// Connects to the socket that the user named, or else to the one beside the database. `None` if nobody listens
     /// there.
     pub(super) fn connect(database: &'a LiveDatabase) -> Result<Option<Self>, Failure> {
-        let stream = match &database.socket {
-            Some(socket) => Some(connect_to(socket)?),
-            None => connect_beside(&database.path)?,
-        };
-        let database = &*database.path;
-        Ok(stream.map(|stream| Self { stream, database }))
+        match &database.socket {
+            Some(socket) => Ok(Some(Self {
+                stream: connect_to(socket)?,
+                database: &database.path,
+            })),
+            None => Self::connect_beside(&database.path),
+        }
+    }
+
+    /// Connects to the socket beside the database. `None` if nobody listens there.
+    pub(super) fn connect_beside(database: &'a Path) -> Result<Option<Self>, Failure> {
+        let socket = socket_beside(database).map_err(Error::io(database))?;
+        match connect(&socket) {
+            Ok(stream) => Ok(Some(Self { stream, database })),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                _ => Err(Error::io(&socket)(error).into()),
+            },
+        }
     }
 
     /// Asks for what the arguments of this process say, and prints the answers. The inputs are as they were given.
-    pub(super) fn ask(&self, inputs: &[&Path], console: &Console) -> CommandResult {
+    /// `None` if the process has closed the database, or is about to, before it had begun. Then nothing was read or
+    /// done.
+    pub(super) fn ask(
+        &self,
+        inputs: &[&Path],
+        console: &Console,
+    ) -> Result<Option<Answer>, Failure> {
         ensure_others_can_read(inputs)?;
         let has_input = inputs.contains(&Path::new("-"));
         let request = self.request(has_input)?;
         let mut answers = Answers::new(&self.stream)?;
         // If it is refused, the answer says why.
         _ = (&self.stream).write_all(&request);
-        answers
-            .greet(console)
-            .map_err(|reason| reason.about(self.database))?;
-        if has_input {
-            let stream = self.stream.try_clone()?;
-            // The thread ends with the process. It may wait for standard input for ever.
-            let thread = thread::Builder::new().spawn(move || {
-                _ = send_input(io::stdin().lock(), &stream);
-            });
-            thread.map_err(Error::no_thread)?;
+        match answers.greet(console) {
+            Ok(()) => self.print_answers(&mut answers, has_input, console),
+            Err(Unanswered::Ended) => Ok(None),
+            Err(reason) => Err(reason.about(self.database)),
         }
-        self.print_answers(&mut answers, console)
+    }
+
+    /// The error if no process that has the database open lived long enough to begin.
+    pub(super) fn too_late(&self) -> Failure {
+        let reason = "the process that has it open is about to close it; try again in a moment";
+        format!("{}: {reason}", self.database.display()).into()
     }
 
     /// The line that asks.
@@ -106,16 +124,33 @@ impl<'a> Remote<'a> {
         Err(format!("{}: {reason}", self.database.display()).into())
     }
 
-    /// Prints what the process says, until it says the exit code.
-    fn print_answers(&self, answers: &mut Answers<'_>, console: &Console) -> CommandResult {
+    /// Prints what the process says, until it says the exit code. `None` if it does not begin.
+    fn print_answers(
+        &self,
+        answers: &mut Answers<'_>,
+        has_input: bool,
+        console: &Console,
+    ) -> Result<Option<Answer>, Failure> {
+        let mut is_begun = false;
         let mut progress = None;
         loop {
-            let frame = answers.next(console, None);
-            match frame.map_err(|reason| reason.about(self.database))? {
+            let frame = match answers.next(console, None) {
+                Err(Unanswered::Ended) if !is_begun => return Ok(None),
+                frame => frame.map_err(|reason| reason.about(self.database))?,
+            };
+            match frame {
+                Frame::Begun(false) => return Ok(None),
+                Frame::Begun(true) => {
+                    is_begun = true;
+                    // What was sent before could not be given to another process.
+                    if has_input {
+                        self.send_standard_input()?;
+                    }
+                }
                 Frame::Out(text) => match console.write(text.as_bytes()) {
                     // Nobody reads the rest, so nobody asks for it.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(Answer::Yes);
+                        return Ok(Some(Answer::Yes));
                     }
                     written => written?,
                 },
@@ -130,10 +165,20 @@ impl<'a> Remote<'a> {
                     _ = shown.update(done, all);
                 }
                 Frame::Progress(None) => progress = None,
-                Frame::Exit(code) => return Ok(code.into()),
+                Frame::Exit(code) => return Ok(Some(code.into())),
                 Frame::SimdbAdmin(_) => {}
             }
         }
+    }
+
+    fn send_standard_input(&self) -> Result<(), Failure> {
+        let stream = self.stream.try_clone()?;
+        // The thread ends with the process. It may wait for standard input for ever.
+        let thread = thread::Builder::new().spawn(move || {
+            _ = send_input(io::stdin().lock(), &stream);
+        });
+        thread.map_err(Error::no_thread)?;
+        Ok(())
     }
 }
 
@@ -151,18 +196,6 @@ fn ensure_others_can_read(inputs: &[&Path]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Connects to the process that has a database open. `None` if nobody listens beside the database.
-fn connect_beside(database: &Path) -> Result<Option<UnixStream>, Failure> {
-    let socket = socket_beside(database).map_err(Error::io(database))?;
-    match connect(&socket) {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-            _ => Err(Error::io(&socket)(error).into()),
-        },
-    }
 }
 
 /// Connects to the process that listens on a socket that the user named.
@@ -196,8 +229,6 @@ enum Unanswered {
     /// The user wants none.
     Unwanted,
     Late,
-    /// The process ended before it had said anything, so it has not begun.
-    NotBegun,
     /// The process ended before it had answered.
     Ended,
     Unknown(String),
@@ -208,9 +239,6 @@ impl Unanswered {
         let reason = match self {
             Self::Unwanted => return Error::Interrupted.into(),
             Self::Late => "the process that has it open does not answer; it may be stopped",
-            Self::NotBegun => {
-                "the process that has it open is about to close it; try again in a moment"
-            }
             Self::Ended => &format!(
                 "the process that has it open ended before it had answered, or ended this request, since its \
                      output was not read for {} seconds; what it had committed is there: run the command again",
@@ -245,7 +273,6 @@ impl<'a> Answers<'a> {
                 "the process that has it open answers version {version} of the protocol, and this program asks by \
                  version {VERSION}: use the same release of simdb for both"
             ))),
-            Err(Unanswered::Ended) => Err(Unanswered::NotBegun),
             Err(reason) => Err(reason),
             Ok(_) => Err(Unanswered::Unknown(
                 "what listens on its socket does not name its version".to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[cfg(unix)]
 use std::thread;
 #[cfg(unix)]
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Database, Error};
 use clap::Subcommand;
@@ -180,6 +180,10 @@ const TRIES: usize = 5;
 /// The time between two tries.
 #[cfg(unix)]
 const PAUSE: Duration = Duration::from_millis(40);
+/// How long a command that came when a process was about to close the database tries to open it, or to ask the next
+/// process. The requests that it still answers have 5 seconds to end, and then comes the last commit.
+#[cfg(unix)]
+const CLOSES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens the database and runs the verb, or asks whoever has it open.
 pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
@@ -192,25 +196,36 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
     #[cfg(unix)]
     if database.socket.is_some()
         && let Some(remote) = Remote::connect(database)?
+        && let Some(answer) = remote.ask(&verb.inputs(), output.console())?
     {
-        return remote.ask(&verb.inputs(), output.console());
+        return Ok(answer);
     }
-    for tries in 1.. {
+    #[cfg(unix)]
+    let (begun, mut unanswered) = (Instant::now(), 0);
+    loop {
         match verb.opening().open(&database.path) {
             Ok(opened) => return verb.run(&opened, output),
             #[cfg(unix)]
-            Err(busy @ Error::Busy { .. }) => match Remote::connect(database)? {
-                Some(remote) => return remote.ask(&verb.inputs(), output.console()),
-                None if tries == TRIES => return Err(nobody_answers(&busy)),
-                None => thread::sleep(PAUSE),
-            },
+            Err(busy @ Error::Busy { .. }) => {
+                match Remote::connect_beside(&database.path)? {
+                    Some(remote) => match remote.ask(&verb.inputs(), output.console())? {
+                        Some(answer) => return Ok(answer),
+                        None if begun.elapsed() >= CLOSES_WITHIN => return Err(remote.too_late()),
+                        None => unanswered = 0,
+                    },
+                    None => unanswered += 1,
+                }
+                if unanswered == TRIES {
+                    return Err(nobody_answers(&busy));
+                }
+                thread::sleep(PAUSE);
+            }
             Err(error) => {
                 warn_of_order(verb, &error, output);
                 return verb.cannot_open(error, output);
             }
         }
     }
-    unreachable!("the tries come to an end")
 }
 
 /// Says so if there is no such database, since the key was given first.

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol. Both sides name it first.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The longest request (bytes).
 pub(crate) const MOST_REQUEST_BYTES: usize = 1 << 20;
@@ -49,6 +49,9 @@ enum Bytes {
 pub(crate) enum Frame {
     /// The first line: the version of the protocol.
     SimdbAdmin(u32),
+    /// Whether the command is begun. If it is, standard input can be sent. If not, the process closes the database:
+    /// nothing was done, and who asks can open the database soon, or ask another process.
+    Begun(bool),
     /// Standard output.
     Out(String),
     /// Asks for a line that says that the output so far is written.
@@ -150,13 +153,14 @@ mod tests {
         let request = Request::new(arguments.into_iter(), Path::new("/tmp"), (7, 8), false);
         let line = line_of(&request);
         let documented = concat!(
-            r#"{"simdb_admin":2,"arguments":["get","d.simdb","k"],"#,
+            r#"{"simdb_admin":3,"arguments":["get","d.simdb","k"],"#,
             r#""directory":"/tmp","file":[7,8],"input":false}"#,
         );
         assert_eq!(String::from_utf8_lossy(&line).trim_end(), documented);
         assert_eq!(Request::parse(&line)?, request);
         let frames = [
-            (Frame::SimdbAdmin(2), r#"{"simdb_admin":2}"#),
+            (Frame::SimdbAdmin(3), r#"{"simdb_admin":3}"#),
+            (Frame::Begun(true), r#"{"begun":true}"#),
             (Frame::Confirm(true), r#"{"confirm":true}"#),
             (Frame::Out("a\n".to_owned()), r#"{"out":"a\n"}"#),
             (Frame::Message("b".to_owned()), r#"{"message":"b"}"#),
@@ -198,7 +202,7 @@ mod tests {
         let said = |line: &str| Request::parse(line.as_bytes()).expect_err("it is refused");
         assert!(said("nonsense").contains("no request"));
         assert!(said("[2]").contains("no request"));
-        assert!(said(r#"{"simdb_admin":2}"#).contains("no request"));
+        assert!(said(r#"{"simdb_admin":3}"#).contains("no request"));
         let other = said(r#"{"simdb_admin":9}"#);
         assert!(
             other.contains("version 9") && other.contains("version 2"),

@@ -218,11 +218,16 @@ const FIRST_OF_COMMAND: u8 = b'{';
 
 /// Tells a client why its command is not run, without waiting for it.
 fn refuse_command(stream: &UnixStream, reason: String) {
-    let exit = Frame::Exit(COULD_NOT_TELL);
-    Caller::send_to(
-        stream,
-        &[Frame::SimdbAdmin(VERSION), Frame::Message(reason), exit],
-    );
+    let mut frames = vec![Frame::SimdbAdmin(VERSION)];
+    frames.extend(refusal(reason));
+    Caller::send_to(stream, &frames);
+}
+
+/// What is said to a client whose command cannot be answered. One that came too late is told that it can ask again.
+fn refusal(reason: String) -> impl Iterator<Item = Frame> {
+    let not_begun = (reason == CLOSES).then_some(Frame::Begun(false));
+    let end = [Frame::Message(reason), Frame::Exit(COULD_NOT_TELL)];
+    not_begun.into_iter().chain(end)
 }
 
 /// The clients that are connected.
@@ -386,7 +391,7 @@ impl Sessions {
                 return Err(CLOSES.to_owned());
             }
             let store = self.store.upgrade();
-            let store = store.ok_or("the process that listens has closed the database")?;
+            let store = store.ok_or(CLOSES)?;
             let metadata = store.metadata().map_err(|error| error.to_string())?;
             if identity_of(&metadata) == file {
                 return Ok(store);
@@ -500,11 +505,10 @@ impl Session {
         if caller.send(&Frame::SimdbAdmin(VERSION)).is_err() {
             return;
         }
-        let code = caught(|| self.run(&caller)).unwrap_or_else(|reason| {
-            _ = caller.send(&Frame::Message(reason));
-            COULD_NOT_TELL
-        });
-        _ = caller.send(&Frame::Exit(code));
+        match caught(|| self.run(&caller)) {
+            Ok(code) => _ = caller.send(&Frame::Exit(code)),
+            Err(reason) => refusal(reason).for_each(|frame| _ = caller.send(&frame)),
+        }
     }
 
     fn run(&self, caller: &Arc<Caller>) -> Result<u8, String> {
@@ -519,6 +523,8 @@ impl Session {
             return Err("the directory of the request is no absolute path".to_owned());
         }
         let store = self.sessions.open_database(request.file)?;
+        // Who does not hear it hears the end.
+        _ = caller.send(&Frame::Begun(true));
         (self.sessions.run)(&request, &Database::of_store(store), caller)
     }
 

@@ -92,9 +92,9 @@ const DUMPS: &[&str] = &[
 ];
 
 const REQUESTS: &[&str] = &[
-    "{\"simdb_admin\":2,\"arguments\":[\"get\",\"d.simdb\",{\"base64\":\"/w==\"}],\"directory\":\"/tmp\",\"file\":[7,8],\
+    "{\"simdb_admin\":3,\"arguments\":[\"get\",\"d.simdb\",{\"base64\":\"/w==\"}],\"directory\":\"/tmp\",\"file\":[7,8],\
      \"input\":true}\n{\"input\":3}\nabc{\"input\":0}\n",
-    "{\"simdb_admin\":2,\"arguments\":[],\"directory\":\"relative\",\"file\":[7,8]}\n",
+    "{\"simdb_admin\":3,\"arguments\":[],\"directory\":\"relative\",\"file\":[7,8]}\n",
     "{\"simdb_admin\":9,\"other\":[]}\n",
     "{\"progress\":[1,null,\"x\"]}\n",
     "{\"out\":\"text\"}",

@@ -63,6 +63,11 @@ fn assert_refused(answer: &[u8]) {
                 Frame::SimdbAdmin(VERSION),
                 Frame::Message(_),
                 Frame::Exit(2)
+            ] | [
+                Frame::SimdbAdmin(VERSION),
+                Frame::Begun(true),
+                Frame::Message(_),
+                Frame::Exit(2)
             ]
         ),
         "{frames:?}"

@@ -7,8 +7,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -116,7 +118,7 @@ pub(crate) fn request(database: &Path, arguments: &[&str]) -> std::io::Result<Va
     let file = fs::metadata(database)?;
     let directory = database.parent().map(|it| it.display().to_string());
     Ok(json!({
-        "simdb_admin": 2,
+        "simdb_admin": 3,
         "arguments": arguments,
         "directory": directory,
         "file": [file.dev(), file.ino()],
@@ -454,7 +456,7 @@ fn garbage_on_the_socket_is_refused_and_harms_nobody() -> TestResult {
     binary.push(b'\n');
     let line = |value: &Value| format!("{value}\n").into_bytes();
     let mut other_version = request(&path, &["stats", "d.simdb"])?;
-    other_version["simdb_admin"] = 3.into();
+    other_version["simdb_admin"] = 2.into();
     let mut relative = request(&path, &["stats", "d.simdb"])?;
     relative["directory"] = "here".into();
     let mut other_file = request(&path, &["stats", "d.simdb"])?;
@@ -519,7 +521,7 @@ fn eight_commands_are_answered_at_once_and_more_are_told_so() -> TestResult {
             let mut begun = client;
             begun.write_all(b"{")?;
             // It is let in.
-            let version = b"{\"simdb_admin\":2}\n";
+            let version = b"{\"simdb_admin\":3}\n";
             begun.read_exact(&mut version.to_vec())?;
         }
         for mut client in &clients[8..] {
@@ -800,6 +802,10 @@ fn a_request_that_writes_waits_for_the_open_transaction_and_a_dropped_database_d
 
 #[test]
 fn of_processes_that_race_for_a_database_one_answers_for_the_others() -> TestResult {
+    (0..5).try_for_each(|_| race_for_a_database())
+}
+
+fn race_for_a_database() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
     let spawn = || -> std::io::Result<Child> {
@@ -827,6 +833,53 @@ fn of_processes_that_race_for_a_database_one_answers_for_the_others() -> TestRes
         assert!(has(&path, number)?, "document {number}");
     }
     assert_eq!(fs::read_dir(folder.path("."))?.count(), 1);
+    Ok(())
+}
+
+/// A command that came when the process that answers was about to end was told to try again.
+#[test]
+fn a_command_that_comes_too_late_opens_the_database_or_asks_the_next() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    drop(answering(&folder, "d.simdb")?);
+    let is_done = AtomicBool::new(false);
+    let opened = thread::scope(|scope| -> Result<u64, Box<dyn std::error::Error>> {
+        let owner = scope.spawn(|| {
+            let mut opened = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                // A command may have it open.
+                if let Ok(database) = Database::open(&path, &OpenOptions::new()) {
+                    let server = database.serve().expect("nobody else serves it");
+                    opened += 1;
+                    thread::sleep(Duration::from_millis(opened % 8));
+                    server.close_when_answered();
+                }
+            }
+            opened
+        });
+        let commands = catch_unwind(AssertUnwindSafe(|| {
+            (0..40).try_for_each(|number| -> TestResult {
+                let (key, fingerprint) = (format!("n{number}"), u64::MAX >> number);
+                let line = format!("{key}\t{fingerprint:016x}\n");
+                let format = ["--input-format", "fingerprints"];
+                let mut ingest = simdb();
+                let ingest = ingest.arg("ingest").args(format).arg(&path).arg("-");
+                let stored = run_with_input(ingest, line.as_bytes())?.expect(0);
+                assert!(stored.out.contains("1 inserted"), "{}", stored.out);
+                let mut query = simdb();
+                let query = query.arg("query").args(format).args(["--input", "-"]);
+                let found = run_with_input(query.arg(&path), line.as_bytes())?.expect(0);
+                assert_eq!(found.out, format!("{key} is near {key} (distance 0)\n"));
+                run!("delete", &path, &key).expect(0);
+                Ok(())
+            })
+        }));
+        is_done.store(true, Ordering::Relaxed);
+        let opened = owner.join().expect("it does not panic");
+        commands.unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok(opened)
+    })?;
+    assert!(opened > 100, "{opened}");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
@@ -16,20 +16,22 @@ use serde_json::Value;
 use simdb::Database;
 
 use crate::admin::{Ingesting, answering, request, socket_of};
-use crate::support::{
-    Folder, TestResult, assert_sound, document, insert_all, run, simdb, wait_until, within,
-};
+use crate::support::{Folder, TestResult, assert_sound, document, insert_all, run, simdb, within};
 
 /// The longest that anybody may be kept waiting here. The machine may be slow, but a client that does not read counts
 /// as gone after 30 seconds, so this has to be less.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Sends a request, with standard input or without, and reads nothing.
+/// Sends a request, with standard input or without, waits until it is begun, and reads nothing more.
 fn begin(database: &Path, arguments: &[&str], has_input: bool) -> std::io::Result<UnixStream> {
     let stream = UnixStream::connect(socket_of(database))?;
     let mut request = request(database, arguments)?;
     request["input"] = has_input.into();
     writeln!(&stream, "{request}")?;
+    let said = b"{\"simdb_admin\":3}\n{\"begun\":true}\n";
+    let mut read = vec![0; said.len()];
+    (&stream).read_exact(&mut read)?;
+    assert_eq!(read, said, "{}", read.escape_ascii());
     Ok(stream)
 }
 
@@ -265,13 +267,7 @@ fn an_ingestion_ends_although_clients_neither_read_nor_write() -> TestResult {
         let clients = (0..8)
             .map(|_| begin(&path, &asking, true))
             .collect::<Result<Vec<_>, _>>()?;
-        wait_until("the eighth request", || {
-            simdb()
-                .arg("stats")
-                .arg(&path)
-                .output()
-                .is_ok_and(|output| String::from_utf8_lossy(&output.stderr).contains("8 commands"))
-        });
+        run!("stats", &path).expect(2).says("8 commands");
         let Ingesting {
             child,
             input,
