@@ -253,6 +253,25 @@ impl Similarity {
         (jaccard * (least + most) / (1.0 + jaccard) / least).min(1.0)
     }
 
+    /// The bits of the sketches that differ and those that were compared, and the shingles of both texts: all that
+    /// there is to send.
+    #[cfg(all(unix, feature = "serve", feature = "ingest"))]
+    pub(crate) fn parts(&self) -> ([u32; 2], [u32; 2]) {
+        ([self.differing, self.samples], self.shingles)
+    }
+
+    /// The other way. `None` if no sketches have these parts.
+    #[cfg(all(unix, feature = "serve", feature = "ingest"))]
+    pub(crate) fn of_parts(parts: ([u32; 2], [u32; 2])) -> Option<Self> {
+        let ([differing, samples], shingles) = parts;
+        let is_possible = differing <= samples && samples > 0 && shingles.iter().all(|it| *it > 0);
+        is_possible.then_some(Self {
+            differing,
+            samples,
+            shingles,
+        })
+    }
+
     fn least_and_most(&self) -> [f64; 2] {
         let [a, b] = self.shingles;
         [a.min(b), a.max(b)].map(f64::from)

@@ -200,6 +200,13 @@ pub enum Error {
         /// The most it may have.
         max_units: usize,
     },
+    /// A text is too long to be sent to the process that has the database open.
+    TextLength {
+        /// The bytes of the text.
+        given: usize,
+        /// The most bytes it may have.
+        max: usize,
+    },
     /// The weight of a feature is not above 0, or the weights of a text are too large.
     FeatureWeight {
         /// The weight at which that was seen.
@@ -408,6 +415,7 @@ impl Error {
             | Self::InvalidSketchDigits { .. }
             | Self::SketchSizes { .. }
             | Self::TooManyUnits { .. }
+            | Self::TextLength { .. }
             | Self::FeatureWeight { .. }
             | Self::NoSketch
             | Self::SketchMissing { .. }

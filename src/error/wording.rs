@@ -145,6 +145,11 @@ impl fmt::Display for Error {
                 "the text has more than {max_units} paragraphs or sentences: give it in parts, or in units that are \
                  larger"
             ),
+            Self::TextLength { given, max } => write!(
+                f,
+                "the text has {given} bytes, and at most {max} can be sent to the process that has the database open: \
+                 give it in parts, or ask in that process"
+            ),
             Self::PairPosition => f.write_str(
                 "this is not the position of this search: the question, the documents of the database or its plan \
                  are others; begin anew",

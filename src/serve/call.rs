@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::str::{self, FromStr};
 
 use super::resp::RequestWriter;
+#[cfg(feature = "ingest")]
+use crate::database::OverlapQuery;
 use crate::database::{Expiry, Filter, Near, OnMatch, Order, Policy, Query};
 use crate::document::Document;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,6 +22,8 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) enum Call {
     Add(Document, Policy),
     Query(Query),
+    #[cfg(feature = "ingest")]
+    Overlap(String, OverlapQuery),
     Get(Vec<u8>),
     Delete(Vec<u8>),
     Expire(Expiry),
@@ -102,6 +106,14 @@ impl Call {
         let call = match name.as_str() {
             "SIM.ADD" => add(&mut rest),
             "SIM.QUERY" => query(&mut rest),
+            #[cfg(feature = "ingest")]
+            "SIM.OVERLAP" => super::overlap::read_call(&mut rest),
+            #[cfg(not(feature = "ingest"))]
+            "SIM.OVERLAP" => {
+                return Some(Err(Refusal::syntax(
+                    "the process that has the database open cuts no texts: it was built without the feature `ingest`",
+                )));
+            }
             "SIM.GET" => rest.bytes("key").map(Self::Get),
             "SIM.DEL" => rest.bytes("key").map(Self::Delete),
             "SIM.EXPIRE" => expire(&mut rest),
@@ -151,7 +163,7 @@ impl Word {
 }
 
 /// The arguments that are not read yet.
-struct Arguments<'a> {
+pub(super) struct Arguments<'a> {
     rest: &'a [&'a [u8]],
 }
 
@@ -164,17 +176,17 @@ impl<'a> Arguments<'a> {
         Ok(first)
     }
 
-    fn bytes(&mut self, what: &str) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn bytes(&mut self, what: &str) -> Result<Vec<u8>, Refusal> {
         self.next(what).map(<[u8]>::to_vec)
     }
 
-    fn text(&mut self, what: &str) -> Result<&'a str, Refusal> {
+    pub(super) fn text(&mut self, what: &str) -> Result<&'a str, Refusal> {
         let bytes = self.next(what)?;
         let text = str::from_utf8(bytes).ok();
         text.ok_or_else(|| Refusal::syntax(format!("the {what} '{}' is no UTF-8", shown(bytes))))
     }
 
-    fn number<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Refusal> {
+    pub(super) fn number<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Refusal> {
         let text = self.text(what)?;
         text.parse().map_err(|error| {
             let text = shown(text.as_bytes());
@@ -191,7 +203,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The name of the next option. `None` at the end.
-    fn option(&mut self) -> Option<Word> {
+    pub(super) fn option(&mut self) -> Option<Word> {
         let [first, rest @ ..] = self.rest else {
             return None;
         };
@@ -307,7 +319,11 @@ fn query(rest: &mut Arguments<'_>) -> Result<Call, Refusal> {
 }
 
 /// The options that say what is near.
-fn near_option(near: Near, option: &str, rest: &mut Arguments<'_>) -> Result<Near, Refusal> {
+pub(super) fn near_option(
+    near: Near,
+    option: &str,
+    rest: &mut Arguments<'_>,
+) -> Result<Near, Refusal> {
     Ok(match option {
         "DISTANCE" => near.max_distance(rest.number("distance")?),
         "SIMILARITY" => near.min_similarity(rest.number("similarity")?),
@@ -410,7 +426,11 @@ pub(crate) fn plain_request(name: &str, key: Option<&[u8]>) -> Vec<u8> {
     request.finish()
 }
 
-fn write_option(request: &mut RequestWriter, name: &str, value: &(impl ToString + ?Sized)) {
+pub(super) fn write_option(
+    request: &mut RequestWriter,
+    name: &str,
+    value: &(impl ToString + ?Sized),
+) {
     request.text(name);
     request.text(value.to_string());
 }
@@ -435,19 +455,7 @@ fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
     if filter.verify.is_some() || !filter.ignored.numbers.is_empty() {
         return Err(Error::NotSendable);
     }
-    let near = &filter.near;
-    if let Some(max_distance) = near.max_distance {
-        write_option(request, "DISTANCE", &max_distance);
-    }
-    if let Some(least) = near.min_similarity {
-        write_option(request, "SIMILARITY", &least);
-    }
-    if let Some(since) = near.since {
-        write_option(request, "SINCE", &since.unchecked());
-    }
-    if let Some(scopes) = &near.scopes {
-        write_list(request, "SCOPES", &scopes.names());
-    }
+    write_near(request, &filter.near);
     let default = Filter::default();
     if filter.order != default.order {
         let order = ORDERS.iter().find(|(order, _)| *order == filter.order);
@@ -462,6 +470,22 @@ fn write_filter(request: &mut RequestWriter, filter: &Filter) -> Result<()> {
     Ok(())
 }
 
+/// Which documents are near. What is as it would be without it is left out.
+pub(super) fn write_near(request: &mut RequestWriter, near: &Near) {
+    if let Some(max_distance) = near.max_distance {
+        write_option(request, "DISTANCE", &max_distance);
+    }
+    if let Some(least) = near.min_similarity {
+        write_option(request, "SIMILARITY", &least);
+    }
+    if let Some(since) = near.since {
+        write_option(request, "SINCE", &since.unchecked());
+    }
+    if let Some(scopes) = &near.scopes {
+        write_list(request, "SCOPES", &scopes.names());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -472,6 +496,8 @@ mod tests {
         let bytes = match call {
             Call::Add(document, policy) => add_request(document, policy)?,
             Call::Query(query) => query_request(query)?,
+            #[cfg(feature = "ingest")]
+            Call::Overlap(text, query) => crate::serve::overlap::overlap_request(text, query)?,
             Call::Get(key) => plain_request("SIM.GET", Some(key)),
             Call::Delete(key) => plain_request("sim.del", Some(key)),
             Call::Expire(expiry) => expire_request(expiry),
@@ -516,6 +542,21 @@ mod tests {
             Call::Info,
         ];
         for call in calls {
+            assert_eq!(read_again(&call)?, call);
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "ingest")]
+    #[test]
+    fn a_question_how_much_stood_elsewhere_is_read_as_it_was_sent() -> Result<(), Refusal> {
+        use crate::text::Unit;
+        let plain = OverlapQuery::new();
+        let near = Near::within(9).min_similarity(0.1 + 0.2).since(-5);
+        let whole = plain.clone().unit(Unit::Paragraph).near(near.scopes(["a"]));
+        let whole = whole.without(&b"\xff\r\n"[..]).limit(usize::MAX);
+        for query in [plain.clone(), plain.unit(Unit::Document), whole] {
+            let call = Call::Overlap("Ein Satz. \r\n Noch einer: ü.".to_owned(), query);
             assert_eq!(read_again(&call)?, call);
         }
         Ok(())

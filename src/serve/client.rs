@@ -21,11 +21,15 @@ use super::caller::{receive_some, send_some};
 use super::find_server::{
     ClientOptions, LOOK, PAUSE, Unserved, find_server, find_server_once, is_anybody_there,
 };
+#[cfg(feature = "ingest")]
+use super::overlap::{overlap_request, read_overlap};
 use super::reply::{Info, read_document, read_matches, read_number, read_verdict, refused};
 use super::resp::{AnswerScan, Value};
 use super::socket::wait_for;
 use super::started::Started;
 use crate::database::{Expiry, Matches, Policy, Query, Verdict};
+#[cfg(feature = "ingest")]
+use crate::database::{Overlap, OverlapQuery};
 use crate::document::{Document, validate_key};
 use crate::error::{Error, Result};
 use crate::process::{Kept, Process};
@@ -254,6 +258,34 @@ impl Client {
     pub fn query(&self, query: &Query) -> Result<Matches> {
         let place = self.send(query_request(query)?)?;
         self.ticket(place, query.sketch(), read_matches).wait()
+    }
+
+    /// Tells how much of a text stood elsewhere, as [`Snapshot::overlap`](crate::Snapshot::overlap) does, with
+    /// everything that was answered before. It needs the feature `ingest`, here and in the process that serves.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::TextLength`] for a text of more than 960 KiB.
+    /// * Those of [`ClientTicket::wait`].
+    #[cfg(feature = "ingest")]
+    pub fn overlap(&self, text: &str, query: &OverlapQuery) -> Result<Overlap> {
+        let place = self.send(overlap_request(text, query)?)?;
+        let ticket = self.ticket(place, None, |value, _| read_overlap(value));
+        let overlap = ticket.wait()?;
+        // Whoever shows a unit cuts it out of the text.
+        let are_in_text = overlap
+            .units
+            .iter()
+            .all(|unit| text.get(unit.range.clone()).is_some());
+        let are_in_order = overlap
+            .units
+            .is_sorted_by(|unit, next| unit.range.end <= next.range.start);
+        match are_in_text && are_in_order {
+            true => Ok(overlap),
+            false => Err(self
+                .shared
+                .odd_answer("its units are not those of the text")),
+        }
     }
 
     /// The document of a key, or `None` if there is none.

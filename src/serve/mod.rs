@@ -14,6 +14,8 @@ mod find_server;
 mod no_server;
 #[cfg(unix)]
 mod outgoing;
+#[cfg(all(unix, feature = "ingest"))]
+mod overlap;
 mod reply;
 #[cfg(unix)]
 mod request;

@@ -188,10 +188,10 @@ type Wrong = String;
 
 /// The named values of a map.
 #[derive(Clone, Copy)]
-struct Fields<'a>(&'a [Value<'a>]);
+pub(super) struct Fields<'a>(&'a [Value<'a>]);
 
 impl<'a> Fields<'a> {
-    fn of(value: &'a Value<'a>) -> std::result::Result<Self, Wrong> {
+    pub(super) fn of(value: &'a Value<'a>) -> std::result::Result<Self, Wrong> {
         match value {
             Value::Array(values) => Ok(Self(values)),
             _ => Err("an answer has no fields".to_owned()),
@@ -199,7 +199,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a name. Others may be there too, of later releases.
-    fn value(self, name: &str) -> std::result::Result<&'a Value<'a>, Wrong> {
+    pub(super) fn value(self, name: &str) -> std::result::Result<&'a Value<'a>, Wrong> {
         let (pairs, _) = self.0.as_chunks::<2>();
         let named =
             |pair: &&[Value<'_>; 2]| matches!(pair[0], Value::Text(own) if own == name.as_bytes());
@@ -208,18 +208,18 @@ impl<'a> Fields<'a> {
         Ok(&found.ok_or_else(missing)?[1])
     }
 
-    fn bytes(self, name: &str) -> std::result::Result<&'a [u8], Wrong> {
+    pub(super) fn bytes(self, name: &str) -> std::result::Result<&'a [u8], Wrong> {
         match self.value(name)? {
             Value::Text(bytes) => Ok(bytes),
             _ => Err(format!("'{name}' is no text")),
         }
     }
 
-    fn text(self, name: &str) -> std::result::Result<&'a str, Wrong> {
+    pub(super) fn text(self, name: &str) -> std::result::Result<&'a str, Wrong> {
         str::from_utf8(self.bytes(name)?).map_err(|_| format!("'{name}' is no UTF-8"))
     }
 
-    fn number<T: TryFrom<i64>>(self, name: &str) -> std::result::Result<T, Wrong> {
+    pub(super) fn number<T: TryFrom<i64>>(self, name: &str) -> std::result::Result<T, Wrong> {
         let number = match self.value(name)? {
             Value::Integer(number) => T::try_from(*number).ok(),
             _ => None,
@@ -227,7 +227,7 @@ impl<'a> Fields<'a> {
         number.ok_or_else(|| format!("'{name}' is no number that it can be"))
     }
 
-    fn array(self, name: &str) -> std::result::Result<&'a [Value<'a>], Wrong> {
+    pub(super) fn array(self, name: &str) -> std::result::Result<&'a [Value<'a>], Wrong> {
         match self.value(name)? {
             Value::Array(values) => Ok(values),
             _ => Err(format!("'{name}' is no array")),
@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What `read` gives, or `None` where there is nothing.
-    fn optional<T>(
+    pub(super) fn optional<T>(
         self,
         name: &str,
         read: impl FnOnce(Self, &str) -> std::result::Result<T, Wrong>,

@@ -201,7 +201,7 @@ mod tests {
     fn what_is_no_request_is_told_apart_from_one_of_another_version() {
         let said = |line: &str| Request::parse(line.as_bytes()).expect_err("it is refused");
         assert!(said("nonsense").contains("no request"));
-        assert!(said("[2]").contains("no request"));
+        assert!(said("[3]").contains("no request"));
         assert!(said(r#"{"simdb_admin":3}"#).contains("no request"));
         let other = said(r#"{"simdb_admin":9}"#);
         assert!(

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::str;
 use std::sync::Arc;
@@ -19,6 +18,8 @@ use smallvec::SmallVec;
 use super::call::{Call, Refusal, Word};
 use super::caller::{LONGEST_UNREAD, receive_some};
 use super::outgoing::{Ended, LastAnswer, Outgoing, refusal_of};
+#[cfg(feature = "ingest")]
+use super::overlap::write_overlap;
 use super::reply::{Info, write_document, write_matches};
 use super::resp::{RespVersion, find_request};
 use super::server::{Counted, Sessions, SharedWriter};
@@ -261,16 +262,20 @@ impl<'s> RespSession<'s> {
                     &mut self.outgoing.answers,
                 );
             }
+            #[cfg(feature = "ingest")]
+            Call::Overlap(text, query) => {
+                let sessions = self.sessions;
+                let snapshot = database.snapshot()?;
+                let overlap = snapshot.overlap_with(text, query, |_, _| sessions.flow())?;
+                write_overlap(&overlap, &mut self.outgoing.answers);
+            }
             Call::Get(key) => {
                 let found = database.snapshot()?.get(key)?;
                 write_document(found.as_ref(), &mut self.outgoing.answers);
             }
             Call::Expire(expiry) => {
                 let sessions = self.sessions;
-                let deleted = database.expire(expiry, |_| match sessions.is_closing() {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                })?;
+                let deleted = database.expire(expiry, |_| sessions.flow())?;
                 self.outgoing.answers.integer(deleted.cast_signed());
             }
             Call::Flush => {
@@ -354,8 +359,8 @@ impl<'s> RespSession<'s> {
             }
             _ => {
                 return Err(Refusal::syntax(format!(
-                    "unknown command '{name}': simdb has SIM.ADD, SIM.QUERY, SIM.GET, SIM.DEL, SIM.EXPIRE, SIM.FLUSH \
-                     and SIM.INFO"
+                    "unknown command '{name}': simdb has SIM.ADD, SIM.QUERY, SIM.OVERLAP, SIM.GET, SIM.DEL, \
+                     SIM.EXPIRE, SIM.FLUSH and SIM.INFO"
                 )));
             }
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Read as _};
 use std::net::Shutdown;
+use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -372,6 +373,14 @@ impl Sessions {
         }
         for stream in &clients.streams {
             _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Ends what takes long when the server is closed.
+    pub(super) fn flow(&self) -> ControlFlow<()> {
+        match self.is_closing() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     }
 

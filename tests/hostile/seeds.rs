@@ -107,6 +107,15 @@ const REQUESTS: &[&str] = &[
      $7\r\ndeleted\r\n*0\r\n$8\r\nreplaced\r\n$-1\r\n",
     "*4\r\n$9\r\nSIM.QUERY\r\n$16\r\n00000000000000ff\r\n$7\r\nNEAREST\r\n$2\r\n10\r\n*6\r\n$9\r\nSIM.QUERY\r\n$16\r\n\
      00000000000000ff\r\n$5\r\nLIMIT\r\n$1\r\n1\r\n$7\r\nNEAREST\r\n$2\r\n-1\r\n",
+    "*10\r\n$11\r\nSIM.OVERLAP\r\n$12\r\nA text. More\r\n$4\r\nUNIT\r\n$9\r\nparagraph\r\n$7\r\nWITHOUT\r\n$1\r\nk\r\n\
+     $6\r\nSCOPES\r\n$1\r\n1\r\n$1\r\na\r\n$5\r\nLIMIT\r\n",
+    "*16\r\n$6\r\njudged\r\n:1\r\n$9\r\ntoo_short\r\n:0\r\n$5\r\nfound\r\n:1\r\n$10\r\ncharacters\r\n:9\r\n\
+     $16\r\nfound_characters\r\n:9\r\n$15\r\ntotal_documents\r\n:1\r\n$9\r\ndocuments\r\n*1\r\n*12\r\n$3\r\nkey\r\n$1\r\n\
+     a\r\n$5\r\nunits\r\n:1\r\n$10\r\ncharacters\r\n:9\r\n$5\r\nshare\r\n$1\r\n1\r\n$11\r\nfirst_units\r\n:1\r\n$4\r\n\
+     seen\r\n:7\r\n$5\r\nunits\r\n*1\r\n*10\r\n$5\r\nstart\r\n:0\r\n$3\r\nend\r\n:9\r\n$10\r\ncharacters\r\n:9\r\n$9\r\n\
+     too_short\r\n:0\r\n$5\r\nfirst\r\n*14\r\n$3\r\nkey\r\n$3\r\na#1\r\n$4\r\nseen\r\n:7\r\n$8\r\ndistance\r\n:0\r\n\
+     $10\r\nsimilarity\r\n$1\r\n1\r\n$11\r\ncontainment\r\n$1\r\n1\r\n$11\r\nsketch_bits\r\n*2\r\n:0\r\n:128\r\n$8\r\n\
+     shingles\r\n*2\r\n:9\r\n:9\r\n",
 ];
 
 fn archives() -> Vec<Vec<u8>> {

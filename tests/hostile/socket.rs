@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Weak;
 
+use super::super::overlap::read_overlap;
 use super::super::reply::{Info, read_document, read_matches, read_number, read_verdict};
 use super::super::request::line_of;
 use super::super::resp::{AnswerScan, Value};
@@ -94,6 +95,7 @@ fn read_all(bytes: &[u8]) -> Result<(), String> {
             _ = read_document(&value);
             _ = read_matches(&value, None);
             _ = read_number(&value);
+            _ = read_overlap(&value);
             _ = read_verdict(&value, None);
             begin += length;
         }

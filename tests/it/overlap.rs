@@ -765,6 +765,7 @@ fn bad_records_and_databases_of_whole_documents_are_told() -> TestResult {
 #[cfg(unix)]
 #[test]
 fn a_database_in_use_answers_through_its_socket() -> TestResult {
+    use simdb::{Client, ClientOptions, ErrorKind, OpenOptions};
     let folder = Folder::new()?;
     let database = news(&folder)?;
     let story = folder.file("story.txt", STORY)?;
@@ -792,8 +793,34 @@ fn a_database_in_use_answers_through_its_socket() -> TestResult {
         Ok((lines, json, piped, nothing))
     };
     let alone = ask()?;
-    let served = Database::open(&database, &simdb::OpenOptions::new().serve(true))?;
+    let served = Database::open(&database, &OpenOptions::new().serve(true))?;
     assert_eq!(ask()?, alone);
+
+    let client = Client::connect(&database, &ClientOptions::new())?;
+    let snapshot = served.snapshot()?;
+    let all = OverlapQuery::new();
+    let found = snapshot.overlap(STORY, &all)?;
+    let of_first = found.documents.first().ok_or("something is found")?;
+    let queries = [
+        all.clone().unit(Unit::Paragraph),
+        all.clone().without(&of_first.key[..]).limit(1),
+        all.clone().near(Near::within(64).min_similarity(0.0)),
+        all.clone().near(Near::within(0).since(of_first.seen)),
+        all.clone().near(Near::new().scopes(["no such scope"])),
+        all,
+    ];
+    for query in &queries {
+        for text in ["", "?", STORY] {
+            let told = snapshot.overlap(text, query)?;
+            assert_eq!(client.overlap(text, query)?, told, "{query:?}");
+        }
+    }
+    let refused = client.overlap(STORY, &OverlapQuery::new().near(Near::within(65)));
+    assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Input));
+    let refused = client.overlap(&STORY.repeat(10_000), &OverlapQuery::new());
+    assert!(matches!(refused, Err(Error::TextLength { .. })));
+    client.close()?;
+    drop(snapshot);
     served.close()?;
     Ok(())
 }

@@ -938,6 +938,8 @@ fn what_clients_of_redis_say_by_themselves_is_answered() -> TestResult {
         (&["SIM.FLUSH"], "+OK\r\n"),
         (&["SIM.GET", "nothing"], "$-1\r\n"),
         (&["SIM.EXPIRE", "BEFORE", "7"], ":0\r\n"),
+        (&["SIM.OVERLAP", "A text."], "-INPUT"),
+        (&["SIM.OVERLAP", "A text.", "UNIT", "word"], "-ERR UNIT is"),
         (
             &["sim.query", "00000000000000ff"],
             "*6\r\n$5\r\ntotal\r\n:0\r\n$5\r\nexact\r\n:1\r\n$7\r\nmatches\r\n*0\r\n",

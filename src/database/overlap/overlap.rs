@@ -83,6 +83,22 @@ pub struct OverlapUnit {
 }
 
 impl OverlapUnit {
+    /// One that another process has found.
+    #[cfg(all(unix, feature = "serve"))]
+    pub(crate) fn new(
+        range: Range<usize>,
+        characters: u64,
+        is_too_short: bool,
+        first: Option<FirstMatch>,
+    ) -> Self {
+        Self {
+            range,
+            characters,
+            is_too_short,
+            first: first.map(Arc::new),
+        }
+    }
+
     /// Where it was seen first, or `None` if it stood nowhere else. Of matches that were seen at the same time, it is
     /// the one that was written first.
     pub fn first(&self) -> Option<&FirstMatch> {

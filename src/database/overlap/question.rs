@@ -15,10 +15,10 @@ use crate::text::Unit;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverlapQuery {
-    pub(super) unit: Unit,
-    pub(super) near: Near,
-    pub(super) without: Option<Vec<u8>>,
-    pub(super) limit: usize,
+    pub(crate) unit: Unit,
+    pub(crate) near: Near,
+    pub(crate) without: Option<Vec<u8>>,
+    pub(crate) limit: usize,
 }
 
 impl Default for OverlapQuery {

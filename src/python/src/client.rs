@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use simdb::{ClientOptions, Query};
 
 use crate::batches::{Inserter, Verdicts};
@@ -15,8 +15,9 @@ use crate::content::Content;
 use crate::convert::key_bytes;
 use crate::database::with_judged;
 use crate::documents::{Document, Matches, Verdict};
-use crate::errors::{OrRaise, closed, input_error, refused};
+use crate::errors::{OrRaise, closed, input_error};
 use crate::fingerprinter::Fingerprinter;
+use crate::overlap::overlap_told_by;
 use crate::question::Named;
 use crate::signals::{detached, has_raised};
 use crate::ticket::Ticket;
@@ -333,18 +334,22 @@ impl Client {
             .map_or_else(Matches::none, Matches::of))
     }
 
-    /// Raises Error: only the process that has the database open can tell.
-    #[pyo3(signature = (*_given, **_named))]
-    #[pyo3(text_signature = "($self, *given, **named)")]
-    fn overlap(
+    /// As Database.overlap, with everything that was answered before.
+    #[pyo3(signature = (text=None, **named))]
+    #[pyo3(
+        text_signature = "($self, text=None, *, html=None, unit='sentence', without=None, max_distance=None, \
+                             min_similarity=None, since=None, scopes=None, limit=10)"
+    )]
+    fn overlap<'py>(
         &self,
-        py: Python<'_>,
-        _given: &Bound<'_, PyTuple>,
-        _named: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        let message = "a client cannot ask how much of a text stood elsewhere: call Database.overlap in the process \
-                       that has the database open, or run `simdb overlap`";
-        Err(refused(py, message))
+        py: Python<'py>,
+        text: Option<&Bound<'py, PyAny>>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let connected = self.connected(py)?;
+        overlap_told_by(py, text, named, |text, query| {
+            detached(py, || connected.client.overlap(text, query))
+        })
     }
 
     /// The document of a key, or None.

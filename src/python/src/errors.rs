@@ -62,11 +62,6 @@ pub(crate) fn input_error(py: Python<'_>, message: &str, index: Option<usize>) -
     raised(py, "InputError", (message, index))
 }
 
-/// What is asked for cannot be done as things stand.
-pub(crate) fn refused(py: Python<'_>, message: &str) -> PyErr {
-    raised(py, "Error", (message,))
-}
-
 /// The database, or what else is meant, was closed.
 pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
     raised(py, "ClosedError", (format!("the {what} is closed"),))

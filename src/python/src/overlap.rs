@@ -18,6 +18,20 @@ pub(crate) fn overlap<'py>(
     named: Option<&Bound<'py, PyDict>>,
     snapshot: impl FnOnce() -> simdb::Result<Snapshot> + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
+    overlap_told_by(py, text, named, |text, query| {
+        stoppable(py, |stop| {
+            snapshot()?.overlap_with(text, query, |_, _| stop.flow())
+        })
+    })
+}
+
+/// What `tell` says of how much of a text stood elsewhere.
+pub(crate) fn overlap_told_by<'py>(
+    py: Python<'py>,
+    text: Option<&Bound<'py, PyAny>>,
+    named: Option<&Bound<'py, PyDict>>,
+    tell: impl FnOnce(&str, &OverlapQuery) -> PyResult<simdb::Overlap>,
+) -> PyResult<Bound<'py, PyAny>> {
     let named = Named::new(py, named)?;
     let content = Content::take_one(text, named.dict())?;
     let query = take_query(py, &named)?;
@@ -29,10 +43,7 @@ pub(crate) fn overlap<'py>(
             .or_raise(py)?,
         _ => return Err(PyTypeError::new_err("text or html is wanted")),
     };
-    let overlap = stoppable(py, |stop| {
-        snapshot()?.overlap_with(&text, &query, |_, _| stop.flow())
-    })?;
-    answer(py, &text, &overlap)
+    answer(py, &text, &tell(&text, &query)?)
 }
 
 fn take_query(py: Python<'_>, named: &Named<'_>) -> PyResult<OverlapQuery> {

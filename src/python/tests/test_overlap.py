@@ -81,7 +81,14 @@ def test_what_cannot_be_is_refused(news: simdb.Database, bits: simdb.Database) -
             bits.overlap(RIVER)
 
 
-def test_a_client_says_who_can_tell(tmp_path: Path) -> None:
-    with simdb.open(tmp_path / "d.simdb", serve=True), simdb.connect(tmp_path / "d.simdb") as client:
-        with pytest.raises(simdb.Error, match="Database.overlap"):
-            client.overlap(RIVER)
+def test_a_client_is_told_the_same(news: simdb.Database, tmp_path: Path) -> None:
+    news.close()
+    path = tmp_path / "news.simdb"
+    with simdb.open(path, serve=True) as database, simdb.connect(path) as client:
+        text = f"Nö 🎉! {RIVER} {SCHOOL}\n\n{BRIDGE}"
+        assert client.overlap(text, without="me") == database.overlap(text, without="me")
+        assert client.overlap(html=f"<p>{RIVER}", since=200, scopes=["a"], limit=0, unit="paragraph").found == 1
+        with pytest.raises(simdb.InputError):
+            client.overlap(RIVER, max_distance=65)
+        with pytest.raises(simdb.InputError, match="in parts"):
+            client.overlap("x" * (1 << 20))

@@ -469,8 +469,20 @@ class Client:
         With `nearest` in the place of `limit`, that many documents match, the nearest, however far they are. What the
         database was created with does not hold then, but a `max_distance` or `min_similarity` that is given does.
         """
-    def overlap(self, *given: object, **named: object) -> None:
-        """Raises Error: only the process that has the database open can tell how much of a text stood elsewhere."""
+    def overlap(
+        self,
+        text: str | None = None,
+        *,
+        html: str | bytes | None = None,
+        unit: _Unit = "sentence",
+        without: _Key | None = None,
+        max_distance: int | None = None,
+        min_similarity: float | None = None,
+        since: _Time | None = None,
+        scopes: Iterable[str] | None = None,
+        limit: int = 10,
+    ) -> Overlap:
+        """As Database.overlap, with everything that was answered before. A text has at most 960 KiB."""
     def get(self, key: _Key) -> Document | None:
         """The document of a key, or None."""
     def __contains__(self, key: _Key, /) -> bool: ...

@@ -1,0 +1,295 @@
+//! The call SIM.OVERLAP: how much of a text stood elsewhere, asked and answered.
+
+use super::call::{Arguments, Call, Refusal, near_option, write_near, write_option};
+use super::reply::Fields;
+use super::resp::{Answers, MOST_REQUEST_BYTES, RequestWriter, Value};
+use crate::database::{FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
+use crate::error::{Error, Result};
+use crate::sketch::Similarity;
+use crate::text::Unit;
+
+/// The longest text that is sent (bytes). The rest of a request is for the options.
+const MOST_TEXT_BYTES: usize = MOST_REQUEST_BYTES - (64 << 10);
+
+const UNITS: [(Unit, &str); 3] = [
+    (Unit::Sentence, "sentence"),
+    (Unit::Paragraph, "paragraph"),
+    (Unit::Document, "document"),
+];
+
+/// Reads a request.
+pub(super) fn read_call(rest: &mut Arguments<'_>) -> std::result::Result<Call, Refusal> {
+    let text = rest.text("text")?.to_owned();
+    let mut query = OverlapQuery::new();
+    let mut near = Near::new();
+    while let Some(option) = rest.option() {
+        match option.as_str() {
+            "UNIT" => {
+                let name = rest.text("unit")?;
+                let mut named = UNITS.iter();
+                let found = named.find(|(_, own)| own.eq_ignore_ascii_case(name));
+                let unknown = || Refusal::syntax("UNIT is sentence, paragraph or document");
+                query = query.unit(found.ok_or_else(unknown)?.0);
+            }
+            "WITHOUT" => query = query.without(rest.bytes("key")?),
+            "LIMIT" => query = query.limit(rest.number("limit")?),
+            other => near = near_option(near, other, rest)?,
+        }
+    }
+    Ok(Call::Overlap(text, query.near(near)))
+}
+
+/// A request for how much of a text stood elsewhere.
+///
+/// # Errors
+///
+/// [`Error::TextLength`] for a text longer than a request can be.
+pub(super) fn overlap_request(text: &str, query: &OverlapQuery) -> Result<Vec<u8>> {
+    if text.len() > MOST_TEXT_BYTES {
+        return Err(Error::TextLength {
+            given: text.len(),
+            max: MOST_TEXT_BYTES,
+        });
+    }
+    let OverlapQuery {
+        unit,
+        near,
+        without,
+        limit,
+    } = query;
+    let mut request = RequestWriter::default();
+    write_option(&mut request, "SIM.OVERLAP", text);
+    let mut named = UNITS.iter();
+    let name = named.find(|(own, _)| own == unit);
+    write_option(&mut request, "UNIT", name.expect("every unit has a name").1);
+    if let Some(key) = without {
+        request.text("WITHOUT");
+        request.text(key);
+    }
+    write_option(&mut request, "LIMIT", limit);
+    write_near(&mut request, near);
+    Ok(request.finish())
+}
+
+/// Writes an answer.
+pub(super) fn write_overlap(overlap: &Overlap, answers: &mut Answers) {
+    answers.map(8);
+    let numbers = [
+        ("judged", overlap.judged),
+        ("too_short", overlap.too_short),
+        ("found", overlap.found),
+        ("characters", overlap.characters),
+        ("found_characters", overlap.found_characters),
+        ("total_documents", overlap.total_documents),
+    ];
+    for (name, number) in numbers {
+        answers.text(name);
+        answers.integer(number.cast_signed());
+    }
+    answers.text("documents");
+    answers.array(overlap.documents.len());
+    for document in &overlap.documents {
+        write_document(document, answers);
+    }
+    answers.text("units");
+    answers.array(overlap.units.len());
+    for unit in &overlap.units {
+        write_unit(unit, answers);
+    }
+}
+
+fn write_document(document: &OverlapDocument, answers: &mut Answers) {
+    answers.map(6);
+    answers.text("key");
+    answers.text(&document.key);
+    answers.text("units");
+    answers.integer(document.units.cast_signed());
+    answers.text("characters");
+    answers.integer(document.characters.cast_signed());
+    answers.text("share");
+    answers.decimal(document.share);
+    answers.text("first_units");
+    answers.integer(document.first_units.cast_signed());
+    answers.text("seen");
+    answers.integer(document.seen);
+}
+
+fn write_unit(unit: &OverlapUnit, answers: &mut Answers) {
+    answers.map(5);
+    answers.text("start");
+    answers.integer(unit.range.start as i64);
+    answers.text("end");
+    answers.integer(unit.range.end as i64);
+    answers.text("characters");
+    answers.integer(unit.characters.cast_signed());
+    answers.text("too_short");
+    answers.integer(unit.is_too_short.into());
+    answers.text("first");
+    let Some(first) = unit.first() else {
+        return answers.null();
+    };
+    answers.map(7);
+    answers.text("key");
+    answers.text(&first.key);
+    answers.text("seen");
+    answers.integer(first.seen);
+    answers.text("distance");
+    answers.integer(first.distance.into());
+    let similarity = first.similarity;
+    answers.text("similarity");
+    match similarity {
+        Some(similarity) => answers.decimal(similarity.jaccard()),
+        None => answers.null(),
+    }
+    answers.text("containment");
+    match similarity {
+        Some(similarity) => answers.decimal(similarity.containment()),
+        None => answers.null(),
+    }
+    let parts = similarity.as_ref().map(Similarity::parts);
+    answers.text("sketch_bits");
+    write_pair(parts.map(|(bits, _)| bits), answers);
+    answers.text("shingles");
+    write_pair(parts.map(|(_, shingles)| shingles), answers);
+}
+
+fn write_pair(pair: Option<[u32; 2]>, answers: &mut Answers) {
+    let Some(pair) = pair else {
+        return answers.null();
+    };
+    answers.array(pair.len());
+    for number in pair {
+        answers.integer(number.into());
+    }
+}
+
+/// Reads an answer.
+pub(super) fn read_overlap(value: &Value<'_>) -> std::result::Result<Overlap, String> {
+    let fields = Fields::of(value)?;
+    let mut overlap = Overlap {
+        judged: fields.number("judged")?,
+        too_short: fields.number("too_short")?,
+        found: fields.number("found")?,
+        characters: fields.number("characters")?,
+        found_characters: fields.number("found_characters")?,
+        total_documents: fields.number("total_documents")?,
+        ..Overlap::default()
+    };
+    for document in fields.array("documents")? {
+        overlap
+            .documents
+            .push(read_document(Fields::of(document)?)?);
+    }
+    for unit in fields.array("units")? {
+        overlap.units.push(read_unit(Fields::of(unit)?)?);
+    }
+    Ok(overlap)
+}
+
+fn read_document(fields: Fields<'_>) -> std::result::Result<OverlapDocument, String> {
+    let share = fields.text("share")?.parse().ok();
+    Ok(OverlapDocument {
+        key: fields.bytes("key")?.to_vec(),
+        units: fields.number("units")?,
+        characters: fields.number("characters")?,
+        share: share.ok_or("'share' is no number")?,
+        first_units: fields.number("first_units")?,
+        seen: fields.number("seen")?,
+    })
+}
+
+fn read_unit(fields: Fields<'_>) -> std::result::Result<OverlapUnit, String> {
+    let first = fields.optional("first", |fields, name| {
+        read_first(Fields::of(fields.value(name)?)?)
+    })?;
+    let range = fields.number("start")?..fields.number("end")?;
+    let is_too_short = fields.number::<i64>("too_short")? != 0;
+    let characters = fields.number("characters")?;
+    Ok(OverlapUnit::new(range, characters, is_too_short, first))
+}
+
+fn read_first(fields: Fields<'_>) -> std::result::Result<FirstMatch, String> {
+    let similarity = fields.optional("sketch_bits", |fields, name| {
+        let parts = (read_pair(fields, name)?, read_pair(fields, "shingles")?);
+        Similarity::of_parts(parts).ok_or_else(|| "no sketches are as similar".to_owned())
+    })?;
+    Ok(FirstMatch {
+        key: fields.bytes("key")?.to_vec(),
+        seen: fields.number("seen")?,
+        distance: fields.number("distance")?,
+        similarity,
+    })
+}
+
+fn read_pair(fields: Fields<'_>, name: &str) -> std::result::Result<[u32; 2], String> {
+    let wrong = || format!("'{name}' is no pair of numbers");
+    let [Value::Integer(first), Value::Integer(second)] = fields.array(name)? else {
+        return Err(wrong());
+    };
+    match (u32::try_from(*first), u32::try_from(*second)) {
+        (Ok(first), Ok(second)) => Ok([first, second]),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sketch::Sketch;
+
+    /// An answer with everything that can be in one.
+    fn whole() -> Result<Overlap> {
+        let sketch = Sketch::new(&[3; 32], 70)?;
+        let first = |similarity| FirstMatch {
+            key: b"\xff\r\n#7".to_vec(),
+            seen: -1,
+            distance: 3,
+            similarity,
+        };
+        let similarity = sketch.similarity(&Sketch::new(&[1; 32], 80)?)?;
+        let mut overlap = Overlap {
+            judged: 2,
+            too_short: 1,
+            found: 2,
+            characters: 3,
+            found_characters: 1,
+            total_documents: 9,
+            ..Overlap::default()
+        };
+        overlap.documents.push(OverlapDocument {
+            key: b"\xff\r\n".to_vec(),
+            units: 2,
+            characters: 1,
+            share: 1.0 / 3.0,
+            first_units: 1,
+            seen: i64::MIN,
+        });
+        overlap.units = vec![
+            OverlapUnit::new(0..7, 7, true, None),
+            OverlapUnit::new(9..20, 10, false, Some(first(Some(similarity)))),
+            OverlapUnit::new(20..22, 1, false, Some(first(None))),
+        ];
+        Ok(overlap)
+    }
+
+    #[test]
+    fn an_overlap_is_read_as_it_was_written() -> std::result::Result<(), Box<dyn std::error::Error>>
+    {
+        for overlap in [Overlap::default(), whole()?] {
+            let mut answers = Answers::new();
+            write_overlap(&overlap, &mut answers);
+            let bytes = std::mem::take(answers.bytes());
+            assert_eq!(read_overlap(&Value::parse(&bytes)?)?, overlap);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_text_that_no_request_can_hold_is_refused_before_it_is_sent() {
+        let query = OverlapQuery::new().without(vec![b'k'; 1024]);
+        let request = |bytes| overlap_request(&"x".repeat(bytes), &query);
+        assert!(request(MOST_TEXT_BYTES).is_ok_and(|it| it.len() < MOST_REQUEST_BYTES));
+        let refused = request(MOST_TEXT_BYTES + 1);
+        assert!(matches!(refused, Err(Error::TextLength { given, max }) if given == max + 1));
+    }
+}
