@@ -205,7 +205,7 @@ mod tests {
         assert!(said(r#"{"simdb_admin":3}"#).contains("no request"));
         let other = said(r#"{"simdb_admin":9}"#);
         assert!(
-            other.contains("version 9") && other.contains("version 2"),
+            other.contains("version 9") && other.contains("version 3"),
             "{other}"
         );
     }

@@ -66,7 +66,7 @@ fn assert_refused(answer: &[u8]) {
                 Frame::Exit(2)
             ] | [
                 Frame::SimdbAdmin(VERSION),
-                Frame::Begun(true),
+                Frame::Begun(false),
                 Frame::Message(_),
                 Frame::Exit(2)
             ]
