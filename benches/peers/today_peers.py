@@ -126,8 +126,7 @@ class Simdb(Peer):
         return {int(match.key) for match in self.database.query(text, limit=ANSWERS)}
 
     def delete(self, numbers):
-        for number in numbers:
-            self.database.delete(str(number))
+        self.database.delete_many(map(str, numbers))
 
     def stored(self, documents):
         numbers = [number for number, _ in documents if str(number) in self.database]

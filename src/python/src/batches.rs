@@ -17,7 +17,37 @@ use crate::database::Database;
 use crate::documents::{Document, Verdict};
 use crate::errors::{exception, input_error};
 use crate::fingerprinter::{judge_all, of_judged};
-use crate::signals::look;
+use crate::signals::{Stop, look};
+
+/// The most deletions that wait for a commit.
+const MOST_DELETIONS: usize = 10_000;
+
+/// Submits the deletion of each key, and counts the documents that were there. What is submitted when it stops is
+/// done.
+pub(crate) fn delete_many<T>(
+    keys: Vec<Vec<u8>>,
+    stop: &Stop,
+    submit: impl Fn(Vec<u8>) -> simdb::Result<T>,
+    wait: impl Fn(T) -> simdb::Result<Option<simdb::Document>>,
+) -> simdb::Result<u64> {
+    let mut tickets = VecDeque::new();
+    let mut deleted = 0;
+    for key in keys {
+        if stop.flow().is_break() {
+            return Err(simdb::Error::Interrupted);
+        }
+        if tickets.len() == MOST_DELETIONS
+            && let Some(first) = tickets.pop_front()
+        {
+            deleted += u64::from(wait(first)?.is_some());
+        }
+        tickets.push_back(submit(key)?);
+    }
+    for ticket in tickets {
+        deleted += u64::from(wait(ticket)?.is_some());
+    }
+    Ok(deleted)
+}
 
 /// The verdicts on many documents, in their order.
 #[pyclass(module = "simdb._simdb", frozen, name = "_Verdicts")]

@@ -10,16 +10,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use simdb::{ClientOptions, Query};
 
-use crate::batches::{Inserter, Verdicts};
+use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
-use crate::convert::key_bytes;
+use crate::convert::{bytes_of_keys, key_bytes};
 use crate::database::with_judged;
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, closed, input_error};
 use crate::fingerprinter::Fingerprinter;
 use crate::overlap::overlap_told_by;
 use crate::question::Named;
-use crate::signals::{detached, has_raised};
+use crate::signals::{Stop, detached, has_raised};
 use crate::ticket::Ticket;
 
 /// A connection to the process that serves a database. Any thread may use it. It can be pickled, and outlives a fork:
@@ -370,6 +370,17 @@ impl Client {
         let connected = self.connected(py)?;
         let deleted = detached(py, || connected.client.delete(key))?;
         Ok(deleted.map(Document::of))
+    }
+
+    /// Removes the documents of many keys, and gives how many there were. They share commits. Ctrl-C stops it, and what
+    /// was removed before is gone.
+    fn delete_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let keys = bytes_of_keys(keys)?;
+        let client = &self.connected(py)?.client;
+        let submit = |key| client.submit_delete(key);
+        detached(py, || {
+            delete_many(keys, &Stop::default(), submit, simdb::ClientTicket::wait)
+        })
     }
 
     /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either

@@ -28,6 +28,14 @@ pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Err(wrong_type("a key is a str or bytes", key))
 }
 
+/// The bytes of many keys. A single key is refused: its characters would be keys.
+pub(crate) fn bytes_of_keys(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
+        return Err(wrong_type("keys are a list of str or bytes", keys));
+    }
+    keys.try_iter()?.map(|key| key_bytes(&key?)).collect()
+}
+
 /// The text of a key, the opposite of [`key_bytes`].
 pub(crate) fn key_text<'py>(py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
     if let Ok(text) = std::str::from_utf8(key) {

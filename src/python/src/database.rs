@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use simdb::{Cache, CreateOptions, ErrorKind, Query, Writer, WriterOptions};
 
-use crate::batches::{Inserter, Verdicts};
+use crate::batches::{Inserter, Verdicts, delete_many};
 use crate::content::Content;
-use crate::convert::key_bytes;
+use crate::convert::{bytes_of_keys, key_bytes};
 use crate::documents::{Document, Matches, Verdict};
 use crate::errors::{OrRaise, exception, input_error};
 use crate::fingerprinter::{Fingerprinter, of_judged, sketch_size};
@@ -394,6 +394,21 @@ impl Database {
         let key = key_bytes(key)?;
         let deleted = detached(py, || self.writer()?.submit_delete(key)?.wait())?;
         Ok(deleted.map(Document::of))
+    }
+
+    /// Removes the documents of many keys, and gives how many there were. They share commits. Ctrl-C stops it, and what
+    /// was removed before is gone.
+    fn delete_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let keys = bytes_of_keys(keys)?;
+        stoppable(py, |stop| {
+            let writer = self.writer()?;
+            delete_many(
+                keys,
+                stop,
+                |key| writer.submit_delete(key),
+                simdb::Ticket::wait,
+            )
+        })
     }
 
     /// Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without either

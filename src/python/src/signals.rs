@@ -29,7 +29,7 @@ pub(crate) fn stoppable<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> simdb::Result<T> + Send,
 ) -> PyResult<T> {
-    let stop = Stop(AtomicBool::new(false));
+    let stop = Stop::default();
     let stop = &stop;
     py.detach(|| {
         thread::scope(|scope| {
@@ -85,6 +85,7 @@ pub(crate) fn look() -> PyResult<()> {
 }
 
 /// Whether work is to stop.
+#[derive(Default)]
 pub(crate) struct Stop(AtomicBool);
 
 impl Stop {

@@ -273,6 +273,20 @@ def test_up_to_some_of_a_group_are_kept(db: simdb.Database) -> None:
         db.insert_if_new("b", FOX, keep=-1)
 
 
+def test_many_are_deleted_and_counted(bits: simdb.Database) -> None:
+    for number in range(30):
+        bits.insert_if_new(f"k{number}", fingerprint=number << 40, on_match="link")
+    assert bits.delete_many([]) == 0
+    assert bits.delete_many(f"k{number}" for number in range(20)) == 20
+    assert bits.delete_many(["k19", b"k20", "k20", "k21"]) == 2
+    assert len(bits) == 8 and "k22" in bits
+    for keys in ["k25", b"k25", [25]]:
+        with pytest.raises(TypeError):
+            bits.delete_many(keys)  # type: ignore[arg-type]
+    with pytest.raises(simdb.InputError):
+        bits.delete_many(["k25", ""])
+
+
 def test_delete_gives_what_was_there(db: simdb.Database) -> None:
     db.insert_if_new("a", FOX)
     deleted = db.delete("a")

@@ -120,6 +120,7 @@ def test_a_client_has_the_calls_of_a_database(client: simdb.Client, path: Path) 
     assert client.delete("e") is not None
     deleted = client.delete("c")
     assert deleted is not None and deleted.key == "c" and client.delete("c") is None
+    assert client.delete_many(["c", "e", "nothing"]) == 0
     assert client.expire(before=6) == 1
     with pytest.raises(TypeError):
         client.expire()

@@ -284,6 +284,9 @@ class Database:
         """A database is there, also if it is empty."""
     def delete(self, key: _Key) -> Document | None:
         """Removes the document of a key and gives it, or None if there was none."""
+    def delete_many(self, keys: Iterable[_Key]) -> int:
+        """Removes the documents of many keys, and gives how many there were. They share commits. Ctrl-C stops it, and
+        what was removed before is gone."""
     def expire(self, *, before: _Time | None = None, scopes: Iterable[str] | None = None) -> int:
         """Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without
         either it raises TypeError, so that nobody removes everything by a slip. Ctrl-C stops it between two steps."""
@@ -488,6 +491,9 @@ class Client:
     def __contains__(self, key: _Key, /) -> bool: ...
     def delete(self, key: _Key) -> Document | None:
         """Removes the document of a key and gives it, or None if there was none."""
+    def delete_many(self, keys: Iterable[_Key]) -> int:
+        """Removes the documents of many keys, and gives how many there were. They share commits. Ctrl-C stops it, and
+        what was removed before is gone."""
     def expire(self, *, before: _Time | None = None, scopes: Iterable[str] | None = None) -> int:
         """Removes the documents that were seen before a time, of some scopes, or both; gives their number. Without
         either it raises TypeError, so that nobody removes everything by a slip."""
