@@ -174,9 +174,9 @@ impl DatabaseVerb {
     }
 }
 
-/// How often a database in use is tried if nobody answers for it. Its process may just be opening or closing it.
+/// How long a database in use is tried if nobody answers for it. Its process may just be opening or closing it.
 #[cfg(unix)]
-const TRIES: usize = 5;
+const OPENS_WITHIN: Duration = Duration::from_secs(1);
 /// The time between two tries.
 #[cfg(unix)]
 const PAUSE: Duration = Duration::from_millis(40);
@@ -201,7 +201,9 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
         return Ok(answer);
     }
     #[cfg(unix)]
-    let (begun, mut unanswered) = (Instant::now(), 0);
+    let begun = Instant::now();
+    #[cfg(unix)]
+    let mut answered = begun;
     loop {
         match verb.opening().open(&database.path) {
             Ok(opened) => return verb.run(&opened, output),
@@ -211,12 +213,12 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
                     Some(remote) => match remote.ask(&verb.inputs(), output.console())? {
                         Some(answer) => return Ok(answer),
                         None if begun.elapsed() >= CLOSES_WITHIN => return Err(remote.too_late()),
-                        None => unanswered = 0,
+                        None => answered = Instant::now(),
                     },
-                    None => unanswered += 1,
-                }
-                if unanswered == TRIES {
-                    return Err(nobody_answers(&busy));
+                    None if answered.elapsed() >= OPENS_WITHIN => {
+                        return Err(nobody_answers(&busy));
+                    }
+                    None => {}
                 }
                 thread::sleep(PAUSE);
             }

@@ -851,7 +851,8 @@ fn a_command_that_comes_too_late_opens_the_database_or_asks_the_next() -> TestRe
                 if let Ok(database) = Database::open(&path, &OpenOptions::new()) {
                     let server = database.serve().expect("nobody else serves it");
                     opened += 1;
-                    thread::sleep(Duration::from_millis(opened % 8));
+                    // It mostly answers, also on a busy machine.
+                    thread::sleep(Duration::from_millis(20 + opened % 8));
                     server.close_when_answered();
                 }
             }
@@ -879,7 +880,7 @@ fn a_command_that_comes_too_late_opens_the_database_or_asks_the_next() -> TestRe
         commands.unwrap_or_else(|panic| resume_unwind(panic))?;
         Ok(opened)
     })?;
-    assert!(opened > 100, "{opened}");
+    assert!(opened > 20, "{opened}");
     Ok(())
 }
 
