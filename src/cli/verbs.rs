@@ -220,6 +220,9 @@ pub(super) fn run(verb: &dyn Verb, output: &mut Output) -> CommandResult {
                     }
                     None => {}
                 }
+                if output.console().is_ended() {
+                    return Err(Error::Interrupted.into());
+                }
                 thread::sleep(PAUSE);
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The call SIM.OVERLAP: how much of a text stood elsewhere, asked and answered.
 
 use super::call::{Arguments, Call, Refusal, near_option, write_near, write_option};
-use super::reply::Fields;
+use super::reply::{Fields, write_similarity};
 use super::resp::{Answers, MOST_REQUEST_BYTES, RequestWriter, Value};
 use crate::database::{FirstMatch, Near, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
 use crate::error::{Error, Result};
@@ -136,16 +136,7 @@ fn write_unit(unit: &OverlapUnit, answers: &mut Answers) {
     answers.text("distance");
     answers.integer(first.distance.into());
     let similarity = first.similarity;
-    answers.text("similarity");
-    match similarity {
-        Some(similarity) => answers.decimal(similarity.jaccard()),
-        None => answers.null(),
-    }
-    answers.text("containment");
-    match similarity {
-        Some(similarity) => answers.decimal(similarity.containment()),
-        None => answers.null(),
-    }
+    write_similarity(similarity, answers);
     let parts = similarity.as_ref().map(Similarity::parts);
     answers.text("sketch_bits");
     write_pair(parts.map(|(bits, _)| bits), answers);

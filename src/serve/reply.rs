@@ -8,7 +8,7 @@ use super::resp::{Answers, Value};
 use crate::database::{Change, Match, Matches, Verdict};
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::sketch::{Sketch, SketchSize};
+use crate::sketch::{Similarity, Sketch, SketchSize};
 use crate::store::Settings;
 use crate::text::Scheme;
 
@@ -150,17 +150,22 @@ fn write_match_fields(matches: &Matches, answers: &mut Answers) {
         answers.map(3 + DOCUMENT_FIELDS);
         answers.text("distance");
         answers.integer(found.distance.into());
-        answers.text("similarity");
-        match found.similarity {
-            Some(similarity) => answers.decimal(similarity.jaccard()),
-            None => answers.null(),
-        }
-        answers.text("containment");
-        match found.similarity {
-            Some(similarity) => answers.decimal(similarity.containment()),
-            None => answers.null(),
-        }
+        write_similarity(found.similarity, answers);
         write_fields(&found.document, answers);
+    }
+}
+
+/// Writes two fields.
+pub(super) fn write_similarity(similarity: Option<Similarity>, answers: &mut Answers) {
+    answers.text("similarity");
+    match similarity {
+        Some(similarity) => answers.decimal(similarity.jaccard()),
+        None => answers.null(),
+    }
+    answers.text("containment");
+    match similarity {
+        Some(similarity) => answers.decimal(similarity.containment()),
+        None => answers.null(),
     }
 }
 

@@ -1,5 +1,5 @@
 //! What a client and the process that has a database open say to each other: one request, a line of JSON, and its
-//! answers, JSON Lines. docs/format.md describes it.
+//! answers, JSON Lines. docs/protocol.md describes it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

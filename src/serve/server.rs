@@ -532,8 +532,9 @@ impl Session {
             return Err("the directory of the request is no absolute path".to_owned());
         }
         let store = self.sessions.open_database(request.file)?;
-        // Who does not hear it hears the end.
-        _ = caller.send(&Frame::Begun(true));
+        // Who does not hear it asks again, so then it is not begun.
+        let told = caller.send(&Frame::Begun(true));
+        told.map_err(|_| CLOSES.to_owned())?;
         (self.sessions.run)(&request, &Database::of_store(store), caller)
     }
 
