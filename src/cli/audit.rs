@@ -393,16 +393,8 @@ fn pair_object(pair: &KeptPair) -> Value {
 }
 
 fn fault_object(fault: &AuditFault) -> Value {
-    let kind = match fault.kind {
-        FaultKind::NoRecord => "no_record",
-        FaultKind::NoSurvivor => "no_survivor",
-        FaultKind::NotNear => "not_near",
-        FaultKind::NotAsTold => "not_as_told",
-        FaultKind::SurvivorNotKept => "survivor_not_kept",
-        FaultKind::ListedTwice => "listed_twice",
-    };
     let mut object = record_object(&fault.told.record);
-    object.insert("fault".to_owned(), kind.into());
+    object.insert("fault".to_owned(), fault.kind.name().into());
     object.insert("list_line".to_owned(), fault.line.into());
     let survivor = record_object(&fault.told.survivor);
     object.insert("survivor".to_owned(), Value::Object(survivor));

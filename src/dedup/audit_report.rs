@@ -104,6 +104,20 @@ pub enum FaultKind {
     ListedTwice,
 }
 
+impl FaultKind {
+    /// The name of the kind, as `simdb audit --json` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoRecord => "no_record",
+            Self::NoSurvivor => "no_survivor",
+            Self::NotNear => "not_near",
+            Self::NotAsTold => "not_as_told",
+            Self::SurvivorNotKept => "survivor_not_kept",
+            Self::ListedTwice => "listed_twice",
+        }
+    }
+}
+
 /// What came of all records of the inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -68,7 +68,30 @@ pub(crate) enum Cut {
     Archive,
 }
 
+/// The formats, and their names.
+const NAMES: [(&str, InputFormat); 7] = [
+    ("auto", InputFormat::Auto),
+    ("jsonl", InputFormat::Jsonl),
+    ("tsv", InputFormat::Tsv),
+    ("text", InputFormat::Text),
+    ("lines", InputFormat::Lines),
+    ("fingerprints", InputFormat::Fingerprints),
+    ("warc", InputFormat::Warc),
+];
+
 impl InputFormat {
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        let named = NAMES.iter().find(|(_, format)| *format == self);
+        named.expect("each format has a name").0
+    }
+
+    /// The format of a name, such as `jsonl`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let named = NAMES.iter().find(|(known, _)| *known == name);
+        named.map(|(_, format)| *format)
+    }
+
     /// How an input of this format is cut. Of an input whose format is not known yet, nothing is cut.
     pub(crate) fn cut(self) -> Cut {
         match self {

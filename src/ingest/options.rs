@@ -161,18 +161,9 @@ impl ReadOptions {
 
     /// The options that a caller sets, as a list whose order stays as it is. A new one comes at its end.
     pub(crate) fn to_json(&self) -> serde_json::Value {
-        let format = match self.format {
-            InputFormat::Auto => "auto",
-            InputFormat::Jsonl => "jsonl",
-            InputFormat::Tsv => "tsv",
-            InputFormat::Text => "text",
-            InputFormat::Lines => "lines",
-            InputFormat::Fingerprints => "fingerprints",
-            InputFormat::Warc => "warc",
-        };
         let directory = self.directory.as_ref();
         serde_json::json!([
-            format,
+            self.format.name(),
             self.max_record_bytes,
             self.key_field,
             self.html_field,

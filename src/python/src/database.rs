@@ -523,7 +523,7 @@ impl Database {
     ) -> PyResult<u64> {
         let named = Named::new(py, named)?;
         named.put("max_distance", max_distance)?;
-        let clustering = named.take_clustering()?;
+        let clustering = named.take_clustering(named.take_near()?)?;
         named.end("delete_duplicates")?;
         stoppable(py, |stop| {
             let database = &self.handles().database;

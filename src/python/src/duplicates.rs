@@ -16,7 +16,7 @@ use crate::signals::stoppable;
 /// For each text, the index of the one before it that it nearly repeats and that stays, or None if it stays itself.
 ///
 /// Each is compared with all, exactly. Of texts that are too short to judge, only equal ones are duplicates. It needs
-/// no database; for corpora that do not fit in memory use `simdb dedup`, or a database.
+/// no database; for corpora that do not fit in memory use `dedup`, or a database.
 #[pyfunction]
 #[pyo3(signature = (texts, **named))]
 #[pyo3(text_signature = "(texts, *, max_distance=10, min_similarity=0.7)")]

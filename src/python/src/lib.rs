@@ -8,6 +8,7 @@ mod client;
 mod columns;
 mod content;
 mod convert;
+mod corpus;
 mod database;
 mod documents;
 mod duplicates;
@@ -35,6 +36,8 @@ mod _simdb {
     use super::batches::Verdicts;
     #[pymodule_export]
     use super::client::{_connect, Client};
+    #[pymodule_export]
+    use super::corpus::{audit, dedup};
     #[pymodule_export]
     use super::database::{Database, open};
     #[pymodule_export]

@@ -87,7 +87,8 @@ impl<'py> Named<'py> {
         Ok(document)
     }
 
-    pub(crate) fn take_near(&self) -> PyResult<Near> {
+    /// How near documents have to be, of any time and scope.
+    pub(crate) fn take_bounds(&self) -> PyResult<Near> {
         let mut near = Near::new();
         if let Some(max_distance) = self.take_as("max_distance")? {
             near = near.max_distance(max_distance);
@@ -95,6 +96,11 @@ impl<'py> Named<'py> {
         if let Some(min_similarity) = self.take_as("min_similarity")? {
             near = near.min_similarity(min_similarity);
         }
+        Ok(near)
+    }
+
+    pub(crate) fn take_near(&self) -> PyResult<Near> {
+        let mut near = self.take_bounds()?;
         if let Some(since) = self.take("since")? {
             near = near.since(convert::seconds(&since)?);
         }
@@ -181,8 +187,9 @@ impl<'py> Named<'py> {
         })
     }
 
-    pub(crate) fn take_clustering(&self) -> PyResult<Clustering> {
-        let mut clustering = Clustering::new().near(self.take_near()?);
+    /// Which of the documents that are `near` survive.
+    pub(crate) fn take_clustering(&self, near: Near) -> PyResult<Clustering> {
+        let mut clustering = Clustering::new().near(near);
         if let Some(order) = self.take_as::<Vec<String>>("survivor")? {
             let mut survivors = Vec::with_capacity(order.len());
             for name in order {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -41,7 +42,9 @@ pub(crate) fn stoppable<T: Send>(
             });
             let worker = worker.map_err(|error| Python::attach(|_| PyErr::from(error)))?;
             while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
-                stop.0.store(has_raised(), Ordering::Relaxed);
+                if has_raised() {
+                    stop.set();
+                }
             }
             let done = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
             match take_raised() {
@@ -85,13 +88,21 @@ pub(crate) fn look() -> PyResult<()> {
 }
 
 /// Whether work is to stop.
-#[derive(Default)]
-pub(crate) struct Stop(AtomicBool);
+#[derive(Clone, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// What a function that is told of progress returns.
     pub(crate) fn flow(&self) -> ControlFlow<()> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.is_set() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }

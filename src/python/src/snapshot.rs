@@ -222,7 +222,7 @@ impl Snapshot {
         let snapshot = self.here(py)?;
         let named = Named::new(py, named)?;
         named.put("max_distance", max_distance)?;
-        let clustering = named.take_clustering()?;
+        let clustering = named.take_clustering(named.take_near()?)?;
         named.end("clusters")?;
         Ok(Clusters(Events::new(snapshot.each_cluster(&clustering))))
     }

@@ -15,6 +15,7 @@ from ._errors import (
     StorageError,
 )
 from ._client import connect
+from ._corpus import AuditFault, AuditInputs, AuditReport, DedupTotals, KeptPair, ListedRecord
 from ._overlap import FirstMatch, Overlap, OverlapDocument, OverlapUnit
 from ._simdb import (
     Client,
@@ -29,18 +30,24 @@ from ._simdb import (
     Ticket,
     Verdict,
     __version__,
+    audit,
+    dedup,
     distance,
     duplicates,
     open,
 )
 
 __all__ = [
+    "AuditFault",
+    "AuditInputs",
+    "AuditReport",
     "BusyError",
     "Client",
     "ClosedError",
     "Cluster",
     "DamagedError",
     "Database",
+    "DedupTotals",
     "Document",
     "Error",
     "ExistsError",
@@ -48,6 +55,8 @@ __all__ = [
     "FirstMatch",
     "ForkedError",
     "InputError",
+    "KeptPair",
+    "ListedRecord",
     "Match",
     "Matches",
     "NotFoundError",
@@ -63,7 +72,9 @@ __all__ = [
     "Ticket",
     "Verdict",
     "__version__",
+    "audit",
     "connect",
+    "dedup",
     "distance",
     "duplicates",
     "open",

@@ -20,11 +20,16 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, SupportsIndex, TypeAlias, final, overload
 
 __all__ = [
+    "AuditFault",
+    "AuditInputs",
+    "AuditReport",
     "BusyError",
+    "Client",
     "ClosedError",
     "Cluster",
     "DamagedError",
     "Database",
+    "DedupTotals",
     "Document",
     "Error",
     "ExistsError",
@@ -32,9 +37,12 @@ __all__ = [
     "FirstMatch",
     "ForkedError",
     "InputError",
+    "KeptPair",
+    "ListedRecord",
     "Match",
     "Matches",
     "NotFoundError",
+    "NotServedError",
     "OutcomeUnknownError",
     "Overlap",
     "OverlapDocument",
@@ -46,6 +54,9 @@ __all__ = [
     "Ticket",
     "Verdict",
     "__version__",
+    "audit",
+    "connect",
+    "dedup",
     "distance",
     "duplicates",
     "open",
@@ -59,6 +70,13 @@ _Path: TypeAlias = str | PathLike[str]
 _OnMatch: TypeAlias = Literal["skip", "link", "replace"]
 _Change: TypeAlias = Literal["inserted", "replaced", "skipped"]
 _Survivor: TypeAlias = Literal["rank", "earliest", "latest", "longest", "shortest_key"]
+_Paths: TypeAlias = _Path | Iterable[_Path]
+_Format: TypeAlias = Literal["auto", "jsonl", "tsv", "text", "lines", "fingerprints", "warc"]
+_Step: TypeAlias = Literal["reading", "comparing", "writing", "storing"]
+_Verdict: TypeAlias = Literal["proven", "refuted", "open"]
+_Fault: TypeAlias = Literal[
+    "no_record", "no_survivor", "not_near", "not_as_told", "survivor_not_kept", "listed_twice"
+]
 _Unit: TypeAlias = Literal["sentence", "paragraph"]
 _Features: TypeAlias = Iterable[tuple[str | bytes, float]]
 
@@ -855,8 +873,174 @@ def duplicates(
     """For each text, the index of the one before it that it nearly repeats and that stays, or None if it stays itself.
 
     Each is compared with all, exactly. Of texts that are too short to judge, only equal ones are duplicates. It needs
-    no database; for corpora that do not fit in memory use `simdb dedup`, or a database.
+    no database; for corpora that do not fit in memory use `dedup`, or a database.
     """
+
+def dedup(
+    inputs: _Paths,
+    output: _Path,
+    *,
+    removed: _Path | None = None,
+    annotate: bool = False,
+    drop_unjudged: bool = False,
+    database: _Path | None = None,
+    again: bool = False,
+    max_distance: int | None = None,
+    min_similarity: float | None = None,
+    survivor: Sequence[_Survivor] | None = None,
+    connected: bool = False,
+    scheme: str | None = None,
+    sketch_bytes: Literal[0, 16, 32] | None = None,
+    format: _Format = "auto",
+    key_field: str | None = None,
+    text_field: str | None = None,
+    html_field: str | None = None,
+    ignore_fields: str | Iterable[str] = (),
+    glob: str | Iterable[str] = (),
+    max_record_bytes: int | None = None,
+    progress: Callable[[_Step, int, int], object] | None = None,
+) -> DedupTotals:
+    """Cleans a corpus, as `simdb dedup` does: copies the records of files and directories that are no near-duplicates
+    of others, byte for byte. What the texts hold need not fit in memory.
+
+    Inputs are JSON Lines, web archives (WARC), tab-separated or plain files, also packed with gzip or zstd. With
+    several inputs and a directory as `output`, each file gets one of its name. `removed` is a file for a line of JSON
+    for each removed record and its survivor, which `audit` reads. With `annotate`, each record of JSON Lines stays and
+    gets fields: `dedup_group`, `dedup_size`, `dedup_survives`, `dedup_survivor`, `dedup_distance`, `dedup_similarity`.
+    With `database`, what is near to one of its documents is removed too, and the rest is stored in it at the end; it
+    is created if it does not exist. It must not be open elsewhere. `glob` says which files of directories are read.
+    `progress` is called up to ten times a second with a step, what is done and what there is to do of it.
+
+    The output has its name only when it is whole. A run that was stopped, by Ctrl-C or a kill, goes on with the same
+    call. Raises ExistsError or InputError if the output is there already, or no input can be read. Parquet files need
+    the program `simdb`.
+    """
+
+def audit(
+    clean: _Paths,
+    removed: _Path,
+    *,
+    inputs: _Paths | None = None,
+    inputs_in: _Path | None = None,
+    database: _Path | None = None,
+    max_distance: int | None = None,
+    min_similarity: float | None = None,
+    scheme: str | None = None,
+    sketch_bytes: Literal[0, 16, 32] | None = None,
+    format: _Format = "auto",
+    key_field: str | None = None,
+    text_field: str | None = None,
+    html_field: str | None = None,
+    ignore_fields: str | Iterable[str] = (),
+    glob: str | Iterable[str] = (),
+    max_record_bytes: int | None = None,
+    progress: Callable[[_Step, int, int], object] | None = None,
+) -> AuditReport:
+    """Proves that a corpus was cleaned as the list `removed` says, as `simdb audit` does: no two of its records are
+    near, and each removed record is near to the survivor that it names.
+
+    All pairs are found by the exact search, and each removed record and its survivor are compared anew. Without
+    `inputs` only those that the list names are read; with all of them, no record can be lost. `inputs_in` is where
+    relative paths of inputs begin. How near and how files are read has to be as in the cleaning. Counter-examples are
+    no error: `verdict` says "refuted". It takes as long as the cleaning.
+    """
+
+class DedupTotals(NamedTuple):
+    """What came of a cleaning."""
+
+    records: int
+    kept: int
+    removed: int
+    """With `annotate`, the records that do not survive."""
+    removed_as_equal: int
+    """Those with the same fingerprint or text as their survivor."""
+    removed_as_known: int
+    """Those whose survivor is a document of the database."""
+    too_short: int
+    """They are removed only if their texts are the same."""
+    rejected: int
+    """They could not be judged, such as lines that are no JSON. They are kept, or dropped if that is asked for."""
+    dropped_unjudged: int
+    annotated: int
+    failed_inputs: int
+    """They could not be read to their ends. Nothing of them is in the output."""
+    seconds: float
+    rejections: tuple[str, ...]
+    """What is wrong with the first ten rejected records that this call has met."""
+    failures: tuple[str, ...]
+    """What is wrong with the first ten inputs that this call could not read."""
+
+class AuditReport(NamedTuple):
+    """What an audit has found."""
+
+    verdict: _Verdict
+    """"open": there is no counter-example, but some survivors are documents of a database that was not given."""
+    scheme: str
+    sketch_bytes: int
+    max_distance: int
+    min_similarity: float | None
+    kept: int
+    kept_too_short: int
+    kept_unjudged: int
+    near_pairs: int
+    """The pairs of kept records that are near."""
+    near: tuple[KeptPair, ...]
+    """The first ten of them."""
+    removed: int
+    unchecked: int
+    """The removed records whose survivors could not be looked at."""
+    greatest_distance: int
+    """That of a removed record and its survivor."""
+    least_similarity: float | None
+    faults: int
+    """The removed records of which something is not as the list says."""
+    faulty: tuple[AuditFault, ...]
+    """The first ten of each kind."""
+    inputs: AuditInputs | None
+    """What came of all records of the inputs, if these were given."""
+    seconds: float
+
+class ListedRecord(NamedTuple):
+    """Where a record is, and what it is called. Without an input it is a document of a database."""
+
+    input: str | None
+    number: int | None
+    """Its line, or its number in the input, from 1."""
+    key: str | None
+
+class KeptPair(NamedTuple):
+    """Two kept records that are near."""
+
+    a: ListedRecord
+    b: ListedRecord
+    distance: int
+    similarity: float | None
+
+class AuditFault(NamedTuple):
+    """A removed record of which something is not as the list says."""
+
+    kind: _Fault
+    line: int
+    """That of the list."""
+    record: ListedRecord
+    survivor: ListedRecord
+    listed_distance: int
+    listed_similarity: float | None
+    distance: int | None
+    """What was found. None: the two cannot be compared."""
+    similarity: float | None
+
+class AuditInputs(NamedTuple):
+    """What came of all records of the inputs."""
+
+    records: int
+    unjudged: int
+    lost: int
+    """Those that are neither kept nor listed."""
+    lost_records: tuple[ListedRecord, ...]
+    foreign: int
+    """The kept records that are in no input, or were removed."""
+    foreign_records: tuple[ListedRecord, ...]
 
 class Error(Exception):
     """What goes wrong in simdb. The message says what to do."""

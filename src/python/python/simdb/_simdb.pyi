@@ -16,6 +16,8 @@ from . import Snapshot as Snapshot
 from . import Ticket as Ticket
 from . import Verdict as Verdict
 from . import __version__ as __version__
+from . import audit as audit
+from . import dedup as dedup
 from . import distance as distance
 from . import duplicates as duplicates
 from . import open as open
