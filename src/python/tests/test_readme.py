@@ -36,4 +36,4 @@ def open_socket(path: Path) -> socket.socket:
 
 
 def test_there_are_programs() -> None:
-    assert len(PROGRAMS) == 5
+    assert len(PROGRAMS) == 6
