@@ -475,16 +475,24 @@ fn names() -> tempfile::Builder<'static, 'static> {
     names
 }
 
+/// Temporary names of files that are made with a mode.
+#[cfg(unix)]
+fn names_of_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut names = names();
+    names.permissions(fs::Permissions::from_mode(mode));
+    names
+}
+
+/// Other systems have no modes.
+#[cfg(not(unix))]
+fn names_of_mode(_mode: u32) -> tempfile::Builder<'static, 'static> {
+    names()
+}
+
 fn with_name(directory: &Path, mode: u32) -> io::Result<(File, TempPath)> {
     ask("create")?;
-    let mut names = names();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        names.permissions(fs::Permissions::from_mode(mode));
-    }
-    _ = mode;
-    Ok(names.tempfile_in(directory)?.into_parts())
+    Ok(names_of_mode(mode).tempfile_in(directory)?.into_parts())
 }
 
 /// A file without a name, which can get one later. `None` if the system or the file system has no such

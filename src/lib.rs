@@ -6,6 +6,13 @@
         reason = "a test may panic if the system gives no thread"
     )
 )]
+#![cfg_attr(
+    not(unix),
+    allow(
+        dead_code,
+        reason = "what only the socket and signals need, which are of Unix"
+    )
+)]
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

@@ -84,9 +84,13 @@ impl Arguments {
 }
 
 /// Whether a process has the database open and answers for it.
+#[cfg(unix)]
 fn is_answered(database: &LiveDatabase) -> Result<bool, Failure> {
-    #[cfg(unix)]
-    return Ok(Remote::connect(database)?.is_some());
-    #[cfg(not(unix))]
+    Ok(Remote::connect(database)?.is_some())
+}
+
+/// On other systems, no process answers for another.
+#[cfg(not(unix))]
+fn is_answered(_database: &LiveDatabase) -> Result<bool, Failure> {
     Ok(false)
 }

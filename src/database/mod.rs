@@ -57,7 +57,7 @@ pub use explain::{Explanation, TableProbes};
 pub use found::Found;
 #[cfg(feature = "serve")]
 pub(crate) use listener::{Listen, Listener};
-#[cfg(feature = "serve")]
+#[cfg(all(unix, feature = "serve"))]
 pub(crate) use near::Filter;
 pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};

@@ -45,6 +45,7 @@ impl Process {
     }
 
     /// Half of its number, which is enough to tell it from the few that it was forked from.
+    #[cfg(unix)]
     pub(super) fn short(self) -> u32 {
         self.0 as u32
     }

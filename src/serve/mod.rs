@@ -16,6 +16,7 @@ mod no_server;
 mod outgoing;
 #[cfg(all(unix, feature = "ingest"))]
 mod overlap;
+#[cfg(unix)]
 mod reply;
 #[cfg(unix)]
 mod request;
