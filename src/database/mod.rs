@@ -17,6 +17,8 @@ mod dense;
 mod durability_tests;
 mod expiry;
 mod explain;
+#[cfg(all(test, feature = "ingest"))]
+mod format_tests;
 mod found;
 mod group_commit;
 #[cfg(feature = "serve")]
