@@ -11,7 +11,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
+    Folder, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
     run_with_input, simdb,
 };
 
