@@ -1,13 +1,33 @@
 //! Tells the program which commit it is built from, for `simdb --version`, and the tests which data are at hand and
-//! what the system lets them do.
+//! what the system lets them do. Writes the documents that the library includes, with links that hold there.
 //!
 //! Only a release build asks for the commit. Otherwise each commit would build the whole library once more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The documents of docs/ that are modules of `simdb::guide`. `guide` is that module itself.
+const PAGES: [&str; 12] = [
+    "guide",
+    "crawling",
+    "corpora",
+    "administration",
+    "library",
+    "commands",
+    "format",
+    "schemes",
+    "reliability",
+    "protocol",
+    "scale",
+    "pictures",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/build.rs");
+    write_document("README.md");
+    for page in PAGES {
+        write_document(&format!("docs/{page}.md"));
+    }
     tell_of_data("SIMDB_DATA", "simdb_data");
     tell_of_data("SIMDB_HTML5LIB_TESTS", "simdb_html5lib_tests");
     println!("cargo::rustc-check-cfg=cfg(simdb_namespaces, simdb_superuser)");
@@ -21,6 +41,48 @@ fn main() {
     }
     if let Some(commit) = commit_of_package().or_else(commit_of_checkout) {
         println!("cargo::rustc-env=SIMDB_COMMIT={commit}");
+    }
+}
+
+/// Copies a document to where the library includes it. A link to another file holds in the project only, so in the copy
+/// it leads to the module of that file.
+fn write_document(path: &str) {
+    println!("cargo::rerun-if-changed={path}");
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let name = Path::new(path).file_name().expect("a document has a name");
+    std::fs::write(folder.join(name), with_links_to_modules(&text))
+        .unwrap_or_else(|error| panic!("the copy of {path}: {error}"));
+}
+
+fn with_links_to_modules(text: &str) -> String {
+    let mut copy = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("](") {
+        let (words, label) = before.rsplit_once('[').expect("a link has a beginning");
+        let (target, after) = behind.split_once(')').expect("a link has an end");
+        match words.strip_suffix('!') {
+            // A picture. The package has none.
+            Some(words) => copy += words,
+            None => copy += &format!("{words}{}", link_to_module(label, target)),
+        }
+        rest = after;
+    }
+    copy + rest
+}
+
+/// A link as it is in the copy. What is no module is left as plain text.
+fn link_to_module(label: &str, target: &str) -> String {
+    let file = target.split('#').next().unwrap_or_default();
+    if file.is_empty() || file.contains("://") {
+        return format!("[{label}]({target})");
+    }
+    let heading = &target[file.len()..];
+    let stem = Path::new(file).file_stem().unwrap_or_default();
+    match PAGES.into_iter().find(|&page| stem == page) {
+        Some("guide") => format!("[{label}](crate::guide)"),
+        Some(page) => format!("[{label}](crate::guide::{page}{heading})"),
+        None => label.to_owned(),
     }
 }
 

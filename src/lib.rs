@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!(concat!(env!("OUT_DIR"), "/README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,
     allow(
@@ -27,6 +28,7 @@ pub mod eval;
 mod events;
 mod files;
 mod fingerprint;
+pub mod guide;
 #[cfg(all(unix, feature = "cli", any(test, fuzzing)))]
 #[doc(hidden)]
 #[path = "../tests/hostile/mod.rs"]
@@ -100,14 +102,3 @@ pub mod inspect {
 pub mod sql {
     pub use crate::sql_join::{SqlDialect, SqlJob, SqlWork};
 }
-
-#[doc = include_str!("../docs/format.md")]
-pub mod format {}
-
-#[doc = include_str!("../docs/schemes.md")]
-pub mod schemes {}
-
-/// The examples of the guide are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide.md")]
-mod guide {}

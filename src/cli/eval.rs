@@ -21,7 +21,7 @@ use super::rejections;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Methods: see docs/guide.md. F is the number of false matches in a million pairs of \
+    after_help = "Methods: see docs/corpora.md. F is the number of false matches in a million pairs of \
                         different groups whose 4-token shingles have a Jaccard similarity below 0.5."
 )]
 pub(super) struct Arguments {

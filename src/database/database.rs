@@ -237,7 +237,7 @@ impl Database {
 
     /// Waits until no other transaction writes, then begins one.
     ///
-    /// Who waits is served in the order of asking, so nobody is left waiting while others write again and
+    /// Threads are served in the order in which they asked, so nobody is left waiting while others write again and
     /// again. A [`compact`](Self::compact) and a [`Writer`](crate::Writer) stand in the same line.
     ///
     /// A thread that has a transaction open would wait for itself, without end. So it gets an error instead.

@@ -17,7 +17,7 @@ use crate::sketch::{Sketch, SketchSize};
 /// Makes fingerprints from texts, by one scheme. It costs nothing to make. Its methods may be called from
 /// any number of threads.
 ///
-/// The steps, of which [`schemes`](crate::schemes) has every byte:
+/// The steps, of which [`schemes`](crate::guide::schemes) has every byte:
 ///
 /// 1. Of HTML, the visible text. [`Scheme::Content1`] takes only the main content.
 /// 2. Normalisation, by Unicode 17.0.0: what nobody sees goes, compatible forms, capitals and small letters become one,

@@ -17,7 +17,7 @@ pub enum Scheme {
     /// Number 0: the caller brings fingerprints, and simdb makes none.
     External,
     /// Number 1: simhash of words, each with a vote for every bit. For texts in any language and script, as the
-    /// others. [`schemes`](crate::schemes) gives the recipes.
+    /// others. [`schemes`](crate::guide::schemes) gives the recipes.
     Simhash1,
     /// Number 2, the default: one-bit minwise samples of pairs of words, for texts in any language and script.
     #[default]

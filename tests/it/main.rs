@@ -35,6 +35,7 @@ mod files;
 mod floors;
 #[cfg(unix)]
 mod fork;
+mod guide;
 mod holders;
 mod html_standard;
 mod input;

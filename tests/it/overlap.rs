@@ -11,7 +11,7 @@ use simdb::{
 };
 
 use crate::support::{
-    Folder, Ran, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
+    Folder, TestResult, assert_sound, bundled, go_on, insert_all, jaccard, real_data, run,
     run_with_input, simdb,
 };
 
@@ -549,7 +549,7 @@ fn answers_for_versions_of_real_terms_are_those_of_a_scan() -> TestResult {
     compare_with_scans(&input, Unit::Sentence, 97)
 }
 
-/// The news of the guide.
+/// The news of docs/corpora.md.
 fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
     let database = folder.path("news.simdb");
     let record = |key: &str, day: u32, text: &str| {
@@ -581,39 +581,6 @@ fn news(folder: &Folder) -> Result<std::path::PathBuf, Box<dyn std::error::Error
 
 const STORY: &str = "The mayor spoke to the press on Monday. The river rose above its banks on Sunday. The helpers of \
                      the town worked all night. Schools stay closed until Friday. No!";
-
-#[test]
-fn the_example_of_the_guide_prints_what_the_guide_says() -> TestResult {
-    let folder = Folder::new()?;
-    news(&folder)?;
-    folder.file("story.txt", STORY)?;
-    let in_folder = |arguments: &[&str]| -> std::io::Result<Ran> {
-        let mut command = simdb();
-        command.current_dir(folder.path(".")).args(arguments);
-        Ok(Ran::from(command.output()?))
-    };
-    let guide =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide.md"))?;
-    for arguments in [
-        &["overlap", "news.simdb", "story.txt"][..],
-        &[
-            "overlap",
-            "news.simdb",
-            "story.txt",
-            "--limit",
-            "0",
-            "--list-units",
-        ],
-    ] {
-        let printed = in_folder(arguments)?.expect(0).out;
-        let command = format!("$ simdb {}\n", arguments.join(" "));
-        assert!(
-            guide.contains(&format!("{command}{printed}")),
-            "{command}{printed}"
-        );
-    }
-    Ok(())
-}
 
 #[test]
 fn the_command_tells_of_files_texts_and_records() -> TestResult {

@@ -304,10 +304,15 @@ pub(crate) fn wait_until_it_ends_in_order(process: &std::process::Child) {
     });
 }
 
-/// The program that measures. `cargo test` builds it with all examples; so does `cargo build --example bench`.
+/// The program that measures.
 pub(crate) fn bench() -> Command {
+    example("bench")
+}
+
+/// An example. `cargo test` builds all of them; `cargo build --example NAME` builds one.
+pub(crate) fn example(name: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_simdb")).with_file_name("examples");
-    let program = program.join("bench");
+    let program = program.join(name);
     with_default_signals(Command::new(
         program.with_extension(std::env::consts::EXE_EXTENSION),
     ))
