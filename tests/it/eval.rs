@@ -173,8 +173,8 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     Ok(())
 }
 
-/// By hand: a and b have the same text, and c shares 21 of 22 shingles with them. So with a similarity of 1, c matches at
-/// no distance.
+/// By hand: a and b have the same text, and c shares 21 of 22 shingles with them. So with a similarity of 1, c matches
+/// at no distance.
 #[test]
 fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
     let folder = Folder::new()?;
