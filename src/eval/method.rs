@@ -95,7 +95,7 @@ impl MethodName {
     }
 
     /// The method by its distances, for the pairs that have this similarity or more, which is given as text.
-    fn from_similarity(self, least: &str) -> Result<Self, String> {
+    fn with_least(self, least: &str) -> Result<Self, String> {
         let Kind::Scheme(scheme, size @ (SketchSize::Bytes16 | SketchSize::Bytes32)) = self.0
         else {
             return Err(format!(
@@ -187,7 +187,7 @@ impl FromStr for MethodName {
 
     fn from_str(name: &str) -> Result<Self, String> {
         if let Some((method, least)) = name.split_once('@') {
-            return method.parse::<Self>()?.from_similarity(least);
+            return method.parse::<Self>()?.with_least(least);
         }
         let mut known = Vec::new();
         for method in Self::all() {

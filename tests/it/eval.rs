@@ -225,7 +225,8 @@ fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
     let lines = ran.expect(0).json()?;
     let recall = |method: &str, distance: u32| {
         let mut points = lines.iter();
-        let point = points.find(|it| it["method"] == method && it["threshold"] == distance as f64);
+        let point =
+            points.find(|it| it["method"] == method && it["threshold"] == f64::from(distance));
         point.map(|it| (it["recall"].clone(), it["threshold_name"].clone()))
     };
     for (method, distance, expected) in [

@@ -120,7 +120,7 @@ impl Table {
 
     /// The lengths of the parts of the bar of a row. The longest bar has the length 1.
     fn bar_lengths(&self, row: &Row) -> impl Iterator<Item = f64> {
-        let greatest = self.rows.iter().map(|row| row.bar_total()).max();
+        let greatest = self.rows.iter().map(Row::bar_total).max();
         let greatest = greatest.unwrap_or(0).max(1);
         row.bar
             .iter()

@@ -18,17 +18,13 @@ pub(super) fn shortened(name: &str, longest: usize) -> String {
     let mut start_of_last = count - (room - room / 2);
     // A quarter of each part may go for the sake of whole words.
     let near = room / 8;
-    for place in (end_of_first - near..=end_of_first).rev() {
-        if place > 0 && is_boundary(characters[place - 1]) {
-            end_of_first = place;
-            break;
-        }
+    let before = &characters[end_of_first - near..end_of_first];
+    let after = &characters[start_of_last..start_of_last + near];
+    if let Some(boundary) = before.iter().rposition(|character| is_boundary(character)) {
+        end_of_first = end_of_first - near + boundary + 1;
     }
-    for place in start_of_last..start_of_last + near {
-        if is_boundary(characters[place]) {
-            start_of_last = place;
-            break;
-        }
+    if let Some(boundary) = after.iter().position(|character| is_boundary(character)) {
+        start_of_last += boundary;
     }
     let first = characters[..end_of_first].concat();
     let last = characters[start_of_last..].concat();
