@@ -18,10 +18,10 @@ pub(super) fn shortened(name: &str, longest: usize) -> String {
     let mut start_of_last = count - (room - room / 2);
     // A quarter of each part may go for the sake of whole words.
     let near = room / 8;
-    let before = &characters[end_of_first - near..end_of_first];
+    let before = &characters[end_of_first - near..=end_of_first];
     let after = &characters[start_of_last..start_of_last + near];
     if let Some(boundary) = before.iter().rposition(|character| is_boundary(character)) {
-        end_of_first = end_of_first - near + boundary + 1;
+        end_of_first = end_of_first - near + boundary;
     }
     if let Some(boundary) = after.iter().position(|character| is_boundary(character)) {
         start_of_last += boundary;
