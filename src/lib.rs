@@ -85,13 +85,14 @@ pub use unix_seconds::UnixSeconds;
 /// How a database stands, for those who look after one: what it holds, what it does, and how it answers.
 ///
 /// * *What it holds*: [`Statistics`](inspect::Statistics) from [`Snapshot::stats`], with the levels of its sorted sets;
-///   the largest groups and the fullest prefixes of a snapshot; and the problems that [`Database::check`] finds.
+///   the largest groups and the fullest prefixes of a snapshot; [`NearCount`](inspect::NearCount), how many documents
+///   are near by other choices, from [`Snapshot::count_near`]; and the problems that [`Database::check`] finds.
 /// * *What it does*: [`Metrics`](inspect::Metrics) from [`Database::metrics`].
 /// * *How it answers*: [`Explanation`](inspect::Explanation) from [`Snapshot::explain`], and
 ///   [`PlanEstimate`](inspect::PlanEstimate) from [`CreateOptions::plans`].
 pub mod inspect {
     pub use crate::database::{
-        Explanation, FullPrefix, FullestPrefixes, LargestGroups, TableProbes,
+        Explanation, FullPrefix, FullestPrefixes, LargestGroups, NearCount, TableProbes,
     };
     pub use crate::metrics::{Histogram, Metrics, Verdicts};
     pub use crate::plan::PlanEstimate;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Fingerprint;
 use crate::eval::{
     Band, Corpus, Curve, EstimateError, Judgements, Labels, MethodName, Point, Settings, Yardstick,
-    plot,
+    plot, plot_over_distance,
 };
 use crate::files::directory_of;
 use crate::ingest::Records;
@@ -21,7 +21,9 @@ use super::rejections;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Methods: see docs/corpora.md. F is the number of false matches in a million pairs of \
+    after_help = "To choose a distance by looking, with pairs that you have labelled:\n  \
+                        simdb eval pages.jsonl.gz --pairs labels.tsv --plot-distance choice.svg\n\n\
+                        Methods: see docs/corpora.md. F is the number of false matches in a million pairs of \
                         different groups whose 4-token shingles have a Jaccard similarity below 0.5."
 )]
 pub(super) struct Arguments {
@@ -47,9 +49,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
     different: Vec<String>,
 
-    /// The methods to measure, or `all`
+    /// The methods to measure, or `all` [default: simhash-1,minwise-1,minwise-1+sketch,exact]
+    ///
+    /// `minwise-1+sketch@0.7` is measured by the distance, for pairs whose sketches tell a similarity of 0.7 or more.
+    /// With `--plot-distance`, the default is minwise-1 and its sketches from 0.5 to 0.9
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_methods)]
-    #[arg(default_value = "simhash-1,minwise-1,minwise-1+sketch,exact")]
     method: Vec<Methods>,
 
     /// The largest distance of fingerprints
@@ -81,7 +85,25 @@ pub(super) struct Arguments {
     /// Draw the curves into this file, an SVG picture
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+
+    /// Draw recall and false matches over the distance into this file, an SVG picture
+    ///
+    /// This picture shows which max distance and which least similarity find the pairs that are labelled the same, and
+    /// how many others they match. Without `--pairs`, it shows the pairs of an exact Jaccard similarity of 0.8 or more
+    #[arg(long, value_name = "FILE")]
+    plot_distance: Option<PathBuf>,
 }
+
+/// The methods that are measured if none is named, and those for a choice of a distance.
+const METHODS: [&str; 4] = ["simhash-1", "minwise-1", "minwise-1+sketch", "exact"];
+const METHODS_BY_DISTANCE: [&str; 6] = [
+    "minwise-1",
+    "minwise-1+sketch@0.5",
+    "minwise-1+sketch@0.6",
+    "minwise-1+sketch@0.7",
+    "minwise-1+sketch@0.8",
+    "minwise-1+sketch@0.9",
+];
 
 /// The methods that a name stands for.
 #[derive(Clone)]
@@ -97,7 +119,7 @@ fn parse_methods(name: &str) -> Result<Methods, String> {
 impl Command for Arguments {
     fn run(&self, output: &mut Output) -> CommandResult {
         // Before the work, which can take minutes.
-        if let Some(file) = &self.plot {
+        for file in self.plot.iter().chain(&self.plot_distance) {
             ensure_has_folder(file)?;
         }
         let console = output.console().clone();
@@ -130,7 +152,7 @@ impl Command for Arguments {
             lexica: self.lexica,
         };
         let mut curves = Vec::new();
-        for name in self.methods() {
+        for name in self.methods()? {
             let curve = yardstick.measure(name, &settings);
             print_curve(output, &curve);
             output.flush()?;
@@ -139,13 +161,21 @@ impl Command for Arguments {
         if !output.is_json() {
             print_bests(output, &curves);
         }
+        let title = format!("{} documents", corpus.len());
         if let Some(path) = &self.plot {
-            let picture = plot(&curves, &format!("{} documents", corpus.len()))?;
-            std::fs::write(path, picture)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            write_picture(path, &plot(&curves, &title)?)?;
+        }
+        if let Some(path) = &self.plot_distance {
+            let title = format!("Recall and false matches over the distance: {title}");
+            write_picture(path, &plot_over_distance(&curves, &title)?)?;
         }
         Ok(Answer::yes_unless(rejected > 0))
     }
+}
+
+fn write_picture(path: &Path, picture: &str) -> Result<(), Failure> {
+    let written = std::fs::write(path, picture);
+    Ok(written.map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// Refuses a file that cannot be made, as far as that can be known without doing it.
@@ -175,14 +205,24 @@ impl Arguments {
     }
 
     /// The methods to measure, each once.
-    fn methods(&self) -> Vec<MethodName> {
+    fn methods(&self) -> Result<Vec<MethodName>, Failure> {
         let mut names = Vec::new();
         for &name in self.method.iter().flat_map(|methods| &methods.0) {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        names
+        if !names.is_empty() {
+            return Ok(names);
+        }
+        let defaults = match self.plot_distance {
+            Some(_) => &METHODS_BY_DISTANCE[..],
+            None => &METHODS,
+        };
+        for name in defaults {
+            names.push(name.parse()?);
+        }
+        Ok(names)
     }
 }
 

@@ -65,7 +65,7 @@ pub use near::{Near, Order};
 pub use options::{CreateOptions, OpenOptions};
 #[cfg(feature = "ingest")]
 pub use overlap::{FirstMatch, Overlap, OverlapDocument, OverlapQuery, OverlapUnit};
-pub use pairs::{Pair, PairEvent, PairPosition, Pairs};
+pub use pairs::{NearCount, Pair, PairEvent, PairPosition, Pairs};
 pub use policy::{OnMatch, Policy};
 pub use query::{Match, Matches, Query};
 pub use salvage::SalvageOptions;

@@ -132,6 +132,11 @@ impl Curve {
         }
     }
 
+    /// Whether its thresholds are distances.
+    pub fn is_by_distance(&self) -> bool {
+        matches!(self.scale, Scale::Distance(_))
+    }
+
     /// The loosest point with at most one false match in a million unrelated pairs.
     pub fn at_one_false(&self) -> Option<&Point> {
         let loosest_first = self.points.iter().rev();

@@ -43,7 +43,8 @@ impl Default for Settings {
 /// A method, by its name. Made with [`all`](Self::all) or from a string.
 ///
 /// Each text scheme is a method under its own name, such as `minwise-1`, and two more with sketches of 16 and 32
-/// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Others are `exact`, `minwise-hash`, `bottom-k`,
+/// bytes, `minwise-1+sketch` and `minwise-1+sketch32`. Their thresholds are similarities. `minwise-1+sketch@0.7` has
+/// distances as thresholds, and takes only pairs whose sketches estimate a similarity of 0.7 or more. Others are `exact`, `minwise-hash`, `bottom-k`,
 /// `supershingles`, `i-match`, `i-match-k`, `random-projection`, `spotsigs`, `henzinger`, `words` and `cosine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodName(Kind);
@@ -53,6 +54,8 @@ enum Kind {
     Exact,
     /// The fingerprints of a text scheme, with sketches unless these have no size.
     Scheme(Scheme, SketchSize),
+    /// The same with sketches, by the distance: only pairs count whose estimate is at least so many hundredths.
+    SchemeFrom(Scheme, SketchSize, u8),
     MinwiseHash,
     BottomK,
     Supershingles,
@@ -66,7 +69,7 @@ enum Kind {
 }
 
 impl MethodName {
-    /// All methods.
+    /// All methods, but for those with a least similarity in their names.
     pub fn all() -> impl Iterator<Item = Self> {
         let mut all = vec![Kind::Exact];
         for &size in SketchSize::ALL {
@@ -91,6 +94,24 @@ impl MethodName {
         all.into_iter().map(Self)
     }
 
+    /// The method by its distances, for the pairs that have this similarity or more, which is given as text.
+    fn with_least(self, least: &str) -> Result<Self, String> {
+        let Kind::Scheme(scheme, size @ (SketchSize::Bytes16 | SketchSize::Bytes32)) = self.0
+        else {
+            return Err(format!(
+                "only a method with sketches takes a least similarity, such as minwise-1+sketch@0.7, and not {self}"
+            ));
+        };
+        let hundredths = least.parse().map_or(f64::NAN, |least: f64| least * 100.0);
+        let rounded = hundredths.round();
+        match (0.0..=100.0).contains(&rounded) && (hundredths - rounded).abs() < 1e-9 {
+            true => Ok(Self(Kind::SchemeFrom(scheme, size, rounded as u8))),
+            false => Err(format!(
+                "{least:?} is no similarity: it is a number from 0 to 1 with up to two decimals"
+            )),
+        }
+    }
+
     pub(super) fn method(self, settings: &Settings) -> Box<dyn Method> {
         let Settings {
             functions,
@@ -101,6 +122,11 @@ impl MethodName {
         match self.0 {
             Kind::Exact => Box::new(Exact),
             Kind::Scheme(scheme, size) => Box::new(fingerprints(scheme, size, settings)),
+            Kind::SchemeFrom(scheme, size, hundredths) => Box::new(Fingerprints {
+                max_distance: settings.max_distance,
+                min_similarity: Some(f64::from(hundredths) / 100.0),
+                ..fingerprints(scheme, size, settings)
+            }),
             Kind::MinwiseHash => Box::new(MinwiseHash { functions }),
             Kind::BottomK => Box::new(BottomK { kept: functions }),
             Kind::Supershingles => Box::new(Supershingles),
@@ -127,6 +153,7 @@ fn fingerprints(scheme: Scheme, size: SketchSize, settings: &Settings) -> Finger
     Fingerprints {
         fingerprinter: fingerprinter.with_sketch_size(size),
         max_distance,
+        min_similarity: None,
     }
 }
 
@@ -138,6 +165,10 @@ impl fmt::Display for MethodName {
             Kind::Scheme(scheme, SketchSize::None) => scheme.name(),
             Kind::Scheme(scheme, SketchSize::Bytes16) => return write!(f, "{scheme}+sketch"),
             Kind::Scheme(scheme, SketchSize::Bytes32) => return write!(f, "{scheme}+sketch32"),
+            Kind::SchemeFrom(scheme, size, hundredths) => {
+                let least = f64::from(hundredths) / 100.0;
+                return write!(f, "{}@{least}", Self(Kind::Scheme(scheme, size)));
+            }
             Kind::MinwiseHash => "minwise-hash",
             Kind::BottomK => "bottom-k",
             Kind::Supershingles => "supershingles",
@@ -155,6 +186,9 @@ impl FromStr for MethodName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
+        if let Some((method, least)) = name.split_once('@') {
+            return method.parse::<Self>()?.with_least(least);
+        }
         let mut known = Vec::new();
         for method in Self::all() {
             if method.to_string() == name {
@@ -251,6 +285,30 @@ mod tests {
             }
         }
         assert!("external".parse::<MethodName>().is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn a_method_with_sketches_takes_a_least_similarity() -> Result<(), String> {
+        for name in [
+            "minwise-1+sketch@0.7",
+            "simhash-1+sketch32@0.75",
+            "minwise-1+sketch@1",
+        ] {
+            assert_eq!(name.parse::<MethodName>()?.to_string(), name);
+        }
+        for name in [
+            "minwise-1@0.7",
+            "exact@0.7",
+            "minwise-1+sketch@",
+            "minwise-1+sketch@nan",
+            "minwise-1+sketch@0.705",
+            "minwise-1+sketch@1.1",
+            "minwise-1+sketch@0.7@0.7",
+            "guess@0.7",
+        ] {
+            assert!(name.parse::<MethodName>().is_err(), "{name}");
+        }
         Ok(())
     }
 }

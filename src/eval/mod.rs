@@ -34,5 +34,5 @@ pub use corpus::Corpus;
 pub use curve::{Band, Curve, EstimateError, Point, Verdicts};
 pub use labels::{Judgements, Labels};
 pub use method::{MethodName, Settings};
-pub use plot::plot;
+pub use plot::{plot, plot_over_distance};
 pub use yardstick::Yardstick;

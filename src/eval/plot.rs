@@ -1,4 +1,4 @@
-//! One plot of all curves, as an SVG picture that stands alone.
+//! Plots of all curves, as SVG pictures that stand alone.
 
 use std::error::Error;
 
@@ -9,6 +9,7 @@ use plotters::prelude::*;
 use super::curve::{Curve, Point};
 
 const SIZE: (u32, u32) = (1120, 640);
+const SIZE_OVER_DISTANCE: (u32, u32) = (1120, 860);
 
 /// The fonts of the numbers at the axes, and of their names.
 const LABELS: (&str, u32) = ("sans-serif", 14);
@@ -64,30 +65,177 @@ pub fn plot(
     Ok(text)
 }
 
+/// Draws recall and false matches over the distance, one above the other, and returns the text of an SVG file. So a
+/// distance can be chosen by looking. Only curves whose thresholds are distances are drawn.
+///
+/// With verdicts of people, recall is the share of the pairs that match of those that they call the same, and the false
+/// matches are the share of those that they call different. Otherwise recall is that of pairs with a Jaccard similarity
+/// of 0.8 or more, and false matches are counted in a million unrelated pairs, on a scale of logarithms. Where nothing
+/// matches falsely, the point stands at the lower edge.
+///
+/// # Errors
+///
+/// If there is no such curve, or no point to draw.
+pub fn plot_over_distance(
+    curves: &[Curve],
+    title: &str,
+) -> std::result::Result<String, Box<dyn Error + Send + Sync>> {
+    let by_distance = curves.iter().filter(|curve| curve.is_by_distance());
+    let by_distance: Vec<Curve> = by_distance.cloned().collect();
+    if by_distance.is_empty() {
+        return Err("no method has distances as thresholds, so there is nothing to plot".into());
+    }
+    let mut text = String::new();
+    drawn_over_distance(&mut text, &by_distance, title).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn drawn_over_distance(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
+    let area = SVGBackend::with_string(text, SIZE_OVER_DISTANCE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (charts, _) = area.split_horizontally(SIZE_OVER_DISTANCE.0 - LEGEND);
+    let (above, below) = charts.split_vertically(SIZE_OVER_DISTANCE.1 / 2);
+    let lines_above = recall_over_distance(&above, curves, title)?;
+    let lines_below = match has_verdicts(curves) {
+        true => share_over_distance(&below, curves)?,
+        false => rate_over_distance(&below, curves)?,
+    };
+    for lines in [lines_above, lines_below] {
+        for (index, line) in lines.into_iter().enumerate() {
+            Look::new(index).draw(&area, line)?;
+        }
+    }
+    draw_legend(&area, curves)?;
+    area.present()?;
+    Ok(())
+}
+
+fn has_verdicts(curves: &[Curve]) -> bool {
+    let mut points = curves.iter().flat_map(|curve| &curve.points);
+    points.any(|point| point.verdicts.is_some())
+}
+
+/// The largest distance that is drawn.
+fn last_distance(curves: &[Curve]) -> f64 {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    points.map(|point| point.threshold).fold(1.0, f64::max)
+}
+
+fn recall_of(point: &Point) -> Option<f64> {
+    match point.verdicts {
+        Some(verdicts) => verdicts.same.recall(),
+        None => point.recall_from_80(),
+    }
+}
+
+fn recall_over_distance(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
+    let mut points = curves.iter().flat_map(|curve| &curve.points);
+    if points.all(|point| recall_of(point).is_none()) {
+        return Err(
+            "no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into(),
+        );
+    }
+    let name = match has_verdicts(curves) {
+        true => "recall: of the pairs labelled the same",
+        false => "recall: of pairs with Jaccard >= 0.8",
+    };
+    let mut chart =
+        builder(area, title).build_cartesian_2d(0.0..last_distance(curves), 0.0..1.0)?;
+    chart
+        .configure_mesh()
+        .x_desc("max distance (bits)")
+        .y_desc(name)
+        .x_labels(17)
+        .x_label_formatter(&|bits| format!("{bits:.0}"))
+        .y_label_formatter(&percent)
+        .light_line_style(WHITE)
+        .label_style(LABELS)
+        .axis_desc_style(AXES)
+        .draw()?;
+    Ok(lines(curves, |point| {
+        Some(chart.backend_coord(&(point.threshold, recall_of(point)?)))
+    }))
+}
+
+/// The false matches of those that people call different.
+fn share_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Vec<Vec<Pixel>>> {
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let shares = points.filter_map(|point| point.verdicts?.different.recall());
+    // Of a tenth, what is hardly any looks like hardly any.
+    let most = shares.fold(0.1, f64::max);
+    let mut chart = builder(area, "").build_cartesian_2d(0.0..last_distance(curves), 0.0..most)?;
+    chart
+        .configure_mesh()
+        .x_desc("max distance (bits)")
+        .y_desc("false: of the pairs labelled different")
+        .x_labels(17)
+        .x_label_formatter(&|bits| format!("{bits:.0}"))
+        .y_label_formatter(&percent)
+        .light_line_style(WHITE)
+        .label_style(LABELS)
+        .axis_desc_style(AXES)
+        .draw()?;
+    Ok(lines(curves, |point| {
+        let share = point.verdicts?.different.recall()?;
+        Some(chart.backend_coord(&(point.threshold, share)))
+    }))
+}
+
+/// The false matches in a million unrelated pairs.
+fn rate_over_distance(area: &Area<'_>, curves: &[Curve]) -> Result<Vec<Vec<Pixel>>> {
+    let (least, most) = false_rates(curves)?;
+    let mut chart = builder(area, "")
+        .build_cartesian_2d(0.0..last_distance(curves), (least..most * 1.1).log_scale())?;
+    chart
+        .configure_mesh()
+        .x_desc("max distance (bits)")
+        .y_desc("false: in a million unrelated pairs (lower edge: none)")
+        .x_labels(17)
+        .x_label_formatter(&|bits| format!("{bits:.0}"))
+        .y_label_formatter(&f64::to_string)
+        .light_line_style(WHITE)
+        .label_style(LABELS)
+        .axis_desc_style(AXES)
+        .draw()?;
+    Ok(lines(curves, |point| {
+        let falsely = point.false_per_million()?.max(least);
+        Some(chart.backend_coord(&(point.threshold, falsely)))
+    }))
+}
+
+fn percent(share: &f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
 fn drawn(text: &mut String, curves: &[Curve], title: &str) -> Result<()> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (chart, _) = area.split_horizontally(SIZE.0 - LEGEND);
-    let mut points = curves.iter().flat_map(|curve| &curve.points);
-    let has_verdicts = points.any(|point| point.verdicts.is_some());
-    let lines = if has_verdicts {
-        by_people(&chart, curves, title)?
-    } else {
-        by_bands(&chart, curves, title)?
+    let lines = match has_verdicts(curves) {
+        true => by_people(&chart, curves, title)?,
+        false => by_bands(&chart, curves, title)?,
     };
-    for (index, (curve, line)) in curves.iter().zip(lines).enumerate() {
+    for (index, line) in lines.into_iter().enumerate() {
+        Look::new(index).draw(&area, line)?;
+    }
+    draw_legend(&area, curves)?;
+    area.present()?;
+    Ok(())
+}
+
+/// The names of the curves, to the right of the chart.
+fn draw_legend(area: &Area<'_>, curves: &[Curve]) -> Result<()> {
+    for (index, curve) in curves.iter().enumerate() {
         let look = Look::new(index);
-        look.draw(&area, line)?;
         let x = (SIZE.0 - LEGEND) as i32;
         let y = 56 + 22 * index as i32;
-        look.draw(&area, vec![(x, y), (x + 24, y), (x + 48, y)])?;
+        look.draw(area, vec![(x, y), (x + 24, y), (x + 48, y)])?;
         area.draw(&Text::new(
             curve.method.clone(),
             (x + 58, y - 7),
             ("sans-serif", 14),
         ))?;
     }
-    area.present()?;
     Ok(())
 }
 
@@ -150,23 +298,13 @@ fn by_people(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<P
 
 /// The same.
 fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pixel>>> {
-    let points: Vec<&Point> = curves.iter().flat_map(|curve| &curve.points).collect();
-    if points.iter().all(|point| point.recall_from_80().is_none()) {
+    let mut points = curves.iter().flat_map(|curve| &curve.points);
+    if points.all(|point| point.recall_from_80().is_none()) {
         return Err(
             "no pair has a Jaccard similarity of 0.8 or more, so there is nothing to plot".into(),
         );
     }
-    let mut unrelated = 0;
-    let mut most: f64 = 10.0;
-    for point in points {
-        unrelated = unrelated.max(point.unrelated.pairs);
-        most = most.max(point.false_per_million().unwrap_or(0.0));
-    }
-    if unrelated == 0 {
-        return Err("no two documents are unrelated, so there is nothing to plot".into());
-    }
-    // One false match is the least that can be seen. What has none stands left of that.
-    let least = (0.5e6 / unrelated as f64).min(0.5);
+    let (least, most) = false_rates(curves)?;
     let mut chart =
         builder(area, title).build_cartesian_2d((least..most * 1.1).log_scale(), 0.0..1.0)?;
     chart
@@ -182,6 +320,22 @@ fn by_bands(area: &Area<'_>, curves: &[Curve], title: &str) -> Result<Vec<Vec<Pi
         let falsely = point.false_per_million()?.max(least);
         Some(chart.backend_coord(&(falsely, point.recall_from_80()?)))
     }))
+}
+
+/// The least and the most false matches in a million unrelated pairs that are drawn.
+fn false_rates(curves: &[Curve]) -> Result<(f64, f64)> {
+    let mut unrelated = 0;
+    let mut most: f64 = 10.0;
+    for point in curves.iter().flat_map(|curve| &curve.points) {
+        unrelated = unrelated.max(point.unrelated.pairs);
+        most = most.max(point.false_per_million().unwrap_or(0.0));
+    }
+    if unrelated == 0 {
+        return Err("no two documents are unrelated, so there is nothing to plot".into());
+    }
+    // One false match is the least that can be seen. What has none stands below that.
+    let least = (0.5e6 / unrelated as f64).min(0.5);
+    Ok((least, most))
 }
 
 /// The places of the points of each curve, but of those that have none.

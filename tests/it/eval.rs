@@ -173,6 +173,88 @@ fn all_methods_run_and_are_drawn() -> TestResult {
     Ok(())
 }
 
+/// By hand: a and b have the same text, and c shares 21 of 22 shingles with them. So with a similarity of 1, c matches
+/// at no distance.
+#[test]
+fn recall_and_false_matches_are_drawn_over_the_distance() -> TestResult {
+    let folder = Folder::new()?;
+    let documents = documents(&folder)?;
+    let labels = folder.file("labels.tsv", "a\tb\tsame\na\tc\tsame\nd\te\tdifferent\n")?;
+    let picture = folder.path("choice.svg");
+    let ran = run!(
+        "eval",
+        &documents,
+        "--pairs",
+        &labels,
+        "--plot-distance",
+        &picture
+    )
+    .expect(0);
+    let drawn = std::fs::read_to_string(&picture)?;
+    assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
+    for told in [
+        "max distance (bits)",
+        "labelled the same",
+        "labelled different",
+    ] {
+        assert!(drawn.contains(told), "{told}");
+    }
+    for name in ["minwise-1", "minwise-1+sketch@0.5", "minwise-1+sketch@0.9"] {
+        assert!(ran.out.contains(&format!("\n{name}: ")), "{}", ran.out);
+        assert!(
+            drawn.contains(&format!("\n{name}\n")),
+            "{name} is not in the legend"
+        );
+    }
+    // Without labels, bands take the place of the verdicts.
+    run!("eval", &documents, "--plot-distance", &picture).expect(0);
+    let drawn = std::fs::read_to_string(&picture)?;
+    assert!(drawn.contains("Jaccard") && drawn.contains("in a million unrelated pairs"));
+
+    let ran = run!(
+        "eval",
+        &documents,
+        "--pairs",
+        &labels,
+        "--method",
+        "minwise-1,minwise-1+sketch@0.9,minwise-1+sketch@1",
+        "--max-distance",
+        "64",
+        "--json"
+    );
+    let lines = ran.expect(0).json()?;
+    let recall = |method: &str, distance: u32| {
+        let mut points = lines.iter();
+        let point =
+            points.find(|it| it["method"] == method && it["threshold"] == f64::from(distance));
+        point.map(|it| (it["recall"].clone(), it["threshold_name"].clone()))
+    };
+    for (method, distance, expected) in [
+        ("minwise-1+sketch@1", 0, 0.5),
+        ("minwise-1+sketch@1", 64, 0.5),
+        ("minwise-1+sketch@0.9", 64, 1.0),
+        ("minwise-1", 64, 1.0),
+    ] {
+        let expected = Some((expected.into(), "k".into()));
+        assert_eq!(recall(method, distance), expected, "{method} at {distance}");
+    }
+
+    run!(
+        "eval",
+        &documents,
+        "--method",
+        "exact",
+        "--plot-distance",
+        &picture
+    )
+    .expect(2)
+    .says("no method has distances");
+    run!("eval", &documents, "--method", "exact@0.5")
+        .expect(2)
+        .says("only a method with sketches");
+    Ok(())
+}
+
 /// Spreadsheets write a byte order mark. It made a pair of the header, whose label nobody knew.
 #[test]
 fn labels_may_begin_with_a_byte_order_mark() -> TestResult {

@@ -7,8 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-#[cfg(unix)]
-use simdb::{CreateOptions, Database, Scheme};
+use simdb::{CreateOptions, Database, Scheme, Sketch, SketchSize};
 
 use crate::support::{Folder, Ran, TestResult, bundled, document, insert_all, run};
 #[cfg(unix)]
@@ -39,7 +38,8 @@ fn ensure_harmless(page: &str) {
     }
     assert!(!page.contains(|c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}')));
     for tag in [
-        "table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div",
+        "table", "section", "dl", "p", "del", "ins", "span", "tbody", "tr", "td", "div", "svg",
+        "g", "figure", "details", "summary", "text",
     ] {
         let opened =
             page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
@@ -60,6 +60,15 @@ fn counts(object: &Value) -> BTreeMap<u64, u64> {
         .map(|it| (number(it, "distance"), number(it, "pairs")))
         .filter(|it| it.1 > 0)
         .collect()
+}
+
+/// The entry of a choice in a report.
+fn choice_of(report: &Value, max_distance: u64, min_similarity: f64) -> &Value {
+    let choices = report["choices"].as_array().expect("a list");
+    let mut found = choices
+        .iter()
+        .filter(|it| it["max_distance"] == max_distance && it["min_similarity"] == min_similarity);
+    found.next().expect("a choice that was counted")
 }
 
 #[test]
@@ -107,7 +116,39 @@ fn the_numbers_are_those_of_pairs_and_clusters() -> TestResult {
         largest
     );
 
-    // The samples are near pairs, up to three of each distance, and their texts differ as they are said to.
+    // What would be near by another choice is what the pairs say by that choice.
+    let choices = report["choices"].as_array().expect("a list");
+    assert_eq!(choices.len(), 9 * 6);
+    for (max_distance, min_similarity) in [("0", "0"), ("3", "0.9"), ("8", "0.7"), ("8", "0.5")] {
+        let pairs = run!(
+            "pairs",
+            &database,
+            "--max-distance",
+            max_distance,
+            "--min-similarity",
+            min_similarity,
+            "--json"
+        );
+        let pairs = pairs.expect(0).json()?;
+        let mut documents = BTreeSet::new();
+        for pair in &pairs {
+            documents.extend([pair["a"]["key"].as_str(), pair["b"]["key"].as_str()]);
+        }
+        let choice = choice_of(&report, max_distance.parse()?, min_similarity.parse()?);
+        assert_eq!(number(choice, "pairs"), pairs.len() as u64);
+        assert!(pairs.len() > 100 && !documents.contains(&None));
+        assert_eq!(number(choice, "documents"), documents.len() as u64);
+    }
+    let current = choice_of(&report, 8, 0.7);
+    assert_eq!(
+        number(&report, "near_documents"),
+        number(current, "documents")
+    );
+    let similar = report["distances"].as_array().expect("a list");
+    let similar = similar.iter().map(|it| number(it, "similar_pairs"));
+    assert_eq!(similar.sum::<u64>(), number(current, "pairs"));
+
+    // The samples are pairs within the distance, up to three of each, and their texts differ as they are said to.
     let samples = report["samples"].as_array().expect("a list");
     for (distance, pairs) in &expected {
         let drawn = samples
@@ -142,8 +183,22 @@ fn text_and_page_tell_the_same() -> TestResult {
     assert_eq!(told.out, "");
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
-    // Each word and number of the page is in the text, in the same order.
+    // Each word and number of the page is in the text, in the same order. The numbers of the plot stand in a table.
     let body = html.split_once("<h1>").expect("a heading").1;
+    let (before, plot) = body.split_once("<figure").expect("a plot");
+    let (plot, after) = plot.split_once("</figure>").expect("one plot");
+    let body = format!("{before}{after}");
+    let report = run!("report", &database, "--json").expect(0).object()?;
+    for choice in report["choices"].as_array().expect("a list") {
+        let name = match choice["min_similarity"].as_f64() {
+            Some(least) if least > 0.0 => format!("≥ {least}"),
+            _ => "any".to_owned(),
+        };
+        let distance = number(choice, "max_distance");
+        let documents = number(choice, "documents");
+        let point = format!("<title>distance {distance}, {name}: {documents}</title>");
+        assert_eq!(plot.matches(&point).count(), 1, "{point}");
+    }
     let mut shown = String::new();
     for part in body.split('<') {
         shown += part.split_once('>').map_or(part, |it| it.1);
@@ -158,11 +213,11 @@ fn text_and_page_tell_the_same() -> TestResult {
     ] {
         shown = shown.replace(escaped, c);
     }
-    // Headings are in capitals, and bars are made of one sign.
+    // Headings are in capitals, and bars are made of two signs.
     let plain = |text: &str| -> String {
         text.to_lowercase()
             .chars()
-            .filter(|c| !c.is_whitespace() && *c != '#')
+            .filter(|c| !c.is_whitespace() && !matches!(c, '#' | '='))
             .collect()
     };
     let (shown, told) = (plain(&shown), plain(&text));
@@ -177,6 +232,26 @@ fn text_and_page_tell_the_same() -> TestResult {
         differs.map(|at| &shown[at..shown.len().min(at + 80)])
     );
     assert!(text.contains("[-") && text.contains("{+") && html.contains("<del>[-"));
+    // What a report is opened for comes first, and what only few need comes last.
+    let order = [
+        "documents, 62 %, repeat another one; the largest cluster has 3.",
+        "SAMPLE PAIRS",
+        "PAIRS WHOSE TEXTS ARE NOT SIMILAR ENOUGH",
+        "THE LARGEST CLUSTERS",
+        "SIZES OF CLUSTERS",
+        "DISTANCES",
+        "WITH ANOTHER DISTANCE OR SIMILARITY",
+        "IN NUMBERS",
+        "FOR THOSE WHO LOOK AFTER THE DATABASE",
+        "HOW THE FINGERPRINTS ARE SPREAD",
+    ];
+    let mut rest = &text[..];
+    for part in order {
+        rest = rest
+            .split_once(part)
+            .unwrap_or_else(|| panic!("{part} after\n{text}"))
+            .1;
+    }
 
     // What is there is not lost.
     run!("report", &database, "--html", &page)
@@ -526,6 +601,96 @@ fn an_empty_database_has_a_report() -> TestResult {
     let html = fs::read_to_string(&page)?;
     ensure_harmless(&html);
     assert!(html.contains("There are no clusters."));
+    assert!(html.contains("None of 0 documents repeats another one."));
+    Ok(())
+}
+
+/// By hand: a and b are the same, and c differs from them in 1 bit and in 16 of the 128 samples of the sketch. So its
+/// similarity is 0.75. The others have no sketch: x and y have the fingerprint of a, and z differs in 2 bits from it.
+#[test]
+fn documents_without_sketches_are_near_by_their_distance_alone() -> TestResult {
+    let folder = Folder::new()?;
+    let path = folder.path("d.simdb");
+    let options = CreateOptions::new()
+        .scheme(Scheme::External)
+        .sketch_size(SketchSize::Bytes16)
+        .max_distance(3)
+        .min_similarity(0.7);
+    let database = Database::create(&path, &options)?;
+    let sketch = [7; 16];
+    let mut other = sketch;
+    other[3] = !other[3];
+    other[9] = !other[9];
+    let documents = [
+        document("a", 0b00).with_sketch(Sketch::new(&sketch, 50)?),
+        document("b", 0b00).with_sketch(Sketch::new(&sketch, 50)?),
+        document("c", 0b01).with_sketch(Sketch::new(&other, 50)?),
+        document("x", 0b00),
+        document("y", 0b00),
+        document("z", 0b11),
+    ];
+    insert_all(&database, documents)?;
+    drop(database);
+    let report = run!("report", &path, "--json").expect(0).object()?;
+    for (max_distance, min_similarity, documents, pairs) in [
+        (0, 0.0, 4, 6),
+        (0, 0.7, 2, 1),
+        (1, 0.0, 6, 11),
+        (1, 0.7, 3, 3),
+        (1, 0.8, 2, 1),
+        (3, 0.0, 6, 15),
+        (3, 0.7, 3, 3),
+        (3, 0.9, 2, 1),
+    ] {
+        let choice = choice_of(&report, max_distance, min_similarity);
+        let counted = (number(choice, "documents"), number(choice, "pairs"));
+        assert_eq!(counted, (documents, pairs), "{choice}");
+    }
+    assert_eq!(number(&report, "near_documents"), 3);
+    let text = run!("report", &path).expect(0).out;
+    assert!(
+        text.contains(
+            "For 12 of the 15 pairs within 3 bits, the sketches estimate no similarity of 0.7"
+        ),
+        "{text}"
+    );
+    Ok(())
+}
+
+/// The middle of a long key is left out, and JSON has all of it.
+#[test]
+fn long_keys_are_shortened_in_the_middle() -> TestResult {
+    let folder = Folder::new()?;
+    let database = folder.database("d.simdb")?;
+    let key = |end: &str| format!("https://www.example.org/{}/{end}", "folder/".repeat(60));
+    insert_all(
+        &database,
+        [
+            document(key("one.html"), 0b1),
+            document(key("two.html"), 0b11),
+        ],
+    )?;
+    drop(database);
+    let text = run!("report", folder.path("d.simdb")).expect(0).out;
+    assert!(
+        text.contains("  survives  https://www.example.org/"),
+        "{text}"
+    );
+    for end in ["one.html", "two.html"] {
+        assert_eq!(
+            text.matches(&format!("/folder//{end}\n")).count(),
+            2,
+            "{text}"
+        );
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() < 240),
+        "{text}"
+    );
+    let json = run!("report", folder.path("d.simdb"), "--json")
+        .expect(0)
+        .out;
+    assert_eq!(json.matches(&key("one.html")).count(), 2);
     Ok(())
 }
 
@@ -580,6 +745,8 @@ fn a_cleaning_is_reported_as_its_list_tells() -> TestResult {
         assert!(html.contains(&row), "{row}");
     }
     assert!(html.contains("<del>[-") && html.contains("docs.jsonl.gz:1 pg13-ddl-alter"));
+    let lead = format!("<p class=\"lead\">{} of 368 records, ", list.len());
+    assert!(html.contains(&lead), "{lead}");
 
     // Without a list of its own it is the same, but for nothing.
     let (second, other) = (folder.path("second.html"), folder.path("other.jsonl.gz"));

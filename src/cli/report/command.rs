@@ -75,7 +75,7 @@ impl Verb for Arguments {
         }
         let snapshot = database.snapshot()?;
         let max_distance = self.max_distance.unwrap_or(database.max_distance());
-        let survey = Survey::new(&snapshot, max_distance, &console);
+        let survey = Survey::new(&snapshot, max_distance, &console)?;
         let path = &self.database.path;
         let name = path.file_name().unwrap_or(path.as_os_str());
         let title = format!("simdb report of {}", printable(name.as_encoded_bytes()));

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::choices::Choices;
 use super::differences::{Differences, Piece};
-use super::parts::{Part, Table, page_of, text_of};
+use super::parts::{OnPaper, Part, Table, page_of, text_of};
+use super::shortened::shortened;
 use crate::cli::escaping::printable;
 use crate::cli::output::name_fields;
 use crate::cli::units::told_count;
@@ -12,6 +14,9 @@ use crate::cli::units::told_count;
 const MOST_CLUSTERS: usize = 10;
 /// The documents that are listed of each, beside the survivor.
 const MOST_OTHERS: usize = 4;
+/// The most characters of a name in a list, and above the words of a sample pair.
+const LONGEST_IN_LIST: usize = 72;
+const LONGEST_OF_PAIR: usize = 160;
 
 /// A section of a report.
 pub(super) trait Section {
@@ -24,33 +29,25 @@ pub(super) trait Section {
 
 /// The contents of a report.
 pub(in crate::cli) struct Findings {
-    title: String,
-    facts: Facts,
-    sections: Vec<Box<dyn Section>>,
+    pub(super) title: String,
+    /// The sentence that a report is opened for, and those that explain it.
+    pub(super) lead: String,
+    pub(super) meaning: Option<String>,
     /// Why some samples have no differences, or other things that a reader should know.
-    remarks: Vec<String>,
+    pub(super) remarks: Vec<String>,
+    pub(super) sections: Vec<Box<dyn Section>>,
+    pub(super) facts: Facts,
+    /// For those who look after the database.
+    pub(super) upkeep: Vec<Box<dyn Section>>,
 }
 
 impl Findings {
-    pub(super) fn new(
-        title: String,
-        facts: Facts,
-        sections: Vec<Box<dyn Section>>,
-        remarks: Vec<String>,
-    ) -> Self {
-        Self {
-            title,
-            facts,
-            sections,
-            remarks,
-        }
-    }
-
     pub(super) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("title".to_owned(), self.title.clone().into());
+        object.insert("lead".to_owned(), self.lead.clone().into());
         self.facts.add_fields(&mut object);
-        for section in &self.sections {
+        for section in self.sections.iter().chain(&self.upkeep) {
             section.add_fields(&mut object);
         }
         object.insert("remarks".to_owned(), self.remarks.clone().into());
@@ -68,12 +65,51 @@ impl Findings {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let mut parts = self.facts.parts();
-        parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
+        let mut parts = vec![Part::Lead(self.lead.clone())];
+        let explained = self.meaning.iter().chain(&self.remarks);
+        parts.extend(explained.cloned().map(Part::Paragraph));
         for section in &self.sections {
             parts.extend(section.parts());
         }
+        parts.push(Part::Heading("In numbers"));
+        parts.extend(self.facts.parts());
+        let mut upkeep = Vec::new();
+        for section in &self.upkeep {
+            upkeep.extend(section.parts());
+        }
+        if !upkeep.is_empty() {
+            parts.push(Part::Folded {
+                heading: "For those who look after the database".to_owned(),
+                parts: upkeep,
+                on_paper: OnPaper::LeftOut,
+            });
+        }
         parts
+    }
+}
+
+/// How many of all repeat another one, as a sentence.
+pub(super) fn lead_of(repeating: u64, all: u64, what: &str, largest: u64) -> String {
+    let told_all = told_count(all);
+    if repeating == 0 {
+        return format!("None of {told_all} {what} repeats another one.");
+    }
+    let verb = if repeating == 1 { "repeats" } else { "repeat" };
+    format!(
+        "{} of {told_all} {what}, {}, {verb} another one; the largest cluster has {}.",
+        told_count(repeating),
+        percent_text(repeating, all),
+        told_count(largest)
+    )
+}
+
+/// A part of a whole that is not 0, in percent. Nearly all is not all, and hardly any is not none.
+fn percent_text(part: u64, whole: u64) -> String {
+    let percent = 100.0 * part as f64 / whole as f64;
+    match percent.round() {
+        0.0 => "less than 1 %".to_owned(),
+        100.0 if part < whole => "more than 99 %".to_owned(),
+        rounded => format!("{rounded} %"),
     }
 }
 
@@ -133,8 +169,10 @@ pub(super) struct Distances {
     what: &'static str,
     /// By distance, from 0.
     counts: Vec<u64>,
-    /// Whether there may be some that are not near, as their texts are not similar enough.
-    has_unlike: bool,
+    /// Those of them whose texts are similar enough, by distance. `None` if all are.
+    similar: Option<Vec<u64>>,
+    /// What more can be said of the pairs.
+    remarks: Vec<String>,
     /// How many as many random fingerprints would have, in all. `None` if that does not apply.
     by_chance: Option<f64>,
 }
@@ -145,18 +183,35 @@ impl Distances {
         Self {
             what,
             counts,
-            has_unlike: false,
+            similar: None,
+            remarks: Vec::new(),
             by_chance: None,
         }
     }
 
-    /// The distances of all pairs of fingerprints, also of those whose texts are not similar enough if `has_unlike`.
+    /// The distances of all pairs of documents, and of those that are similar enough if some least similarity holds.
     /// Among random fingerprints there would be as many as `by_chance`.
-    pub(super) fn of_fingerprints(self, has_unlike: bool, by_chance: f64) -> Self {
+    pub(super) fn of_choices(choices: &Choices, by_chance: f64) -> Self {
+        let counts = choices.pairs_by_distance(0.0);
+        let min_similarity = choices.min_similarity;
+        let any_counted = counts.iter().any(|&count| count > 0);
+        let mut remarks = Vec::new();
+        if any_counted {
+            remarks.extend(choices.unlike_sentence());
+        }
+        remarks.push(match by_chance {
+            ..0.5 => "Among as many random fingerprints, no pair would be expected to be as near."
+                .to_owned(),
+            _ => format!(
+                "Among as many random fingerprints, about {} pairs would be as near by chance.",
+                told_count(by_chance.round() as u64)
+            ),
+        });
         Self {
-            has_unlike,
+            similar: (min_similarity > 0.0).then(|| choices.pairs_by_distance(min_similarity)),
+            remarks,
             by_chance: Some(by_chance),
-            ..self
+            ..Self::new("pairs of documents", counts)
         }
     }
 }
@@ -165,7 +220,11 @@ impl Section for Distances {
     fn add_fields(&self, object: &mut Map<String, Value>) {
         let mut distances = Vec::new();
         for (distance, count) in self.counts.iter().enumerate() {
-            distances.push(json!({"distance": distance, "pairs": count}));
+            let mut fields = json!({"distance": distance, "pairs": count});
+            if let Some(similar) = &self.similar {
+                fields["similar_pairs"] = similar[distance].into();
+            }
+            distances.push(fields);
         }
         object.insert("distances".to_owned(), distances.into());
         if let Some(by_chance) = self.by_chance {
@@ -175,28 +234,22 @@ impl Section for Distances {
 
     fn parts(&self) -> Vec<Part> {
         let mut table = Table::new(&[("bits", true), (self.what, true)]);
+        if self.similar.is_some() {
+            table = table
+                .with_part_of_bar("similar")
+                .with_part_of_bar("not similar");
+        }
         for (distance, &count) in self.counts.iter().enumerate() {
-            table.add_with_bar([distance.to_string(), told_count(count)], count);
+            let mut cells = vec![distance.to_string(), told_count(count)];
+            let mut bar = vec![count];
+            if let Some(similar) = &self.similar {
+                bar = vec![similar[distance], count - similar[distance]];
+                cells.extend(bar.iter().copied().map(told_count));
+            }
+            table.add_with_bar(cells, bar);
         }
         let mut parts = vec![Part::Heading("Distances"), Part::Table(table)];
-        if self.has_unlike && self.counts.iter().any(|&count| count > 0) {
-            let text = "Only the fingerprints count here. Pairs are counted too whose sketches tell that their texts \
-                        are not similar enough. Those are not near-duplicates.";
-            parts.push(Part::Paragraph(text.to_owned()));
-        }
-        if let Some(by_chance) = self.by_chance {
-            let text = match by_chance {
-                ..0.5 => {
-                    "Among as many random fingerprints, no pair would be expected to be as near."
-                        .to_owned()
-                }
-                _ => format!(
-                    "Among as many random fingerprints, about {} pairs would be as near by chance.",
-                    told_count(by_chance.round() as u64)
-                ),
-            };
-            parts.push(Part::Paragraph(text));
-        }
+        parts.extend(self.remarks.iter().cloned().map(Part::Paragraph));
         parts
     }
 }
@@ -323,44 +376,24 @@ impl Clusters {
             };
             table.add_with_bar(
                 [range, told_count(size.clusters), told_count(size.documents)],
-                size.clusters,
+                [size.clusters],
             );
         }
         vec![heading, Part::Table(table)]
+    }
+
+    /// The documents of the largest cluster, or 0.
+    pub(super) fn largest_size(&self) -> u64 {
+        self.largest.first().map_or(0, |cluster| cluster.documents)
     }
 
     fn largest_parts(&self) -> Vec<Part> {
         if self.largest.is_empty() {
             return Vec::new();
         }
-        let mut table = Table::new(&[("documents", true), ("", false), ("key", false)]);
-        for cluster in &self.largest {
-            let survives = match cluster.diameter {
-                Some(diameter) => format!("survives; two differ in {}", bits_text(diameter)),
-                None => "survives".to_owned(),
-            };
-            table.add([
-                told_count(cluster.documents),
-                survives,
-                cluster.survivor.text(),
-            ]);
-            for (name, distance) in &cluster.others {
-                table.add([
-                    String::new(),
-                    format!("{} from it", bits_text(*distance)),
-                    name.text(),
-                ]);
-            }
-            let more = cluster.documents - 1 - cluster.others.len() as u64;
-            if more > 0 {
-                table.add([
-                    String::new(),
-                    String::new(),
-                    format!("and {} more", told_count(more)),
-                ]);
-            }
-        }
-        vec![Part::Heading("The largest clusters"), Part::Table(table)]
+        let mut parts = vec![Part::Heading("The largest clusters")];
+        parts.extend(self.largest.iter().map(LargeCluster::part));
+        parts
     }
 }
 
@@ -384,8 +417,8 @@ impl Section for Clusters {
     }
 
     fn parts(&self) -> Vec<Part> {
-        let mut parts = self.size_parts();
-        parts.extend(self.largest_parts());
+        let mut parts = self.largest_parts();
+        parts.extend(self.size_parts());
         parts
     }
 }
@@ -404,6 +437,25 @@ impl LargeCluster {
             "survivor": self.survivor.to_json(),
             "others": others,
         })
+    }
+
+    fn part(&self) -> Part {
+        let mut heading = format!("{} documents", told_count(self.documents));
+        if let Some(diameter) = self.diameter {
+            heading += &match diameter {
+                0 => ", with one fingerprint".to_owned(),
+                diameter => format!(", which differ in up to {}", bits_text(diameter)),
+            };
+        }
+        let mut rows = vec![["survives".to_owned(), self.survivor.text(LONGEST_IN_LIST)]];
+        for (name, distance) in &self.others {
+            rows.push([bits_text(*distance), name.text(LONGEST_IN_LIST)]);
+        }
+        let more = self.documents - 1 - self.others.len() as u64;
+        if more > 0 {
+            rows.push([String::new(), format!("and {} more", told_count(more))]);
+        }
+        Part::Cluster { heading, rows }
     }
 }
 
@@ -435,14 +487,14 @@ impl Name {
         Value::Object(self.fields())
     }
 
-    /// The name on one line.
-    fn text(&self) -> String {
+    /// The name on one line, with its middle left out if it is longer than this number of characters.
+    fn text(&self, longest: usize) -> String {
         match self {
-            Self::Key(key) => printable(key).into_owned(),
+            Self::Key(key) => shortened(&printable(key), longest),
             Self::Place { input, number, key } => {
-                let mut text = format!("{}:{number}", printable(input));
+                let mut text = format!("{}:{number}", shortened(&printable(input), longest));
                 if let Some(key) = key {
-                    text += &format!(" {}", printable(key));
+                    text += &format!(" {}", shortened(&printable(key), longest));
                 }
                 text
             }
@@ -450,7 +502,7 @@ impl Name {
     }
 }
 
-/// Some pairs of near documents.
+/// Some pairs of documents within the distance.
 #[derive(Default)]
 pub(super) struct Samples(Vec<Sample>);
 
@@ -459,23 +511,27 @@ struct Sample {
     distance: u32,
     /// As the sketches estimate it.
     similarity: Option<f64>,
+    /// Whether the texts are similar enough, and so are near.
+    is_near: bool,
     /// `None` if a text is not at hand.
     differences: Option<Differences>,
 }
 
 impl Samples {
-    /// Adds a pair, with its texts if both are at hand.
+    /// Adds a pair, with its texts if both are at hand. Pairs come in the order of their distances.
     pub(super) fn add(
         &mut self,
         names: [Name; 2],
         distance: u32,
         similarity: Option<f64>,
+        is_near: bool,
         texts: Option<(&String, &String)>,
     ) {
         self.0.push(Sample {
             names,
             distance,
             similarity,
+            is_near,
             differences: texts.map(|(first, second)| Differences::new(first, second)),
         });
     }
@@ -497,6 +553,21 @@ impl Section for Samples {
         if self.0.is_empty() {
             return Vec::new();
         }
+        // One of each distance is enough for a first look.
+        let mut firsts = Vec::new();
+        let mut more = Vec::new();
+        let mut unlike = Vec::new();
+        let mut last_distance = None;
+        for sample in &self.0 {
+            if !sample.is_near {
+                unlike.push(sample.part());
+            } else if last_distance.replace(sample.distance) == Some(sample.distance) {
+                more.push(sample.part());
+            } else {
+                firsts.push(sample.part());
+            }
+        }
+
         let mut parts = vec![Part::Heading("Sample pairs")];
         if self.0.iter().any(|sample| sample.differences.is_some()) {
             parts.push(Part::Paragraph(
@@ -504,8 +575,36 @@ impl Section for Samples {
                     .to_owned(),
             ));
         }
-        parts.extend(self.0.iter().map(Sample::part));
+        parts.extend(firsts);
+        if !more.is_empty() {
+            parts.push(Part::Folded {
+                heading: format!("{} more", pairs_text(more.len())),
+                parts: more,
+                on_paper: OnPaper::Open,
+            });
+        }
+        if !unlike.is_empty() {
+            let heading = format!(
+                "{} whose texts are not similar enough",
+                pairs_text(unlike.len())
+            );
+            let text = "Their fingerprints differ in few bits, but their sketches tell that they share too little. \
+                        They do not count as near.";
+            unlike.insert(0, Part::Paragraph(text.to_owned()));
+            parts.push(Part::Folded {
+                heading,
+                parts: unlike,
+                on_paper: OnPaper::Open,
+            });
+        }
         parts
+    }
+}
+
+fn pairs_text(pairs: usize) -> String {
+    match pairs {
+        1 => "1 pair".to_owned(),
+        pairs => format!("{} pairs", told_count(pairs as u64)),
     }
 }
 
@@ -551,7 +650,7 @@ impl Sample {
         }
         Part::Pair {
             heading,
-            names: self.names.each_ref().map(Name::text),
+            names: self.names.each_ref().map(|name| name.text(LONGEST_OF_PAIR)),
             pieces,
         }
     }
@@ -564,6 +663,22 @@ pub(super) fn bits_text(bits: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hardly_any_is_not_none_and_nearly_all_is_not_all() {
+        let told = |repeating, all| lead_of(repeating, all, "documents", 2);
+        assert_eq!(told(0, 0), "None of 0 documents repeats another one.");
+        for (repeating, expected) in [
+            (1, "1 of 1,000 documents, less than 1 %, repeats"),
+            (5, "5 of 1,000 documents, 1 %, repeat"),
+            (995, "995 of 1,000 documents, more than 99 %, repeat"),
+        ] {
+            assert_eq!(
+                told(repeating, 1000),
+                format!("{expected} another one; the largest cluster has 2.")
+            );
+        }
+    }
 
     #[test]
     fn clusters_are_counted_by_powers_of_two() {

@@ -1,10 +1,13 @@
 //! `simdb report`: shows what a database looks like, as text, as JSON or as a page.
 
+mod choices;
 mod command;
 mod differences;
 mod findings;
 mod parts;
+mod plot;
 mod removals;
+mod shortened;
 mod spread;
 mod survey;
 

@@ -3,21 +3,45 @@
 use std::fmt::Write as _;
 
 use super::differences::Piece;
+use super::plot::Plot;
 use crate::cli::units::told_count;
 
 /// A part of a report.
 pub(super) enum Part {
+    /// The sentence that a report is opened for.
+    Lead(String),
     Heading(&'static str),
     Paragraph(String),
     /// What is known, and its value.
     Facts(Vec<[String; 2]>),
     Table(Table),
+    /// On a page alone. A table has its numbers.
+    Plot(Plot),
+    /// A cluster: for each of its documents a remark and the key.
+    Cluster {
+        heading: String,
+        rows: Vec<[String; 2]>,
+    },
+    /// Parts that a page shows to those who open them.
+    Folded {
+        heading: String,
+        parts: Vec<Self>,
+        on_paper: OnPaper,
+    },
     /// Two near documents, and how they differ.
     Pair {
         heading: String,
         names: [String; 2],
         pieces: Vec<Piece>,
     },
+}
+
+/// What becomes of folded parts when a page is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnPaper {
+    /// They are printed as if they were open.
+    Open,
+    LeftOut,
 }
 
 /// A table with a heading. Numbers stand at the right of their columns.
@@ -27,63 +51,117 @@ pub(super) struct Table {
 }
 
 struct Column {
-    heading: &'static str,
+    heading: String,
     is_number: bool,
+    /// The part of the bars that shows the numbers of this column, if the bars have several parts.
+    part_of_bar: Option<usize>,
 }
 
 struct Row {
     cells: Vec<String>,
-    /// The number that a bar behind the cells shows. `None` if the table has no bars.
-    bar: Option<u64>,
+    /// The numbers that the parts of a bar behind the cells show. Empty if the table has no bars.
+    bar: Vec<u64>,
 }
 
 impl Table {
     /// A table of these columns, and whether they have numbers.
     pub(super) fn new(columns: &[(&'static str, bool)]) -> Self {
-        let columns = columns
-            .iter()
-            .map(|&(heading, is_number)| Column { heading, is_number });
+        let columns = columns.iter().map(|&(heading, is_number)| Column {
+            heading: heading.to_owned(),
+            is_number,
+            part_of_bar: None,
+        });
         Self {
             columns: columns.collect(),
             rows: Vec::new(),
         }
     }
 
-    pub(super) fn add<const N: usize>(&mut self, cells: [String; N]) {
+    /// A table of numbers.
+    pub(super) fn of_numbers(headings: impl IntoIterator<Item = String>) -> Self {
+        let columns = headings.into_iter().map(|heading| Column {
+            heading,
+            is_number: true,
+            part_of_bar: None,
+        });
+        Self {
+            columns: columns.collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a column whose numbers the next part of the bars shows.
+    pub(super) fn with_part_of_bar(mut self, heading: &'static str) -> Self {
+        let parts = self.columns.iter().filter_map(|column| column.part_of_bar);
+        let part = parts.count();
+        self.columns.push(Column {
+            heading: heading.to_owned(),
+            is_number: true,
+            part_of_bar: Some(part),
+        });
+        self
+    }
+
+    pub(super) fn add(&mut self, cells: impl Into<Vec<String>>) {
+        self.add_with_bar(cells, []);
+    }
+
+    /// Adds a row with a bar. Its parts are as long as the numbers say, in comparison with the others.
+    pub(super) fn add_with_bar(&mut self, cells: impl Into<Vec<String>>, bar: impl Into<Vec<u64>>) {
         self.rows.push(Row {
             cells: cells.into(),
-            bar: None,
+            bar: bar.into(),
         });
     }
 
-    /// Adds a row with a bar that is as long as the number says, in comparison with the others.
-    pub(super) fn add_with_bar<const N: usize>(&mut self, cells: [String; N], bar: u64) {
-        self.rows.push(Row {
-            cells: cells.into(),
-            bar: Some(bar),
-        });
+    fn has_bars(&self) -> bool {
+        self.rows.iter().any(|row| !row.bar.is_empty())
     }
 
-    /// The length of the bar of a row. That of the greatest is 1.
-    fn bar_length(&self, row: &Row) -> Option<f64> {
-        let greatest = self.rows.iter().filter_map(|row| row.bar).max();
+    /// The lengths of the parts of the bar of a row. The longest bar has the length 1.
+    fn bar_lengths(&self, row: &Row) -> impl Iterator<Item = f64> {
+        let greatest = self.rows.iter().map(Row::bar_total).max();
         let greatest = greatest.unwrap_or(0).max(1);
-        row.bar.map(|bar| bar as f64 / greatest as f64)
+        row.bar
+            .iter()
+            .map(move |&part| part as f64 / greatest as f64)
     }
 }
 
-/// The length of the longest bar of a text.
+impl Row {
+    fn bar_total(&self) -> u64 {
+        self.bar.iter().copied().fold(0, u64::saturating_add)
+    }
+}
+
+/// The length of the longest bar of a text, and the signs of which the parts of bars are made.
 const LONGEST_BAR: f64 = 40.0;
+const BAR_SIGNS: [&str; 2] = ["#", "="];
 
 /// A report as text, without the last line break.
 pub(super) fn text_of(title: &str, parts: Vec<Part>) -> String {
     let mut blocks = vec![title.to_owned()];
+    add_blocks(&mut blocks, parts);
+    blocks.join("\n\n")
+}
+
+fn add_blocks(blocks: &mut Vec<String>, parts: Vec<Part>) {
     for part in parts {
         blocks.push(match part {
             Part::Heading(heading) => heading.to_uppercase(),
-            Part::Paragraph(text) => text,
+            Part::Lead(text) | Part::Paragraph(text) => text,
             Part::Facts(facts) => facts_text(&facts),
             Part::Table(table) => table_text(&table),
+            Part::Plot(_) => continue,
+            Part::Cluster { heading, rows } => {
+                let rows = facts_text(&rows).replace('\n', "\n  ");
+                format!("{heading}\n  {rows}")
+            }
+            Part::Folded { heading, parts, .. } => {
+                blocks.push(heading.to_uppercase());
+                add_blocks(blocks, parts);
+                continue;
+            }
             Part::Pair {
                 heading,
                 names: [first, second],
@@ -91,7 +169,6 @@ pub(super) fn text_of(title: &str, parts: Vec<Part>) -> String {
             } => format!("{heading}\n  {first}\n  {second}{}", pieces_text(&pieces)),
         });
     }
-    blocks.join("\n\n")
 }
 
 fn facts_text(facts: &[[String; 2]]) -> String {
@@ -119,9 +196,9 @@ fn table_text(table: &Table) -> String {
         cells: table
             .columns
             .iter()
-            .map(|column| column.heading.to_owned())
+            .map(|column| column.heading.clone())
             .collect(),
-        bar: None,
+        bar: Vec::new(),
     };
     let mut lines = Vec::new();
     for row in [&headings].into_iter().chain(&table.rows) {
@@ -133,9 +210,11 @@ fn table_text(table: &Table) -> String {
                 false => format!("{cell:<width$}  "),
             };
         }
-        // What there is at all can be seen.
-        let bar = table.bar_length(row).unwrap_or(0.0) * LONGEST_BAR;
-        line += &"#".repeat(bar.ceil() as usize);
+        for (length, sign) in table.bar_lengths(row).zip(BAR_SIGNS) {
+            // What there is at all can be seen.
+            let signs = (length * LONGEST_BAR).ceil();
+            line += &sign.repeat(signs as usize);
+        }
         lines.push(line.trim_end().to_owned());
     }
     lines.join("\n")
@@ -188,21 +267,45 @@ pub(super) fn page_of(title: &str, parts: &[Part]) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
+    add_parts(&mut page, parts);
+    page += "</main>\n</body>\n</html>\n";
+    page
+}
+
+fn add_parts(page: &mut String, parts: &[Part]) {
     for part in parts {
         match part {
-            Part::Heading(heading) => add(&mut page, &format!("<h2>{}</h2>", escaped(heading))),
-            Part::Paragraph(text) => add(&mut page, &format!("<p>{}</p>", escaped(text))),
-            Part::Facts(facts) => add_facts(&mut page, facts),
-            Part::Table(table) => add_table(&mut page, table),
+            Part::Lead(text) => add(page, &format!("<p class=\"lead\">{}</p>", escaped(text))),
+            Part::Heading(heading) => add(page, &format!("<h2>{}</h2>", escaped(heading))),
+            Part::Paragraph(text) => add(page, &format!("<p>{}</p>", escaped(text))),
+            Part::Facts(facts) => add_facts(page, facts),
+            Part::Table(table) => add_table(page, table),
+            Part::Plot(plot) => *page += &plot.to_html(),
+            Part::Cluster { heading, rows } => add_cluster(page, heading, rows),
+            Part::Folded {
+                heading,
+                parts,
+                on_paper,
+            } => {
+                let class = match on_paper {
+                    OnPaper::Open => "",
+                    OnPaper::LeftOut => " class=\"screen\"",
+                };
+                let heading = escaped(heading);
+                add(
+                    page,
+                    &format!("<details{class}>\n<summary>{heading}</summary>"),
+                );
+                add_parts(page, parts);
+                add(page, "</details>");
+            }
             Part::Pair {
                 heading,
                 names,
                 pieces,
-            } => add_pair(&mut page, heading, names, pieces),
+            } => add_pair(page, heading, names, pieces),
         }
     }
-    page += "</main>\n</body>\n</html>\n";
-    page
 }
 
 fn add(page: &mut String, line: &str) {
@@ -224,17 +327,26 @@ fn add_facts(page: &mut String, facts: &[[String; 2]]) {
 }
 
 fn add_table(page: &mut String, table: &Table) {
-    let has_bars = table.rows.iter().any(|row| row.bar.is_some());
-    add(page, "<div class=\"wide\"><table>\n<thead><tr>");
+    let has_bars = table.has_bars();
+    let class_of_table = if has_bars { " class=\"plot\"" } else { "" };
+    add(
+        page,
+        &format!("<div class=\"wide\"><table{class_of_table}>\n<thead><tr>"),
+    );
     for column in &table.columns {
-        let heading = escaped(column.heading);
+        let heading = escaped(&column.heading);
+        let class = class(column);
+        let sample = match column.part_of_bar {
+            Some(part) => bar_html("sample", [(part, 1.0)]),
+            None => String::new(),
+        };
         add(
             page,
-            &format!("<th scope=\"col\"{}>{heading}</th>", class(column)),
+            &format!("<th scope=\"col\"{class}>{sample}{heading}</th>"),
         );
     }
     if has_bars {
-        page.push_str("<th></th>");
+        page.push_str("<th class=\"bars\"></th>");
     }
     add(page, "</tr></thead>\n<tbody>");
     for row in &table.rows {
@@ -243,20 +355,31 @@ fn add_table(page: &mut String, table: &Table) {
             // Writing to a string cannot fail.
             _ = write!(page, "<td{}>{}</td>", class(column), escaped(cell));
         }
-        if let Some(bar) = table.bar_length(row) {
-            let width = if bar > 0.0 {
-                (bar * 100.0).max(0.5)
-            } else {
-                0.0
-            };
-            _ = write!(
-                page,
-                "<td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td>"
-            );
+        if has_bars {
+            let bar = bar_html("bar", table.bar_lengths(row).enumerate());
+            _ = write!(page, "<td class=\"bars\">{bar}</td>");
         }
         add(page, "</tr>");
     }
     add(page, "</tbody>\n</table></div>");
+}
+
+/// A bar as a picture, from the numbers and the lengths of its parts.
+fn bar_html(class: &str, parts: impl IntoIterator<Item = (usize, f64)>) -> String {
+    let mut svg = format!("<svg class=\"{class}\" aria-hidden=\"true\">");
+    let mut x = 0.0;
+    for (part, length) in parts {
+        if length > 0.0 {
+            // What there is at all can be seen.
+            let width = (length * 100.0).max(0.4);
+            _ = write!(
+                svg,
+                "<rect class=\"part{part}\" x=\"{x:.2}%\" width=\"{width:.2}%\" height=\"100%\"/>"
+            );
+            x += width;
+        }
+    }
+    svg + "</svg>"
 }
 
 fn class(column: &Column) -> &'static str {
@@ -264,6 +387,22 @@ fn class(column: &Column) -> &'static str {
         true => " class=\"number\"",
         false => "",
     }
+}
+
+fn add_cluster(page: &mut String, heading: &str, rows: &[[String; 2]]) {
+    add(
+        page,
+        &format!(
+            "<section>\n<h3>{}</h3>\n<dl class=\"keys\">",
+            escaped(heading)
+        ),
+    );
+    for [remark, key] in rows {
+        let remark = escaped(remark);
+        let key = escaped(key);
+        add(page, &format!("<dt>{remark}</dt><dd>{key}</dd>"));
+    }
+    add(page, "</dl>\n</section>");
 }
 
 fn add_pair(page: &mut String, heading: &str, [first, second]: &[String; 2], pieces: &[Piece]) {

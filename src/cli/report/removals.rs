@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use crate::Error;
 use crate::dedup::{DedupTotals, ListedRecord, Removals, RemovedRecords};
 
-use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section};
+use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section, lead_of};
 
 /// A removed record.
 struct Removed {
@@ -46,15 +46,29 @@ impl Findings {
             let record = place_of(&removed.record).and_then(|place| texts.get(&place));
             let names = [removed.survivor, removed.record];
             let texts = survivor.zip(record);
-            samples.add(names, removed.distance, removed.similarity, texts);
+            samples.add(names, removed.distance, removed.similarity, true, texts);
         }
+        let totals = removals.totals();
+        let lead = lead_of(
+            totals.removed,
+            totals.records,
+            "records",
+            clusters.largest_size(),
+        );
         let sections: Vec<Box<dyn Section>> = vec![
-            Box::new(Distances::new("removed records", counts.distances)),
-            Box::new(clusters),
             Box::new(samples),
+            Box::new(clusters),
+            Box::new(Distances::new("removed records", counts.distances)),
         ];
-        let facts = facts(removals.totals());
-        Ok(Self::new(title, facts, sections, Vec::new()))
+        Ok(Self {
+            title,
+            lead,
+            meaning: None,
+            remarks: Vec::new(),
+            sections,
+            facts: facts(totals),
+            upkeep: Vec::new(),
+        })
     }
 }
 

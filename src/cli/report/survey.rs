@@ -9,7 +9,8 @@ use crate::{
 };
 use serde_json::json;
 
-use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, Section, bits_text};
+use super::choices::Choices;
+use super::findings::{Clusters, Distances, Facts, Findings, Name, Samples, bits_text, lead_of};
 use super::spread::Spread;
 use crate::cli::console::Console;
 use crate::cli::units::{told_bytes, told_count};
@@ -19,6 +20,8 @@ use crate::cli::uses::found_of_changed;
 pub(super) struct Survey<'a> {
     snapshot: &'a Snapshot,
     max_distance: u32,
+    /// 0 if the distance alone decides.
+    min_similarity: f64,
     console: &'a Console,
 }
 
@@ -32,12 +35,17 @@ struct Drawn {
 }
 
 impl<'a> Survey<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, max_distance: u32, console: &'a Console) -> Self {
-        Self {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        max_distance: u32,
+        console: &'a Console,
+    ) -> Result<Self, Error> {
+        Ok(Self {
             snapshot,
             max_distance,
+            min_similarity: snapshot.stats()?.min_similarity.unwrap_or(0.0),
             console,
-        }
+        })
     }
 
     /// Finds all, and some sample pairs of each distance. The texts are found by `texts`, which gets the documents of
@@ -49,11 +57,17 @@ impl<'a> Survey<'a> {
         texts: impl FnOnce(&[Document]) -> Result<HashMap<Vec<u8>, String>, Error>,
     ) -> Result<Findings, Error> {
         let fingerprints = self.fingerprints()?;
-        let (distances, drawn) = self.distances(fingerprints, samples)?;
+        let (choices, drawn) = self.choices(samples)?;
+        let near_documents = choices.current().map_or(0, |count| count.documents);
+        let by_chance = pairs_by_chance(fingerprints, self.max_distance);
+        let distances = Distances::of_choices(&choices, by_chance);
+        let stored = self.snapshot.stats()?.documents;
         let mut facts = Facts::default();
-        self.add_counts(fingerprints, &mut facts)?;
-        let clusters = self.clusters(&mut facts)?;
-        self.add_settings(&mut facts)?;
+        self.add_counts(fingerprints, near_documents, &mut facts)?;
+        let (clusters, duplicates) = self.clusters(&mut facts)?;
+        self.add_conditions(&mut facts)?;
+        let mut upkeep = Facts::default();
+        self.add_settings(&mut upkeep)?;
         let spread = Spread::survey(self.snapshot, self.max_distance, fingerprints, self.console)?;
 
         let pairs = self.documents_of_pairs(&drawn)?;
@@ -63,8 +77,8 @@ impl<'a> Survey<'a> {
         }
         let texts = texts(&documents)?;
         let mut samples = Samples::default();
-        for (distance, first, second) in pairs {
-            add_sample(&mut samples, distance, &first, &second, &texts);
+        for pair in &pairs {
+            self.add_sample(pair, &texts, &mut samples);
         }
         let mut remarks = Vec::new();
         let (all, without) = samples.counts();
@@ -74,13 +88,43 @@ impl<'a> Survey<'a> {
                  `--texts FILE` names a file with the keys and the texts; without it, payloads are shown."
             ));
         }
-        let sections: Vec<Box<dyn Section>> = vec![
-            Box::new(distances),
-            Box::new(clusters),
-            Box::new(spread),
-            Box::new(samples),
-        ];
-        Ok(Findings::new(title, facts, sections, remarks))
+        let lead = lead_of(duplicates, stored, "documents", clusters.largest_size());
+        Ok(Findings {
+            title,
+            lead,
+            meaning: Some(self.meaning(near_documents)),
+            remarks,
+            sections: vec![
+                Box::new(samples),
+                Box::new(clusters),
+                Box::new(distances),
+                Box::new(choices),
+            ],
+            facts,
+            upkeep: vec![Box::new(upkeep), Box::new(spread)],
+        })
+    }
+
+    /// What it means to repeat another one.
+    fn meaning(&self, near_documents: u64) -> String {
+        let mut near = format!(
+            "Documents are near if their fingerprints differ in at most {}",
+            bits_text(self.max_distance)
+        );
+        if self.min_similarity > 0.0 {
+            near += &format!(
+                " and their estimated similarity is {} or more",
+                self.min_similarity
+            );
+        }
+        let others = match near_documents {
+            0 => String::new(),
+            _ => format!(
+                " {} documents are near to at least one other. One of each cluster survives, and the others repeat it.",
+                told_count(near_documents)
+            ),
+        };
+        format!("{near}.{others}")
     }
 
     /// The number of different fingerprints. The statistics only estimate it.
@@ -89,18 +133,24 @@ impl<'a> Survey<'a> {
         self.snapshot.count_fingerprints_with(progress.steps())
     }
 
-    fn add_counts(&self, fingerprints: u64, facts: &mut Facts) -> Result<(), Error> {
+    fn add_counts(
+        &self,
+        fingerprints: u64,
+        near_documents: u64,
+        facts: &mut Facts,
+    ) -> Result<(), Error> {
         let stats = self.snapshot.stats()?;
         facts.add_count("documents", "documents", stats.documents);
         facts.add_count("too_short", "too short to judge", stats.too_short);
         facts.add_count("fingerprints", "fingerprints", fingerprints);
+        facts.add_count("near_documents", "near to another one", near_documents);
         Ok(())
     }
 
-    fn add_settings(&self, facts: &mut Facts) -> Result<(), Error> {
+    fn add_conditions(&self, facts: &mut Facts) -> Result<(), Error> {
         let stats = self.snapshot.stats()?;
         let mut near = format!("at most {}", bits_text(self.max_distance));
-        let least = stats.min_similarity.filter(|&least| least > 0.0);
+        let least = (self.min_similarity > 0.0).then_some(self.min_similarity);
         if let Some(least) = least {
             near += &format!(", similarity {least} or more");
         }
@@ -110,7 +160,7 @@ impl<'a> Survey<'a> {
             stats.scheme,
             stats.sketch_size,
             self.max_distance,
-            least.unwrap_or(0.0),
+            self.min_similarity,
         );
         if let Some(found) = found {
             let [two, five, ten] = found.map(|share| format!("{share:.0} %"));
@@ -123,6 +173,11 @@ impl<'a> Survey<'a> {
                 json!(found),
             );
         }
+        Ok(())
+    }
+
+    fn add_settings(&self, facts: &mut Facts) -> Result<(), Error> {
+        let stats = self.snapshot.stats()?;
         let scheme = stats.scheme.to_string();
         facts.add("scheme", "scheme", scheme.clone(), scheme);
         facts.add("plan", "plan", stats.plan.clone(), stats.plan);
@@ -131,46 +186,38 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Counts the pairs of each distance, and draws some.
-    fn distances(
-        &self,
-        fingerprints: u64,
-        samples: usize,
-    ) -> Result<(Distances, Vec<Vec<Drawn>>), Error> {
-        let mut counts = vec![0u64; self.max_distance as usize + 1];
-        let mut drawn = vec![Vec::<Drawn>::new(); counts.len()];
+    /// Counts what would be near by each choice, and draws some pairs of each distance.
+    fn choices(&self, samples: usize) -> Result<(Choices, Vec<Vec<Drawn>>), Error> {
+        let mut drawn = vec![Vec::<Drawn>::new(); self.max_distance as usize + 1];
         let progress = self.console.progress();
-        // Those that are not similar enough count too: a report is there to judge the least similarity.
-        let pairs = self
+        let similarities = Choices::similarities(self.min_similarity);
+        // Pairs that are not similar enough are drawn too: a report is there to judge the least similarity.
+        let counts = self
             .snapshot
-            .pairs(Near::within(self.max_distance).min_similarity(0.0));
-        pairs.run(|event| {
-            let (a, b, distance, pairs) = match event {
-                PairEvent::Group(group) => {
-                    let pairs = group.documents.saturating_mul(group.documents - 1) / 2;
-                    (group.fingerprint, group.fingerprint, 0, pairs)
-                }
-                PairEvent::Pair(Pair { a, b, distance, .. }) => {
-                    let pairs = a.documents.saturating_mul(b.documents);
-                    (a.fingerprint, b.fingerprint, distance as usize, pairs)
-                }
-                PairEvent::Progress { done, all, .. } => return progress.update(done, Some(all)),
-            };
-            counts[distance] = counts[distance].saturating_add(pairs);
-            let lot = lot_of(a, b);
-            draw(&mut drawn[distance], samples, Drawn { lot, a, b });
-            ControlFlow::Continue(())
-        })?;
+            .count_near(self.max_distance, &similarities, |event| {
+                let (a, b, distance) = match event {
+                    PairEvent::Group(group) => (group.fingerprint, group.fingerprint, 0),
+                    PairEvent::Pair(Pair { a, b, distance, .. }) => {
+                        (a.fingerprint, b.fingerprint, distance as usize)
+                    }
+                    PairEvent::Progress { done, all, .. } => {
+                        return progress.update(done, Some(all));
+                    }
+                };
+                let lot = lot_of(a, b);
+                draw(&mut drawn[distance], samples, Drawn { lot, a, b });
+                ControlFlow::Continue(())
+            })?;
         self.console.ensure_wanted()?;
-        let stats = self.snapshot.stats()?;
-        let has_unlike = stats.min_similarity.is_some_and(|least| least > 0.0);
-        let by_chance = pairs_by_chance(fingerprints, self.max_distance);
-        let distances = Distances::new("pairs of documents", counts);
-        Ok((distances.of_fingerprints(has_unlike, by_chance), drawn))
+        let choices = Choices {
+            counts,
+            min_similarity: self.min_similarity,
+        };
+        Ok((choices, drawn))
     }
 
-    /// Counts the clusters, and lists some.
-    fn clusters(&self, facts: &mut Facts) -> Result<Clusters, Error> {
+    /// Counts the clusters and the duplicates, and lists some clusters.
+    fn clusters(&self, facts: &mut Facts) -> Result<(Clusters, u64), Error> {
         let mut clusters = Clusters::default();
         let mut diameter = Some(0);
         let progress = self.console.progress();
@@ -189,7 +236,7 @@ impl<'a> Survey<'a> {
         })?;
         self.console.ensure_wanted()?;
         add_totals(&totals, diameter, facts);
-        Ok(clusters)
+        Ok((clusters, totals.duplicates()))
     }
 
     /// Two documents of each pair that was drawn, and their distance.
@@ -211,6 +258,24 @@ impl<'a> Survey<'a> {
             }
         }
         Ok(pairs)
+    }
+
+    /// Adds a pair, with the words in which its texts differ.
+    fn add_sample(
+        &self,
+        (distance, first, second): &(u32, Document, Document),
+        texts: &HashMap<Vec<u8>, String>,
+        samples: &mut Samples,
+    ) {
+        let similarity = match (first.sketch(), second.sketch()) {
+            (Some(a), Some(b)) => a.similarity(b).ok(),
+            _ => None,
+        };
+        let similarity = similarity.map(|similarity| similarity.jaccard());
+        let is_near = similarity.unwrap_or(0.0) >= self.min_similarity;
+        let names = [first, second].map(|document| Name::Key(document.key().to_vec()));
+        let texts = texts.get(first.key()).zip(texts.get(second.key()));
+        samples.add(names, *distance, similarity, is_near, texts);
     }
 
     /// Up to two documents of a fingerprint.
@@ -266,34 +331,20 @@ fn names_of(cluster: &Cluster) -> (Name, impl Iterator<Item = (Name, u32)>) {
     )
 }
 
-/// Adds a pair, with the words in which its texts differ.
-fn add_sample(
-    samples: &mut Samples,
-    distance: u32,
-    first: &Document,
-    second: &Document,
-    texts: &HashMap<Vec<u8>, String>,
-) {
-    let similarity = match (first.sketch(), second.sketch()) {
-        (Some(a), Some(b)) => a.similarity(b).ok(),
-        _ => None,
-    };
-    let names = [first, second].map(|document| Name::Key(document.key().to_vec()));
-    let similarity = similarity.map(|similarity| similarity.jaccard());
-    let texts = texts.get(first.key()).zip(texts.get(second.key()));
-    samples.add(names, distance, similarity, texts);
-}
-
 /// The lot of a pair: scattered, and always the same for the same pair.
 fn lot_of(a: Fingerprint, b: Fingerprint) -> u64 {
     let mixed = (a.bits() ^ b.bits().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Keeps a pair if it has one of the least lots.
+/// Keeps a pair if it has one of the least lots, and was not drawn before: documents of the same fingerprints may have
+/// several sketches.
 fn draw(drawn: &mut Vec<Drawn>, most: usize, pair: Drawn) {
+    let is_drawn = drawn
+        .iter()
+        .any(|drawn| (drawn.a, drawn.b) == (pair.a, pair.b));
     let place = drawn.partition_point(|drawn| drawn.lot <= pair.lot);
-    if place < most {
+    if place < most && !is_drawn {
         drawn.insert(place, pair);
         drawn.truncate(most);
     }
@@ -328,7 +379,7 @@ mod tests {
     #[test]
     fn the_pairs_of_the_least_lots_are_drawn() {
         let mut drawn = Vec::new();
-        for lot in [5, 1, 9, 3, 7, 0] {
+        for lot in [5, 1, 9, 3, 7, 0, 1, 0] {
             let a = Fingerprint::from_bits(lot);
             draw(
                 &mut drawn,

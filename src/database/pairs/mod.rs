@@ -2,6 +2,7 @@
 
 mod fingerprint_pairs;
 mod members;
+mod near_counts;
 #[expect(
     clippy::module_inception,
     reason = "the folder is named after what it shows first"
@@ -11,6 +12,7 @@ mod position;
 mod search;
 mod units;
 
+pub use near_counts::NearCount;
 pub use pairs::{Pair, PairEvent, Pairs};
 pub use position::PairPosition;
 pub(super) use {

@@ -196,7 +196,7 @@ impl IntoIterator for Pairs {
 
 impl PairEvent {
     /// The event that the search gives of some members.
-    fn from_members(event: MemberEvent) -> Self {
+    pub(super) fn from_members(event: MemberEvent) -> Self {
         match event {
             MemberEvent::Group(member) => Self::Group(member.group),
             MemberEvent::Pair {

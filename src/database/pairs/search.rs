@@ -30,6 +30,8 @@ pub(in crate::database) struct PairQuery {
     since: Option<i64>,
     scopes: Option<ScopeNames>,
     each_document: bool,
+    /// Whether sketches are compared although the distance alone decides.
+    by_sketch: bool,
     from: Option<PairPosition>,
 }
 
@@ -61,6 +63,7 @@ impl PairQuery {
             since: bounds.since,
             scopes: near.scopes.clone(),
             each_document: false,
+            by_sketch: false,
             from: None,
         })
     }
@@ -78,6 +81,12 @@ impl PairQuery {
             from,
             ..Self::new(near, settings)?
         })
+    }
+
+    /// Whether each pair has its similarity, although the distance alone decides. Not for a search that goes on from a
+    /// position.
+    pub(super) fn by_sketch(self, by_sketch: bool) -> Self {
+        Self { by_sketch, ..self }
     }
 
     /// Finds all pairs, each once, and gives them to `observe`, until it fails: the pairs of a snapshot, or of a
@@ -220,10 +229,11 @@ impl PairQuery {
                 Some((since, first))
             }
         };
-        let together = match (self.each_document, self.min_similarity) {
+        let compares_sketches = self.min_similarity.is_some() || self.by_sketch;
+        let together = match (self.each_document, compares_sketches) {
             (true, _) => Together::Nothing,
-            (false, Some(_)) => Together::Sketch,
-            (false, None) => Together::Fingerprint,
+            (false, true) => Together::Sketch,
+            (false, false) => Together::Fingerprint,
         };
         Ok(Members::new(reader, scopes, since, together, keys))
     }
@@ -446,6 +456,7 @@ mod tests {
             since: None,
             scopes: None,
             each_document: false,
+            by_sketch: false,
             from: None,
         };
         assert_eq!(

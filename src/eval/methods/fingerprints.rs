@@ -11,7 +11,8 @@ use crate::text::Fingerprinter;
 ///
 /// If its sketches have no size, the score is the distance of fingerprints, below zero. Otherwise pairs within
 /// the largest distance are candidates. Their score is the Jaccard similarity of 4-token shingles that their
-/// sketches estimate, as a query with a least similarity does it.
+/// sketches estimate, as a query with a least similarity does it. If a least similarity is given, the score is the
+/// distance again, for the pairs that have it.
 ///
 /// # References
 ///
@@ -20,11 +21,14 @@ use crate::text::Fingerprinter;
 pub(in crate::eval) struct Fingerprints {
     pub(in crate::eval) fingerprinter: Fingerprinter,
     pub(in crate::eval) max_distance: u32,
+    /// Of pairs, as their sketches estimate it. `None` if the estimate is the score.
+    pub(in crate::eval) min_similarity: Option<f64>,
 }
 
 impl Method for Fingerprints {
     fn scale(&self) -> Scale {
         match self.fingerprinter.sketch_size() {
+            _ if self.min_similarity.is_some() => Scale::Distance(self.max_distance),
             SketchSize::None => Scale::Distance(self.max_distance),
             SketchSize::Bytes16 | SketchSize::Bytes32 => {
                 let fortieths = (12..=40).rev();
@@ -49,6 +53,7 @@ impl Method for Fingerprints {
             documents,
             sketch_size: fingerprinter.sketch_size(),
             max_distance: self.max_distance,
+            min_similarity: self.min_similarity,
         })
     }
 
@@ -62,6 +67,7 @@ struct Made {
     documents: Vec<Option<(Fingerprint, Option<Sketch>)>>,
     sketch_size: SketchSize,
     max_distance: u32,
+    min_similarity: Option<f64>,
 }
 
 impl Described for Made {
@@ -76,8 +82,14 @@ impl Described for Made {
 
     fn score(&self, a: usize, b: usize) -> Option<f64> {
         let distance = self.documents[a]?.0.distance(self.documents[b]?.0);
+        if distance > self.max_distance {
+            return None;
+        }
+        if let Some(least) = self.min_similarity {
+            let is_similar = self.estimate(a, b)? >= least;
+            return is_similar.then_some(-f64::from(distance));
+        }
         match self.sketch_size {
-            _ if distance > self.max_distance => None,
             SketchSize::None => Some(-f64::from(distance)),
             SketchSize::Bytes16 | SketchSize::Bytes32 => self.estimate(a, b),
         }
@@ -107,6 +119,7 @@ mod tests {
             let described = Fingerprints {
                 fingerprinter,
                 max_distance: 64,
+                min_similarity: None,
             }
             .describe(&Corpus::from_texts(&texts));
             let [a, b, c] = texts.map(|text| fingerprinter.fingerprint(text));
@@ -126,11 +139,18 @@ mod tests {
         let corpus = Corpus::from_texts(&texts.each_ref().map(String::as_str));
         for size in [SketchSize::Bytes16, SketchSize::Bytes32] {
             let fingerprinter = Fingerprinter::new(Scheme::Minwise1)?.with_sketch_size(size);
-            let described = Fingerprints {
+            let method = Fingerprints {
                 fingerprinter,
                 max_distance: 8,
-            }
-            .describe(&corpus);
+                min_similarity: None,
+            };
+            let described = method.describe(&corpus);
+            let from_half = Fingerprints {
+                min_similarity: Some(0.5),
+                max_distance: 64,
+                ..method
+            };
+            let from_half = from_half.describe(&corpus);
             assert_eq!(described.bytes(), 3 * (8 + size.bytes() + 4));
             let made = texts.each_ref().map(|text| {
                 let made = fingerprinter.fingerprint_and_sketch(text);
@@ -145,6 +165,10 @@ mod tests {
                 assert!(expected.is_some());
                 assert_eq!(described.estimate(a, b), expected);
                 assert_eq!(described.score(a, b), expected.filter(|_| is_candidate));
+                let distance = -f64::from(made[a].0.distance(made[b].0));
+                let is_similar = expected.is_some_and(|similarity| similarity >= 0.5);
+                assert_eq!(is_similar, is_candidate);
+                assert_eq!(from_half.score(a, b), is_similar.then_some(distance));
             }
         }
         Ok(())
@@ -170,6 +194,7 @@ mod tests {
             let method = Fingerprints {
                 fingerprinter: Fingerprinter::new(scheme)?.with_sketch_size(SketchSize::None),
                 max_distance: 64,
+                min_similarity: None,
             };
             let score = method.describe(&corpus).score(0, 1);
             assert_eq!(score == Some(0.0), is_same, "{scheme}: {score:?}");

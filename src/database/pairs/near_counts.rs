@@ -1,0 +1,211 @@
+//! How many documents would be near at each distance and each least similarity, counted in one search for all pairs.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use foldhash::fast::RandomState;
+
+use super::members::{Keys, Member};
+use super::pairs::PairEvent;
+use super::search::{MemberEvent, PairQuery};
+use crate::database::near::{Near, NearBounds};
+use crate::database::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::sketch::SketchSize;
+use crate::store::DocumentNumber;
+
+/// How many documents of a snapshot are near to another one, by one choice of a max distance and a least similarity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NearCount {
+    /// The largest distance of near documents.
+    pub max_distance: u32,
+    /// The least similarity of near documents. At 0, the distance alone decides.
+    pub min_similarity: f64,
+    /// The documents that are near to at least one other.
+    pub documents: u64,
+    /// The pairs of near documents.
+    pub pairs: u64,
+}
+
+impl Snapshot {
+    /// Counts the near documents by each distance up to the one that is given and by each of some least similarities,
+    /// in one search for all pairs. So a choice of these can be made by looking.
+    ///
+    /// The counts are exact. They are in the order of the distances, then of the similarities. Without sketches, 0 is
+    /// the only similarity that is counted. `observe` is given the pairs with their similarities, as
+    /// [`Pairs::run`](super::Pairs::run) would give them. If it breaks, only the pairs until then are counted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Pairs::run`](super::Pairs::run) for the distance, the similarities and the file.
+    ///
+    /// # Cost
+    ///
+    /// That of all pairs within the distance. For each different document that is near to another, some 30 bytes of
+    /// memory, and one for each similarity.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use simdb::{CreateOptions, Database, Document, Fingerprint, Scheme};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("pages.simdb");
+    ///
+    /// let options = CreateOptions::new().scheme(Scheme::External);
+    /// let database = Database::create(&path, &options)?;
+    /// let mut txn = database.begin_write()?;
+    /// for (key, bits) in [("a", 7), ("b", 6), ("c", 7), ("d", u64::MAX)] {
+    ///     txn.insert(&Document::new(key, Fingerprint::from_bits(bits)))?;
+    /// }
+    /// txn.commit()?;
+    /// let counts = database.snapshot()?.count_near(1, &[0.0], |_| ControlFlow::Continue(()))?;
+    /// // At distance 0, "a" and "c" are near. At distance 1, both are near to "b" too.
+    /// assert_eq!((counts[0].documents, counts[0].pairs), (2, 1));
+    /// assert_eq!((counts[1].documents, counts[1].pairs), (3, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn count_near(
+        &self,
+        max_distance: u32,
+        min_similarities: &[f64],
+        mut observe: impl FnMut(PairEvent) -> ControlFlow<()>,
+    ) -> Result<Vec<NearCount>> {
+        let mut levels = min_similarities.to_vec();
+        for &level in min_similarities {
+            NearBounds::new(max_distance, level)?;
+        }
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup();
+        let settings = self.reader()?.settings();
+        let has_sketches = settings.sketch_size != SketchSize::None;
+        if !has_sketches {
+            levels.retain(|&level| level == 0.0);
+        }
+        let near = Near::within(max_distance).min_similarity(0.0);
+        let query = PairQuery::new(&near, settings)?.by_sketch(has_sketches);
+
+        let mut counts = NearCounts::new(levels, max_distance);
+        let observe = &mut |event: MemberEvent| {
+            counts.add(&event);
+            Error::if_broken(observe(PairEvent::from_members(event)))
+        };
+        Error::unless_interrupted(query.run(self, None, Keys::Newest, observe))?;
+        Ok(counts.within())
+    }
+}
+
+/// The counts while pairs are found.
+struct NearCounts {
+    /// The least similarities, the least first.
+    levels: Vec<f64>,
+    /// By distance and by level: the pairs that differ in exactly so many bits.
+    pairs: Vec<Vec<u64>>,
+    /// By distance and by level: the documents whose nearest one differs in exactly so many bits.
+    documents: Vec<Vec<u64>>,
+    /// For each member that is near to another, the number of its row in `nearest`.
+    rows: HashMap<DocumentNumber, u32, RandomState>,
+    /// In rows of all levels: the distance of the nearest document, or none.
+    nearest: Vec<u8>,
+}
+
+/// No distance.
+const NONE: u8 = u8::MAX;
+
+impl NearCounts {
+    fn new(levels: Vec<f64>, max_distance: u32) -> Self {
+        let of_levels = vec![0; levels.len()];
+        let by_distance = vec![of_levels; max_distance as usize + 1];
+        Self {
+            levels,
+            pairs: by_distance.clone(),
+            documents: by_distance,
+            rows: HashMap::default(),
+            nearest: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, event: &MemberEvent) {
+        match event {
+            MemberEvent::Group(member) => {
+                let documents = member.group.documents;
+                let pairs = documents.saturating_mul(documents - 1) / 2;
+                let reached = self.levels_reached(member.sketch.map(|_| 1.0));
+                self.add_pairs(pairs, 0, reached);
+                self.add_documents(member, 0, reached);
+            }
+            MemberEvent::Pair {
+                a,
+                b,
+                distance,
+                similarity,
+            } => {
+                let pairs = a.group.documents.saturating_mul(b.group.documents);
+                let reached = self.levels_reached(*similarity);
+                self.add_pairs(pairs, *distance, reached);
+                self.add_documents(a, *distance, reached);
+                self.add_documents(b, *distance, reached);
+            }
+            MemberEvent::Progress { .. } => {}
+        }
+    }
+
+    /// The number of levels that a similarity reaches. Where it is not known, the distance alone decides.
+    fn levels_reached(&self, similarity: Option<f64>) -> usize {
+        let similarity = similarity.unwrap_or(0.0);
+        self.levels.partition_point(|&level| level <= similarity)
+    }
+
+    fn add_pairs(&mut self, pairs: u64, distance: u32, reached: usize) {
+        for count in &mut self.pairs[distance as usize][..reached] {
+            *count = count.saturating_add(pairs);
+        }
+    }
+
+    /// Counts the documents of a member among those that have a near one, or moves them to a lesser distance.
+    fn add_documents(&mut self, member: &Member, distance: u32, reached: usize) {
+        if reached == 0 {
+            return;
+        }
+        let width = self.levels.len();
+        let next = self.rows.len() as u32;
+        let row = *self.rows.entry(member.newest).or_insert(next);
+        if row == next {
+            self.nearest.extend(std::iter::repeat_n(NONE, width));
+        }
+        let first = row as usize * width;
+        let nearest = &mut self.nearest[first..first + reached];
+        for (level, nearest) in nearest.iter_mut().enumerate() {
+            let before = u32::from(*nearest);
+            if distance >= before {
+                continue;
+            }
+            if *nearest != NONE {
+                self.documents[before as usize][level] -= member.group.documents;
+            }
+            self.documents[distance as usize][level] += member.group.documents;
+            *nearest = distance as u8;
+        }
+    }
+
+    /// The counts within each distance.
+    fn within(&self) -> Vec<NearCount> {
+        let mut within = Vec::new();
+        let mut documents = vec![0; self.levels.len()];
+        let mut pairs = vec![0u64; self.levels.len()];
+        for max_distance in 0..self.pairs.len() {
+            for (level, &min_similarity) in self.levels.iter().enumerate() {
+                documents[level] += self.documents[max_distance][level];
+                pairs[level] = pairs[level].saturating_add(self.pairs[max_distance][level]);
+                within.push(NearCount {
+                    max_distance: max_distance as u32,
+                    min_similarity,
+                    documents: documents[level],
+                    pairs: pairs[level],
+                });
+            }
+        }
+        within
+    }
+}
