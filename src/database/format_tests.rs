@@ -75,12 +75,14 @@ fn open(path: &Path) -> Result<Database> {
 }
 
 /// Makes the file, and tells which documents are in it.
+///
+/// It is closed after each commit, so that what is merged in a pause without commits is merged in any case.
 fn make(path: &Path) -> Result<BTreeMap<Vec<u8>, Document>> {
     let (limit, sizes) = OpenOptions::new().limits();
     drop(Store::create(path, &settings()?, limit, sizes)?);
-    let database = open(path)?;
     let mut documents = BTreeMap::new();
     let mut commit = |inserted: &[(u64, u64)], deleted: &[u64]| {
+        let database = open(path)?;
         let mut txn = database.begin_write()?;
         for &(number, version) in inserted {
             let document = document(number, version);
@@ -110,7 +112,6 @@ fn make(path: &Path) -> Result<BTreeMap<Vec<u8>, Document>> {
     }
     commit(&[(3, 1), (21, 1), (44, 1)], &[7, 8, 30, 59])?;
     commit(&[(60, 0), (61, 0), (62, 0), (8, 2)], &[0])?;
-    drop(database);
     Ok(documents)
 }
 
