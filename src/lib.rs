@@ -33,6 +33,7 @@ mod parallel;
 pub mod parquet;
 mod plan;
 mod planted;
+mod plural;
 mod process;
 #[cfg(feature = "serve")]
 mod serve;

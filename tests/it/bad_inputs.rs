@@ -116,7 +116,7 @@ fn strict_stops_at_the_first_input_that_cannot_be_read() -> TestResult {
         .expect(2)
         .says("is a PDF file");
     let ran =
-        ran.says("5 documents were stored before this; without --strict, the same command goes on");
+        ran.says("stored before this: 5 documents; without --strict, the same command goes on");
     assert!(ran.out.is_empty(), "{}", ran.out);
     run!("get", &path, "e-0").expect(1);
     Ok(())

@@ -404,7 +404,7 @@ fn a_search_for_pairs_tells_from_where_it_goes_on() -> TestResult {
     signal(&child, "INT")?;
     found.extend(lines.collect::<Result<Vec<_>, _>>()?);
     let output = ended(child)?;
-    assert_ended(&output, 2, "ended before all pairs were found");
+    assert_ended(&output, 2, "stopped before all pairs were found");
     let err = String::from_utf8_lossy(&output.stderr);
     let from = err
         .split('`')

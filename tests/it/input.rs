@@ -454,7 +454,7 @@ fn a_damaged_gzip_file_keeps_what_was_read_before() -> TestResult {
         .expect(0)
         .object()?;
     assert_eq!(stats["documents"], line - 1);
-    assert!(ran.out.contains("1 inputs not read"), "{}", ran.out);
+    assert!(ran.out.contains("1 input not read"), "{}", ran.out);
     run!("check", folder.path("d.simdb")).expect(0);
     // Whole inputs before the damaged one are kept as well.
     let ready = |key: u64| format!("{{\"id\":\"{key}\",\"fingerprint\":\"{key:016x}\"}}\n");

@@ -432,7 +432,7 @@ fn an_input_that_was_read_is_passed_over_and_read_again_only_on_demand() -> Test
         .0;
     let told: Vec<&str> = again.out.lines().collect();
     assert!(
-        told[0].starts_with("nothing new, 1 inputs unchanged, "),
+        told[0].starts_with("nothing new, 1 input unchanged, "),
         "{told:?}"
     );
     assert_eq!(told[1..], [format!("in all: {totals}")]);

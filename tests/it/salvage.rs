@@ -106,7 +106,7 @@ fn what_is_missing_is_counted_and_the_exit_code_is_2() -> TestResult {
         .out;
     assert!(words.contains("missing: "), "{words}");
     assert!(
-        words.contains("positions of sources are forgotten"),
+        words.contains("how far inputs were read is lost"),
         "{words}"
     );
     Ok(())
