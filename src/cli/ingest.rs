@@ -355,7 +355,7 @@ fn ingest(
             _ => "; once the cause is gone, the same command goes on from there",
         };
         let documents = counted(stored, "document");
-        output.complain(&format!("stored before this: {documents}{how}"));
+        output.complain(&format!("{documents} had been stored before this{how}"));
     }
     Ok(ingested?)
 }

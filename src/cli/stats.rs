@@ -434,10 +434,10 @@ impl Overview {
         for prefix in self.prefixes.iter().flat_map(|fullest| &fullest.prefixes) {
             if prefix.times_expected() >= 2.0 {
                 lines.push(format!(
-                    "table {}: {} begin with the same {}; {:.1} would, if fingerprints were random",
+                    "table {}: the first {} are the same for {}, and would be for {:.1} if fingerprints were random",
                     prefix.table,
-                    counted(told_count(prefix.rows), "fingerprint"),
                     counted(prefix.prefix_bits, "bit"),
+                    counted(told_count(prefix.rows), "fingerprint"),
                     prefix.expected
                 ));
             }

@@ -374,7 +374,7 @@ fn of_many_rejected_records_a_few_are_told_and_all_are_written_where_they_are_wa
     let (path, rejected) = (folder.path("d.simdb"), folder.path("rejected.txt"));
     let ran = run!("ingest", &path, bad, "--rejected", &rejected)
         .expect(2)
-        .says("no record could be taken");
+        .says("none of the records could be stored");
     assert!(ran.err.lines().count() < 15, "{}", ran.err);
     assert_eq!(
         std::fs::read_to_string(rejected)?.lines().count(),

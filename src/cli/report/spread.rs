@@ -125,7 +125,7 @@ impl Spread {
                  much longer."
             }
             _ => {
-                "So many fingerprints begin alike, and queries near these are slow. \
+                "Many fingerprints begin alike, and queries near these are slow. \
                  Mostly they are pages without content of their own, such as errors and log-ins, or texts that have \
                  a long part in common. The largest clusters show which texts these are."
             }
