@@ -184,7 +184,7 @@ fn in_words(report: &SalvageReport, new: &Path) -> Vec<String> {
         lines.push(fact.to_owned());
     }
     if !report.last_commit_found {
-        let fact = "the last commit cannot be proved: these documents are of the newest commit that was found";
+        let fact = "it is not certain which commit was the last: these documents are of the newest that was found";
         lines.push(fact.to_owned());
     }
     if !report.positions_kept {

@@ -94,7 +94,6 @@ fn one_thing_is_not_told_as_several() -> TestResult {
         "cluster",
         "source",
         "record",
-        "word",
     ] {
         let is_told = all.contains(&format!("1 {noun}")) || all.contains(&format!("1 kept {noun}"));
         assert!(is_told, "nothing is said of 1 {noun}:\n{all}");

@@ -123,7 +123,8 @@ fn a_file_without_header_is_salvaged_and_other_files_are_refused() -> TestResult
     let ran = run!("salvage", &damaged, folder.path("n.simdb")).expect(2);
     assert!(ran.out.contains("451 documents; how many"), "{}", ran.out);
     assert!(
-        ran.out.contains("nothing vouches for the last commit"),
+        ran.out
+            .contains("it is not certain which commit was the last"),
         "{}",
         ran.out
     );

@@ -218,7 +218,8 @@ fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult
         command.arg(verb).arg(&path).args(more);
         assert_eq!(lines_on_terminal(&mut command)?, lines, "{verb} {more:?}");
         let is_headed = lines.len() > 1;
-        let printed = String::from_utf8(command.output()?.stdout)?;
+        let output = command.stdout(Stdio::piped()).output()?;
+        let printed = String::from_utf8(output.stdout)?;
         let data: Vec<&str> = printed.lines().collect();
         assert_eq!(data, lines[usize::from(is_headed)..], "{verb} {more:?}");
     }
