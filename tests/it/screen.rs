@@ -185,7 +185,10 @@ fn lines_on_terminal(command: &mut Command) -> Result<Vec<String>, Box<dyn std::
 fn clusters_and_queries_have_names_of_columns_on_a_terminal_only() -> TestResult {
     let folder = Folder::new()?;
     let path = folder.path("d.simdb");
-    let documents = [document("a", 1).with_payload("one text"), document("b", 1)];
+    let documents = [
+        document("a", 1).with_payload("one text"),
+        document("b", 1).with_payload("another"),
+    ];
     insert_all(&folder.database("d.simdb")?, documents)?;
     let fingerprint = ["--fingerprint", "0000000000000001"];
     let verified = ["--key", "a", "--verify", "words", "--texts", "payload"];
